@@ -1,0 +1,137 @@
+"""The backend seam: what an engine must do for speculation to be exact.
+
+A backend is a module with `inspect`, `load` and `probe`, found by entry point. Only plain
+numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from localspec.draft import Draft
+from localspec.sampler import Sampler
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Tokens to append to one slot."""
+
+    slot: int
+    tokens: Tokens
+    outputs: int = 1  # trailing positions whose logits are wanted
+    tentative: int = 0  # trailing tokens of the slot that `truncate` may still take back
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """A row to continue by up to `depth` of the model's own tokens."""
+
+    row: Row
+    depth: int
+    sampler: Sampler
+    start: int  # position in the text of the first token to draw
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a model file says of itself, read from its headers alone."""
+
+    path: Path
+    architecture: str
+    name: str
+    quantisation: str
+    file_bytes: int
+    weight_bytes: int
+    layers: int
+    heads: int
+    kv_heads: int
+    embedding: int
+    vocabulary: int
+    context: int  # tokens the model was trained for
+    kv_bytes_per_token: int  # 16-bit keys and values of the layers that keep every token
+    window: int  # tokens a sliding-window layer keeps; 0: there are none
+    window_bytes_per_token: int  # 16-bit keys and values of those layers
+    state_bytes: int  # recurrent state of one slot; 0: attention only
+    tokenizer: str
+    chat_template: str | None
+
+    @property
+    def recurrent(self) -> bool:
+        return self.state_bytes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    name: str
+    kind: str  # "cpu", "gpu", "integrated gpu" or "accelerator"
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to load a model; None leaves the choice to the engine."""
+
+    slots: int = 1
+    context: int | None = None  # tokens each slot can hold
+    batch: int = 512  # most tokens in one forward
+    tentative: int = 16  # most tokens a row may mark as tentative
+    kv_type: str = "f16"  # or "q8_0", "q4_0"
+    gpu_layers: int | None = None
+    threads: int | None = None
+    verbose: bool = False  # let the engine write its log to stderr
+
+
+class Model(Protocol):
+    """One loaded model. One thread calls it."""
+
+    tokenizer: Tokenizer
+    vocabulary: int  # width of a row of logits
+    slots: int
+    context: int
+    batch: int
+    tentative: int
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.
+
+        The arrays are valid until the next call. After an error, `truncate` tells what is left.
+        """
+
+    def truncate(self, slot: int, length: int) -> int:
+        """Forget all but the first `length` tokens of a slot; return how many remain.
+
+        Attention keeps exactly `length`. A recurrent model may only be able to go back to a
+        checkpoint, so fewer may remain: feed the rest again. Always safe.
+        """
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        """Replace what `target` holds by the first `length` tokens of `source`.
+
+        Returns how many it now holds: `length`, or 0 where that cannot be done.
+        """
+
+    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+        """Continue each row by the model's own tokens, the engine's own way.
+
+        A row stops early once the product of its confidences is under `floor`. What was drawn
+        counts as tentative; the last token drawn has not been fed.
+        """
+
+    def close(self) -> None:
+        """Free everything; calling it twice is safe."""
+
+
+class Backend(Protocol):
+    def inspect(self, path: Path) -> Footprint:
+        """Read a model's headers, without loading it."""
+
+    def load(self, path: Path, options: Options) -> Model: ...
+
+    def probe(self) -> list[Device]:
+        """The devices this engine was built for and can see."""

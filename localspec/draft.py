@@ -1,0 +1,24 @@
+"""Guessed tokens, and the distributions they were drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localspec.distribution import Distribution
+from localspec.tokens import NONE, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """`sources[i]` is the distribution `tokens[i]` was drawn from; None: looked up, certain."""
+
+    tokens: Tokens
+    by: str  # who guessed, for the figures
+    sources: tuple[Distribution, ...] | None = None
+    confidences: tuple[float, ...] = ()  # how likely each guess seemed to its proposer
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+EMPTY = Draft(NONE, by="nobody")

@@ -1,0 +1,40 @@
+"""Every error a caller can meet.
+
+LocalSpecError
+|-- UsageError         a wish that cannot be granted as it stands
+|   |-- PromptTooLong  a prompt that leaves no room to answer
+|   `-- UnknownModel   a name that is neither a pair nor a file
+|-- ModelFileError     a model file that is missing, broken or not supported
+|-- PairError          a draft model that cannot guess for its target
+`-- BackendError       what an engine reported while loading or running
+"""
+
+from __future__ import annotations
+
+
+class LocalSpecError(Exception):
+    """Anything LocalSpec reports on purpose; the message is one line for the user."""
+
+
+class UsageError(LocalSpecError):
+    pass
+
+
+class PromptTooLong(UsageError):
+    pass
+
+
+class UnknownModel(UsageError):
+    pass
+
+
+class ModelFileError(LocalSpecError):
+    pass
+
+
+class PairError(LocalSpecError):
+    pass
+
+
+class BackendError(LocalSpecError):
+    pass

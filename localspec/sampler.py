@@ -1,0 +1,124 @@
+"""What one sequence's choices depend on besides the model: parameters, dice, what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.distribution import Distribution
+from localspec.sampling import Sampling
+from localspec.tokens import Logits, Tokens
+
+# What a uniform is for. Every use at every position has its own, so that no choice disturbs
+# another: a text does not depend on how deep or by whom it was guessed ahead.
+TARGET, ACCEPT, DRAFT = range(3)
+LANES = 3
+
+_MASK = (1 << 64) - 1
+_GAMMA = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class Dice:
+    """Uniforms by position, without a state: splitmix64 of seed, position and lane."""
+
+    seed: int
+
+    def roll(self, position: int, lane: int) -> float:
+        counter = _mix(self.seed + _GAMMA) + (position * LANES + lane + 1) * _GAMMA
+        return (_mix(counter) >> 11) * 2.0**-53
+
+
+def _mix(value: int) -> int:
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+class Tally:
+    """How often each token occurs in a text that grows."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, int] = {}
+        self._ids = np.empty(64, np.int64)
+        self._counts = np.zeros(64, np.int64)
+
+    @property
+    def ids(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return self._ids[: len(self._at)]
+
+    @property
+    def counts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return self._counts[: len(self._at)]
+
+    def count(self, token: int) -> int:
+        at = self._at.get(token)
+        return 0 if at is None else int(self._counts[at])
+
+    def add(self, token: int) -> None:
+        at = self._at.setdefault(token, len(self._at))
+        if at == len(self._ids):
+            self._ids = np.resize(self._ids, 2 * at)
+            self._counts = np.concatenate((self._counts, np.zeros(at, np.int64)))
+        self._ids[at] = token
+        self._counts[at] += 1
+
+
+class Sampler:
+    """One sequence's parameters and dice, and the tokens its penalties look at."""
+
+    def __init__(self, sampling: Sampling, seed: int, prompt: Tokens) -> None:
+        self.sampling = sampling
+        self.dice = Dice(seed)
+        self._bias_ids = np.array(sorted(sampling.bias), np.int64)
+        self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
+        self._said = Tally()
+        self._prompt = (
+            frozenset(np.unique(prompt).tolist()) if sampling.repetition != 1 else frozenset()
+        )
+        self._prompt_ids = np.array(sorted(self._prompt), np.int64)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the next token is the highest logit as the model gave it."""
+        return (
+            self.sampling.temperature == 0
+            and not self.sampling.penalises
+            and not self.sampling.bias
+        )
+
+    def said(self, token: int) -> None:
+        """Note a token of the reply."""
+        if self.sampling.penalises:
+            self._said.add(token)
+
+    def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
+        """The law of the next token, were `drafted` said first."""
+        if self.sampling.bias or self.sampling.penalises:
+            logits = logits.copy()
+            logits[self._bias_ids] += self._bias
+        if self.sampling.penalises:
+            self._penalise(logits, drafted)
+        return self.sampling.distribution(logits)
+
+    def _penalise(self, logits: Logits, drafted: Sequence[int]) -> None:
+        ids, counts = self._said.ids, self._said.counts
+        guessed = dict.fromkeys(drafted, 0)
+        for token in drafted:
+            guessed[token] += 1
+        fresh = [token for token in guessed if not self._said.count(token)]
+        ids = np.concatenate((ids, np.array(fresh, np.int64)))
+        counts = np.concatenate((counts, np.zeros(len(fresh), np.int64)))
+        for token, extra in guessed.items():
+            counts[ids == token] += extra
+        if self.sampling.repetition != 1:
+            seen = np.union1d(ids, self._prompt_ids)
+            old = logits[seen]
+            by = self.sampling.repetition
+            logits[seen] = np.where(old > 0, old / by, old * by)
+        logits[ids] -= (self.sampling.presence + self.sampling.frequency * counts).astype(
+            np.float32
+        )

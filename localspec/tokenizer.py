@@ -1,0 +1,27 @@
+"""What the core needs of a vocabulary, whichever engine it comes from."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from localspec.tokens import Tokens
+
+
+class Tokenizer(Protocol):
+    kind: str  # the algorithm and its family, e.g. "bpe"
+    size: int  # how many tokens there are
+    bos: int | None  # the token a text starts with, where the model wants one
+    ends: frozenset[int]  # tokens that end a reply
+    chat_template: str | None  # jinja2 source, from the model file
+
+    def encode(self, text: str, *, special: bool = False) -> Tokens:
+        """Tokenise; `special` lets the text of control tokens stand for those tokens.
+
+        No start token is added: `bos` is there for who wants it.
+        """
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to the text; empty for control tokens."""
+
+    def token_text(self, token: int) -> str:
+        """A token as the vocabulary spells it, control tokens included."""
