@@ -84,6 +84,7 @@ class Options:
     kv_type: str = "f16"  # or "q8_0", "q4_0"
     gpu_layers: int | None = None
     threads: int | None = None
+    drafting: bool = False  # the model will be asked to roll rather than to verify
     verbose: bool = False  # let the engine write its log to stderr
 
 

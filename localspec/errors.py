@@ -7,6 +7,7 @@ LocalSpecError
 |-- ModelFileError     a model file that is missing, broken or not supported
 |-- PairError          a draft model that cannot guess for its target
 `-- BackendError       what an engine reported while loading or running
+    `-- ContextFull    a draft model that has no room for as long a text
 """
 
 from __future__ import annotations
@@ -38,3 +39,9 @@ class PairError(LocalSpecError):
 
 class BackendError(LocalSpecError):
     pass
+
+
+class ContextFull(BackendError):
+    def __init__(self, slot: int, context: int) -> None:
+        super().__init__(f"slot {slot} has no room left in a context of {context:,} tokens")
+        self.slot = slot

@@ -10,14 +10,16 @@ from localspec.tokens import Tokens
 class Tokenizer(Protocol):
     kind: str  # the algorithm and its family, e.g. "bpe"
     size: int  # how many tokens there are
-    bos: int | None  # the token a text starts with, where the model wants one
-    ends: frozenset[int]  # tokens that end a reply
+    bos: int | None  # the token that stands for the start of a text
+    starts: bool  # whether a text should begin with it
+    eos: int | None  # the token chat templates know as the end
+    ends: frozenset[int]  # all tokens that end a reply
     chat_template: str | None  # jinja2 source, from the model file
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Tokenise; `special` lets the text of control tokens stand for those tokens.
 
-        No start token is added: `bos` is there for who wants it.
+        No start token is added.
         """
 
     def token_bytes(self, token: int) -> bytes:

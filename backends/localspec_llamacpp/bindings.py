@@ -1,0 +1,314 @@
+"""llama.cpp through its low-level bindings: every foreign call and pointer is in this file."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import llama_cpp
+import llama_cpp.llama_cpp as lib
+import numpy as np
+from llama_cpp._ctypes_extensions import load_shared_library
+from numpy.typing import NDArray
+
+from localspec.backend import Device
+from localspec.errors import BackendError
+from localspec.tokens import Logits, Tokens
+
+KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2}  # ggml's numbers
+DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
+_ERROR, _CONTINUED = 4, 5  # levels of the log
+
+
+class Log:
+    """Where llama.cpp's log goes: to stderr when asked for, else its errors are kept."""
+
+    def __init__(self) -> None:
+        self.verbose = False
+        self._errors: list[str] = []
+        self._level = 0
+        self.callback = lib.llama_log_callback(self._note)
+
+    def _note(self, level: int, text: bytes, _: ctypes.c_void_p) -> None:
+        self._level = level if level != _CONTINUED else self._level
+        if self.verbose:
+            sys.stderr.write(text.decode("utf-8", "replace"))
+        if self._level == _ERROR:
+            self._errors.append(text.decode("utf-8", "replace").strip())
+
+    def take_errors(self) -> str:
+        """What went wrong since the last call, in one line."""
+        errors = "; ".join(dict.fromkeys(filter(None, self._errors)))
+        self._errors.clear()
+        return errors or "no reason given"
+
+
+LOG = Log()
+lib.llama_log_set(LOG.callback, ctypes.c_void_p(0))
+lib.llama_backend_init()
+
+
+class Weights:
+    """A loaded model file and its vocabulary."""
+
+    def __init__(self, path: Path, gpu_layers: int) -> None:
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        LOG.take_errors()
+        self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.pointer:
+            raise BackendError(f"llama.cpp could not load {path.name}: {LOG.take_errors()}")
+        self.vocab = lib.llama_model_get_vocab(self.pointer)
+        self._piece = ctypes.create_string_buffer(512)
+
+    @property
+    def vocabulary(self) -> int:
+        return int(lib.llama_vocab_n_tokens(self.vocab))
+
+    @property
+    def context(self) -> int:
+        return int(lib.llama_model_n_ctx_train(self.pointer))
+
+    @property
+    def window(self) -> int:
+        return int(lib.llama_model_n_swa(self.pointer))
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether any layer keeps a state in place of all tokens."""
+        return bool(
+            lib.llama_model_is_recurrent(self.pointer) or lib.llama_model_is_hybrid(self.pointer)
+        )
+
+    @property
+    def generates(self) -> bool:
+        """Whether it writes text from left to right, without an encoder."""
+        return bool(
+            lib.llama_model_has_decoder(self.pointer)
+            and not lib.llama_model_has_encoder(self.pointer)
+            and not lib.llama_model_is_diffusion(self.pointer)
+        )
+
+    @property
+    def bos(self) -> int | None:
+        return _token(lib.llama_vocab_bos(self.vocab))
+
+    @property
+    def eos(self) -> int | None:
+        return _token(lib.llama_vocab_eos(self.vocab))
+
+    @property
+    def starts(self) -> bool:
+        return bool(lib.llama_vocab_get_add_bos(self.vocab))
+
+    def ends(self) -> frozenset[int]:
+        is_end, vocab = lib.llama_vocab_is_eog, self.vocab
+        return frozenset(token for token in range(self.vocabulary) if is_end(vocab, token))
+
+    def tokenize(self, text: bytes, special: bool) -> Tokens:
+        room = len(text) + 8
+        while True:
+            tokens = np.empty(room, np.int32)
+            place = tokens.ctypes.data_as(ctypes.POINTER(lib.llama_token))
+            size = lib.llama_tokenize(self.vocab, text, len(text), place, room, False, special)
+            if size >= 0:
+                return tokens[:size].copy()
+            if size == -(1 << 31):
+                raise BackendError(f"a text of {len(text):,} bytes is too long to tokenise")
+            room = -size
+
+    def token_bytes(self, token: int) -> bytes:
+        size = lib.llama_token_to_piece(self.vocab, token, self._piece, 512, 0, False)
+        if size < 0:
+            self._piece = ctypes.create_string_buffer(-size)
+            size = lib.llama_token_to_piece(self.vocab, token, self._piece, -size, 0, False)
+        return self._piece.raw[:size]
+
+    def token_text(self, token: int) -> str:
+        text: bytes = lib.llama_vocab_get_text(self.vocab, token)
+        return text.decode("utf-8", "backslashreplace")
+
+    def close(self) -> None:
+        lib.llama_model_free(self.pointer)
+
+
+def _token(value: int) -> int | None:
+    return value if value >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a context is to be."""
+
+    sequences: int
+    cells: int  # tokens all sequences can hold together
+    batch: int
+    outputs: int  # most rows of logits a forward can give
+    snapshots: int  # states kept per sequence of a recurrent model, to go back to
+    kv_type: str
+    threads: int
+
+
+class Part(NamedTuple):
+    """Tokens of one sequence in a batch."""
+
+    sequence: int
+    position: int
+    tokens: Tokens
+    outputs: int  # trailing tokens whose logits are wanted
+
+
+class Context:
+    """Sequences of tokens held by a model, and the logits of the newest ones."""
+
+    def __init__(self, weights: Weights, shape: Shape) -> None:
+        params = lib.llama_context_default_params()
+        params.n_ctx, params.n_seq_max = shape.cells, shape.sequences
+        params.n_batch = params.n_ubatch = shape.batch
+        params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
+        params.n_threads = params.n_threads_batch = shape.threads
+        params.type_k = params.type_v = KV_TYPES[shape.kv_type]
+        # One pool: rows of different widths run as one batch, and a prefix is shared for free.
+        params.kv_unified = True
+        # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
+        # window what taking back an earlier one still needs.
+        params.swa_full = weights.recurrent
+        params.no_perf = True
+        LOG.take_errors()
+        self.pointer = lib.llama_init_from_model(weights.pointer, params)
+        if not self.pointer:
+            raise BackendError(
+                f"llama.cpp could not set up {shape.cells:,} tokens of {shape.kv_type} context: "
+                f"{LOG.take_errors()}"
+            )
+        self._memory = lib.llama_get_memory(self.pointer)
+        self._width = weights.vocabulary
+        self._batch = Batch(shape.batch, shape.sequences)
+        self._views: dict[tuple[int, int], Logits] = {}
+
+    @property
+    def snapshots(self) -> int:
+        """How many tokens a recurrent model can take back, 0 if its kind cannot at all."""
+        return int(lib.llama_n_rs_seq(self.pointer))
+
+    def decode(self, parts: Sequence[Part]) -> Logits:
+        """Append every part in one batch; the logits live until the next call."""
+        outputs = self._batch.fill(parts)
+        LOG.take_errors()
+        status = lib.llama_decode(self.pointer, self._batch.struct)
+        if status:
+            reason = "no room left in the context" if status == 1 else LOG.take_errors()
+            raise BackendError(f"llama.cpp could not run a batch ({status}): {reason}")
+        return self._logits(outputs)
+
+    def _logits(self, rows: int) -> Logits:
+        if not rows:
+            lib.llama_synchronize(self.pointer)
+            return np.empty((0, self._width), np.float32)
+        pointer = lib.llama_get_logits(self.pointer)
+        key = (ctypes.addressof(pointer.contents), rows)
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) > 256:
+                self._views.clear()
+            view = np.ctypeslib.as_array(pointer, (rows, self._width))
+            self._views[key] = view
+        return view
+
+    def remove(self, sequence: int, start: int) -> bool:
+        """Forget a sequence from a position on; False if its memory cannot."""
+        return bool(lib.llama_memory_seq_rm(self._memory, sequence, start, -1))
+
+    def clear(self, sequence: int) -> None:
+        lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Let an empty sequence share the first tokens of another; all of them if -1."""
+        lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
+
+    def oldest(self, sequence: int) -> int:
+        """The first position that all layers still hold."""
+        return int(lib.llama_memory_seq_pos_min(self._memory, sequence))
+
+    def close(self) -> None:
+        lib.llama_free(self.pointer)
+
+
+class Batch:
+    """llama.cpp's batch, over arrays that numpy fills."""
+
+    def __init__(self, size: int, sequences: int) -> None:
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._ids = np.arange(sequences, dtype=np.int32)
+        self._pointers = np.zeros(size, np.uintp)
+        self._wanted = np.zeros(size, np.int8)
+        self._range = np.arange(size, dtype=np.int32)
+        self.struct = lib.llama_batch(
+            token=_pointer(self._tokens, lib.llama_token),
+            pos=_pointer(self._positions, lib.llama_pos),
+            n_seq_id=_pointer(self._counts, ctypes.c_int32),
+            seq_id=_pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
+            logits=_pointer(self._wanted, ctypes.c_int8),
+        )
+
+    def fill(self, parts: Sequence[Part]) -> int:
+        """Lay the parts out one after the other; return how many outputs are wanted."""
+        end = outputs = 0
+        for sequence, position, tokens, wanted in parts:
+            start, end = end, end + len(tokens)
+            self._tokens[start:end] = tokens
+            self._positions[start:end] = self._range[: end - start] + position
+            self._pointers[start:end] = self._ids.ctypes.data + 4 * sequence
+            self._wanted[start:end] = 0
+            self._wanted[end - wanted : end] = 1
+            outputs += wanted
+        self.struct.n_tokens = end
+        return outputs
+
+
+def _pointer(array: NDArray[np.generic], kind: type) -> object:
+    return array.ctypes.data_as(ctypes.POINTER(kind))
+
+
+def devices() -> list[Device]:
+    """What this build of llama.cpp can compute on, as ggml reports it."""
+    base = _library("ggml-base")
+    found = []
+    for at in range(_call(_library("ggml"), "ggml_backend_dev_count", ctypes.c_size_t)):
+        place = _call(
+            _library("ggml"), "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t(at)
+        )
+        device = ctypes.c_void_p(place)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        _call(
+            base, "ggml_backend_dev_memory", None, device, ctypes.byref(free), ctypes.byref(total)
+        )
+        name = _call(base, "ggml_backend_dev_description", ctypes.c_char_p, device)
+        kind = _call(base, "ggml_backend_dev_type", ctypes.c_int, device)
+        if kind < len(DEVICE_KINDS):
+            found.append(Device(name.decode(), DEVICE_KINDS[kind], total.value, free.value))
+    return found
+
+
+def _library(name: str) -> ctypes.CDLL:
+    return load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
+
+
+def _call(library: ctypes.CDLL, name: str, result: type | None, *arguments: object) -> Any:
+    function = library[name]
+    function.restype = result
+    return function(*arguments)
+
+
+def system_number(name: bytes) -> int | None:
+    """A number the kernel of macOS knows by name."""
+    value, size = ctypes.c_int64(), ctypes.c_size_t(8)
+    library = ctypes.CDLL(None)
+    failed = library.sysctlbyname(name, ctypes.byref(value), ctypes.byref(size), None, 0)
+    return None if failed else int(value.value)

@@ -1,0 +1,95 @@
+"""Load a GGUF, with what was not asked for chosen for this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from localspec.backend import Device, Options
+from localspec.errors import BackendError, ModelFileError, UsageError
+from localspec_llamacpp import bindings
+from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
+from localspec_llamacpp.footprint import inspect
+from localspec_llamacpp.model import LlamaModel
+from localspec_llamacpp.tokenizer import GgufTokenizer
+
+CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
+
+
+def load(path: Path, options: Options) -> LlamaModel:
+    """Load a model; the file's headers are checked first, as llama.cpp may abort on bad ones."""
+    _check(options)
+    footprint = inspect(path)
+    if not footprint.weight_bytes:
+        raise ModelFileError(f"{path.name} holds a vocabulary only, without weights")
+    bindings.LOG.verbose = options.verbose
+    weights = Weights(path, -1 if options.gpu_layers is None else options.gpu_layers)
+    try:
+        if not weights.generates:
+            raise ModelFileError(f"{path.name} ({footprint.architecture}) does not generate text")
+        tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
+        return LlamaModel(weights, tokenizer, options, shape(weights, options))
+    except BaseException:
+        weights.close()
+        raise
+
+
+def shape(weights: Weights, options: Options) -> Shape:
+    context = options.context or min(weights.context, CONTEXT)
+    # The second half of a recurrent model's sequences are checkpoints of the first.
+    sequences = options.slots * (2 if weights.recurrent else 1)
+    return Shape(
+        sequences=sequences,
+        cells=context * options.slots,
+        batch=options.batch,
+        outputs=max(options.slots * (options.tentative + 1), sequences),
+        snapshots=options.tentative if weights.recurrent and not options.drafting else 0,
+        kv_type=options.kv_type,
+        threads=options.threads or physical_cores(),
+    )
+
+
+def probe() -> list[Device]:
+    """Devices this build of llama.cpp can use; host memory as the system counts it."""
+    memory = psutil.virtual_memory()
+    return [
+        replace(device, total_bytes=memory.total, free_bytes=memory.available)
+        if device.kind == "cpu"
+        else device
+        for device in bindings.devices()
+    ]
+
+
+def physical_cores() -> int:
+    """Cores worth a thread each: hyper-threads and efficiency cores only slow the others down."""
+    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    if sys.platform == "linux":
+        cores = min(cores, len(os.sched_getaffinity(0)))
+    return max(1, min(cores, performance_cores() or cores))
+
+
+def performance_cores() -> int | None:
+    """The fast cores of an Apple chip; None elsewhere."""
+    if sys.platform != "darwin":
+        return None
+    return bindings.system_number(b"hw.perflevel0.physicalcpu")
+
+
+def _check(options: Options) -> None:
+    if options.kv_type not in KV_TYPES:
+        raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(KV_TYPES)}")
+    for name, value, low in (
+        ("slots", options.slots, 1),
+        ("context", options.context, 1),
+        ("threads", options.threads, 1),
+        ("GPU layers", options.gpu_layers, 0),
+        ("tentative", options.tentative, 0),
+    ):
+        if value is not None and value < low:
+            raise UsageError(f"{name} is {value}; it must be at least {low}")
+    if options.batch <= options.tentative + 1:
+        raise BackendError(f"a batch of {options.batch} cannot hold {options.tentative} guesses")

@@ -1,0 +1,118 @@
+"""A GGUF model behind the core's seam: slots, ragged batches and taking back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from localspec.backend import Options, Roll, Row
+from localspec.draft import Draft
+from localspec.errors import BackendError
+from localspec.roll import roll_by_forward
+from localspec.tokens import Logits
+from localspec_llamacpp.bindings import Context, Part, Shape, Weights
+from localspec_llamacpp.tokenizer import GgufTokenizer
+from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
+
+
+class LlamaModel:
+    def __init__(
+        self, weights: Weights, tokenizer: GgufTokenizer, options: Options, shape: Shape
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.vocabulary = weights.vocabulary
+        self.slots = options.slots
+        self.context = shape.cells // options.slots
+        self.batch, self.tentative = options.batch, options.tentative
+        self._weights = weights
+        self._context = Context(weights, shape)
+        self._undo = undo_for(weights, self._context, options.slots)
+        self._lengths = [0] * options.slots
+        self._closed = False
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        self._check(rows)
+        try:
+            return self._forward(rows)
+        except BackendError:
+            for row in rows:
+                self._repair(row.slot)
+            raise
+
+    def _forward(self, rows: Sequence[Row]) -> list[Logits]:
+        ahead = [self._undo.ahead(row) for row in rows]
+        if any(ahead):
+            firsts = zip(rows, ahead, strict=True)
+            self._decode([Row(r.slot, r.tokens[:n], outputs=0) for r, n in firsts if n])
+            rows = [
+                Row(r.slot, r.tokens[n:], r.outputs, r.tentative)
+                for r, n in zip(rows, ahead, strict=True)
+            ]
+        logits = self._decode(rows)
+        ends = [0]
+        for row in rows:
+            ends.append(ends[-1] + row.outputs)
+        return [logits[start:end] for start, end in itertools.pairwise(ends)]
+
+    def _decode(self, rows: Sequence[Row]) -> Logits:
+        for row in rows:
+            self._undo.mark(row, self._lengths[row.slot])
+        logits = self._context.decode(
+            [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
+        )
+        for row in rows:
+            self._lengths[row.slot] += len(row.tokens)
+        return logits
+
+    def _check(self, rows: Sequence[Row]) -> None:
+        total = sum(len(row.tokens) for row in rows)
+        if not 0 < total <= self.batch:
+            raise BackendError(f"a batch has {total} tokens; it must be 1 to {self.batch}")
+        for row in rows:
+            end = self._lengths[row.slot] + len(row.tokens)
+            if end > self.context:
+                raise BackendError(f"slot {row.slot} holds {self.context:,} tokens, not {end:,}")
+            if row.outputs > self.tentative + 1:
+                raise BackendError(f"{row.outputs} outputs; at most {self.tentative + 1}")
+
+    def _repair(self, slot: int) -> None:
+        """After a failed batch, drop what the slot may have taken in of it."""
+        if not self._context.remove(slot, self._lengths[slot]):
+            self._clear(slot)
+
+    def truncate(self, slot: int, length: int) -> int:
+        if length >= self._lengths[slot]:
+            return self._lengths[slot]
+        kept = self._undo.back(slot, length) if length > 0 else 0
+        if kept:
+            self._lengths[slot] = kept
+        else:
+            self._clear(slot)
+        return kept
+
+    def _clear(self, slot: int) -> None:
+        self._context.clear(slot)
+        self._undo.forget(slot)
+        self._lengths[slot] = 0
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        self._clear(target)
+        if length and self._undo.shares(source, length, self._lengths[source]):
+            self._context.copy(source, target, length)
+            self._lengths[target] = length
+        return self._lengths[target]
+
+    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+        return roll_by_forward(self, rolls, floor)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._context.close()
+            self._weights.close()
+
+
+def undo_for(weights: Weights, context: Context, slots: int) -> Undo:
+    if not weights.recurrent:
+        return Attention(context, weights.window)
+    return Snapshots(context, slots) if context.snapshots else Checkpoints(context, slots)

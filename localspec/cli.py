@@ -1,0 +1,134 @@
+"""The `localspec` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from localspec import wishes
+from localspec.backend import Footprint
+from localspec.chat import converse, status_line
+from localspec.errors import LocalSpecError, UsageError
+from localspec.loading import inspect, load
+from localspec.runtime import Runtime
+from localspec.settings import Settings
+from localspec.worker import Stream
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main() -> None:
+    """Run the command line."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; 0, or 1 failed, 2 wrong usage, 130 interrupted, with one line on stderr."""
+    try:
+        commands.main(list(arguments), prog_name="localspec", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except LocalSpecError as error:
+        click.echo(f"localspec: {error}", err=True)
+        return USAGE if isinstance(error, UsageError) else FAILED
+    except BrokenPipeError:
+        # Who read the output has gone; so must what is left of it, or Python complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return 0
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="localspec")
+def commands() -> None:
+    """Run language models on this machine, faster, and change nothing they say."""
+
+
+@commands.command(params=[*wishes.LOADING, *wishes.REPLY])
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("prompt")
+@click.option("--raw", is_flag=True, help="Continue the prompt as it is, without chat template.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result with all its figures.")
+@click.pass_context
+def generate(context: click.Context, model: str, prompt: str, raw: bool, as_json: bool) -> None:
+    """Answer PROMPT, or standard input if it is `-`, and exit.
+
+    A model with a chat template is asked through it.
+    """
+    wanted = wishes.settings(context)  # before the model is loaded: a wrong wish fails at once
+    text = sys.stdin.read() if prompt == "-" else prompt
+    with load(model, wishes.draft(context), wishes.loading(context)) as runtime:
+        stream = ask(runtime, text, wanted, raw=raw)
+        if as_json:
+            click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
+        else:
+            show(stream)
+
+
+def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
+    if raw or not runtime.tokenizer.chat_template:
+        return runtime.stream(text, wanted)
+    return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
+
+
+def show(stream: Stream) -> None:
+    """Print a reply as it comes; its figures follow on a terminal's stderr."""
+    for chunk in stream:
+        click.echo(chunk.text, nl=False)
+        sys.stdout.flush()
+    click.echo()
+    if sys.stderr.isatty():
+        click.secho(status_line(stream.result), err=True, dim=True)
+
+
+@commands.command(params=[*wishes.LOADING, *wishes.REPLY])
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.pass_context
+def chat(context: click.Context, model: str) -> None:
+    """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D leaves."""
+    wanted = wishes.settings(context)
+    with load(model, wishes.draft(context), wishes.loading(context)) as runtime:
+        converse(runtime, wanted)
+
+
+@commands.command()
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.option("--json", "as_json", is_flag=True, help="Print everything, the template included.")
+def info(model: str, as_json: bool) -> None:
+    """Tell what a model file says of itself, without loading it."""
+    footprint = inspect(model)
+    if as_json:
+        click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
+        return
+    for name, value in describe(footprint):
+        click.echo(f"{name:<14} {value}")
+
+
+def describe(f: Footprint) -> list[tuple[str, str]]:
+    kept = f"{f.kv_bytes_per_token:,} bytes per token"
+    if f.window:
+        kept += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
+    lines = [
+        ("file", str(Path(f.path))),
+        ("name", f.name),
+        ("architecture", f.architecture + (" (recurrent)" if f.recurrent else "")),
+        ("quantisation", f.quantisation),
+        ("size", f"{f.file_bytes:,} bytes, {f.weight_bytes:,} of weights"),
+        ("layers", f"{f.layers}, of {f.heads} heads ({f.kv_heads} for keys and values)"),
+        ("context", f"{f.context:,} tokens"),
+        ("16-bit KV", kept),
+        ("state", f"{f.state_bytes:,} bytes per slot"),
+        ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens"),
+        ("chat template", "yes" if f.chat_template else "no"),
+    ]
+    return [line for line in lines if line[0] != "state" or f.recurrent]

@@ -1,0 +1,68 @@
+"""The state of one generation, independent of any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from localspec.sampler import Sampler
+from localspec.text import GrowingText
+from localspec.tokens import History, Tokens
+
+Finish = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a generation is over: a token that ends it, a text that does, or its length."""
+
+    limit: int  # of prompt and reply together
+    tokens: frozenset[int] = frozenset()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    history: History  # prompt and everything emitted
+    sampler: Sampler
+    ending: Ending
+    spell: Callable[[int], bytes]  # what a token adds to the text
+    depth: int = 0  # most tokens to guess ahead; 0: plain decoding
+    slot: int = -1
+    cached: int = 0  # how many tokens of the history the target holds
+    finish: Finish | None = None
+    prompt: int = field(init=False)  # length of the prompt
+    text: GrowingText = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.history)
+        self.text = GrowingText(self.ending.texts)
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.history.view
+
+    @property
+    def pending(self) -> Tokens:
+        return self.history.view[self.cached :]
+
+    @property
+    def room(self) -> int:
+        return self.ending.limit - len(self.history)
+
+    def extend(self, tokens: list[int]) -> int:
+        """Append tokens up to the first that ends the text; return how many were kept."""
+        for kept, token in enumerate(tokens, start=1):
+            self.history.append(token)
+            self.sampler.said(token)
+            self.finish = self._finish(token)
+            if self.finish:
+                self.text.close()
+                return kept
+        return len(tokens)
+
+    def _finish(self, token: int) -> Finish | None:
+        if token in self.ending.tokens or self.text.add(self.spell(token)):
+            return "stop"
+        return "length" if self.room <= 0 else None

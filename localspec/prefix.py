@@ -1,0 +1,42 @@
+"""Start a text where an old one left off: which slot already holds how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from localspec.backend import Model
+from localspec.tokens import Tokens, common_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text should go, and the slot that holds the longest beginning of it."""
+
+    slot: int
+    own: int  # how much of the text the slot holds itself
+    source: int
+    shared: int
+
+
+def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> Place:
+    """The slot for a text; `free` is in the order in which slots should be given up.
+
+    A free slot is continued if most of what it holds is wanted; otherwise the beginning is
+    copied, so that one long conversation is not lost to another that starts alike.
+    """
+    shared = [common_prefix(each, tokens) for each in held]
+    best = max(range(len(held)), key=lambda slot: (shared[slot], slot in free))
+    if best in free and 2 * shared[best] >= len(held[best]):
+        return Place(best, shared[best], best, shared[best])
+    slot = min(free, key=lambda slot: len(held[slot]) > 0)
+    return Place(slot, shared[slot], best, shared[best])
+
+
+def settle(model: Model, place: Place) -> int:
+    """Make the slot hold the shared beginning, or less; return how much it holds."""
+    if place.shared > place.own:
+        copied = model.copy(place.source, place.slot, place.shared)
+        if copied:
+            return copied
+    return model.truncate(place.slot, place.own)

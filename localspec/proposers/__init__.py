@@ -1,0 +1,1 @@
+"""Ways to guess what comes next."""

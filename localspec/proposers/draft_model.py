@@ -1,0 +1,100 @@
+"""Guess with a smaller model that speaks the target's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from localspec import prefix
+from localspec.backend import Model, Roll, Row
+from localspec.draft import EMPTY, Draft
+from localspec.errors import ContextFull
+from localspec.proposer import Ask
+from localspec.tokens import NONE, Tokens, common_prefix
+
+FLOOR = 0.4  # stop drafting once the chance that all of it is right is below
+
+
+class DraftModelProposer:
+    """Its cache is reconciled with the history at every ask, by what the two share."""
+
+    def __init__(self, model: Model, floor: float = FLOOR) -> None:
+        self._model = model
+        self._floor = floor
+        self._held: list[Tokens] = [NONE] * model.slots
+        self._released = set(range(model.slots))
+        self._given_up: set[int] = set()
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        able = [ask for ask in asks if self._has_room(ask)]
+        drafts = self._draft(able)
+        return [drafts.get(ask.slot, EMPTY) for ask in asks]
+
+    def release(self, slot: int) -> None:
+        """Keep what the slot holds: another text may begin the same way."""
+        self._released.add(slot)
+        self._given_up.discard(slot)
+
+    def _has_room(self, ask: Ask) -> bool:
+        return (
+            ask.slot not in self._given_up and len(ask.history) + ask.limit <= self._model.context
+        )
+
+    def _draft(self, asks: Sequence[Ask]) -> dict[int, Draft]:
+        try:
+            for ask in asks:
+                self._reconcile(ask)
+            self._read(asks)
+            return self._roll([ask for ask in asks if ask.limit])
+        except ContextFull as full:
+            self._give_up(full.slot)
+            return self._draft([ask for ask in asks if ask.slot != full.slot])
+
+    def _give_up(self, slot: int) -> None:
+        """Its text takes more of the draft's own tokens than a slot can hold."""
+        self._given_up.add(slot)
+        self._held[slot] = NONE
+        self._model.truncate(slot, 0)
+
+    def _reconcile(self, ask: Ask) -> None:
+        """Keep what the cache shares with the history, short of the newest token."""
+        history = ask.history[:-1]
+        shared = common_prefix(self._held[ask.slot], history)
+        place = prefix.Place(ask.slot, shared, ask.slot, shared)
+        if ask.slot in self._released:
+            self._released.discard(ask.slot)
+            place = self._longest(place, history)
+        self._held[ask.slot] = history[: prefix.settle(self._model, place)]
+
+    def _longest(self, own: prefix.Place, history: Tokens) -> prefix.Place:
+        shared = [common_prefix(held, history) for held in self._held]
+        best = max(range(len(shared)), key=shared.__getitem__)
+        return prefix.Place(own.slot, own.own, best, shared[best])
+
+    def _read(self, asks: Sequence[Ask]) -> None:
+        """Feed what is missing, but for what the first step of the roll can take along."""
+        share = max(self._model.batch // max(len(asks), 1), 1)
+        while behind := [ask for ask in asks if self._missing(ask) > (share if ask.limit else 1)]:
+            rows = [self._portion(ask, share) for ask in behind]
+            self._model.forward(rows)
+            for ask, row in zip(behind, rows, strict=True):
+                self._held[ask.slot] = ask.history[: len(self._held[ask.slot]) + len(row.tokens)]
+
+    def _portion(self, ask: Ask, share: int) -> Row:
+        first = len(self._held[ask.slot])
+        last = min(first + share, len(ask.history) - 1)
+        return Row(ask.slot, ask.history[first:last], outputs=0)
+
+    def _missing(self, ask: Ask) -> int:
+        return len(ask.history) - len(self._held[ask.slot])
+
+    def _roll(self, asks: Sequence[Ask]) -> dict[int, Draft]:
+        drafts = self._model.roll([self._start(ask) for ask in asks], self._floor) if asks else []
+        for ask, draft in zip(asks, drafts, strict=True):
+            self._held[ask.slot] = np.concatenate((ask.history, draft.tokens[:-1]))
+        return {ask.slot: draft for ask, draft in zip(asks, drafts, strict=True)}
+
+    def _start(self, ask: Ask) -> Roll:
+        row = Row(ask.slot, ask.history[len(self._held[ask.slot]) :])
+        return Roll(row, ask.limit, ask.sampler, len(ask.history))

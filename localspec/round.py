@@ -1,0 +1,92 @@
+"""One speculative round, for every scheduled sequence at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.backend import Model, Row
+from localspec.distribution import Distribution
+from localspec.draft import EMPTY, Draft
+from localspec.generation import Generation
+from localspec.proposer import Ask, Proposer
+from localspec.tokens import Logits
+from localspec.verify import verify
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the scheduler grants one sequence this round: tokens to feed, and to guess."""
+
+    generation: Generation
+    feed: int
+    guess: int
+
+    @property
+    def slot(self) -> int:
+        return self.generation.slot
+
+    @property
+    def emits(self) -> bool:
+        """Whether the round reaches the end of what is known, so that a token can follow."""
+        return self.generation.cached + self.feed == len(self.generation.history)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the proposer hears of it: for a draft, or to keep up with a prompt."""
+        return self.guess > 0 or (self.generation.depth > 0 and not self.emits)
+
+    def ask(self) -> Ask:
+        g = self.generation
+        return Ask(g.slot, g.tokens[: g.cached + self.feed], self.guess, g.sampler)
+
+    def row(self, draft: Draft) -> Row:
+        tokens = self.generation.pending[: self.feed]
+        if len(draft):
+            tokens = np.concatenate((tokens, draft.tokens))
+        return Row(self.slot, tokens, outputs=self.emits + len(draft), tentative=len(draft))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round did for one sequence."""
+
+    turn: Turn
+    draft: Draft
+    logits: Logits  # the target's, one row per emitted token; valid until the next round
+    emitted: int  # tokens appended to the history
+    accepted: int  # how many of them were drafted
+
+
+def run_round(target: Model, proposer: Proposer, turns: Sequence[Turn]) -> list[Outcome]:
+    """Propose, verify in one batch, emit what the target says, take the rest back."""
+    asks = [turn.ask() for turn in turns if turn.asks]
+    offers = proposer.propose(asks) if asks else []
+    proposed = {ask.slot: draft for ask, draft in zip(asks, offers, strict=True)}
+    drafts = [proposed.get(turn.slot, EMPTY) for turn in turns]
+    rows = [turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)]
+    logits = target.forward(rows)
+    return [conclude(target, *each) for each in zip(turns, drafts, logits, strict=True)]
+
+
+def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
+    """Emit what the target agrees with and its own next token; withdraw the rest."""
+    g = turn.generation
+    if not turn.emits:
+        g.cached += turn.feed
+        return Outcome(turn, draft, logits, 0, 0)
+    verdict = verify(draft, truth(g, draft, logits), g.sampler.dice, len(g.history))
+    emitted = g.extend(verdict)
+    # The newest token is known but not yet fed; a recurrent target may hold fewer still.
+    g.cached = target.truncate(g.slot, len(g.history) - 1)
+    return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
+
+
+def truth(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
+    """The target's law after each number of drafted tokens, worked out when asked for."""
+    if g.sampler.greedy:
+        return lambda at: g.sampler.sampling.distribution(logits[at])
+    drafted = draft.tokens.tolist()
+    return lambda at: g.sampler.distribution(logits[at], drafted[:at])

@@ -1,0 +1,74 @@
+"""A loaded model as its users see it: generate, stream, chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from localspec.engine import Engine
+from localspec.job import Result
+from localspec.settings import DEFAULT, Settings
+from localspec.template import ChatTemplate, Message
+from localspec.tokens import Tokens, tokens_of
+from localspec.vocabulary import Match
+from localspec.worker import Stream, Worker
+
+
+class Runtime:
+    """A loaded target and its proposer. Any thread may call it; requests run together."""
+
+    def __init__(
+        self, engine: Engine, closing: ExitStack | None = None, pairing: Match | None = None
+    ) -> None:
+        self.tokenizer = engine.target.tokenizer
+        self.context = engine.target.context
+        self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
+        self._closing = closing or ExitStack()
+        self._worker = Worker(engine)
+        self._template: ChatTemplate | None = None
+
+    def generate(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Result:
+        """Continue a text and return the whole reply."""
+        return self.stream(prompt, settings).result
+
+    def stream(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Stream:
+        """Continue a text; chunks can be iterated as they come."""
+        tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
+        return self._worker.submit(tokens, settings)
+
+    def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
+        """Answer a conversation of messages with `role` and `content`."""
+        return self.generate(self.conversation(messages), settings)
+
+    def encode(self, text: str) -> Tokens:
+        """The tokens of a plain prompt, with the start token if the model wants one."""
+        return self._started(self.tokenizer.encode(text))
+
+    def conversation(self, messages: Sequence[Message]) -> Tokens:
+        """The tokens that ask for the next reply of a conversation."""
+        if self._template is None:
+            self._template = ChatTemplate(self.tokenizer)
+        return self._started(self.tokenizer.encode(self._template.render(messages), special=True))
+
+    def _started(self, tokens: Tokens) -> Tokens:
+        bos = self.tokenizer.bos
+        if bos is None or not self.tokenizer.starts or (len(tokens) and tokens[0] == bos):
+            return tokens
+        return tokens_of([bos, *tokens.tolist()])
+
+    def close(self) -> None:
+        """End every request and free the models; safe to call twice."""
+        self._worker.close()
+        self._closing.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

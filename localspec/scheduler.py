@@ -1,0 +1,39 @@
+"""Who may feed and guess how many tokens this round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from localspec.generation import Generation
+from localspec.round import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """Replies come first, so that reading a long prompt does not hold them up.
+
+    How far a sequence guesses never depends on its neighbours: where the batch has no room for
+    that, it waits. So a seed gives the same text alone and in a crowd.
+    """
+
+    batch: int  # most tokens in one forward
+    tentative: int  # most tokens one sequence may guess
+
+    def plan(self, generations: Sequence[Generation]) -> list[Turn]:
+        """Turns for as many sequences as there is room for, the given order within each kind."""
+        turns: list[Turn] = []
+        left = self.batch
+        for g in sorted(generations, key=lambda g: len(g.history) == g.prompt):
+            turn = self._turn(g, left)
+            if turn.feed:
+                turns.append(turn)
+                left -= turn.feed + turn.guess
+        return turns
+
+    def _turn(self, g: Generation, left: int) -> Turn:
+        pending = len(g.history) - g.cached
+        guess = min(g.depth, self.tentative, g.room - 1)
+        if pending + guess <= left:
+            return Turn(g, pending, guess)
+        return Turn(g, min(pending - 1, left), 0)

@@ -1,0 +1,129 @@
+"""A model small enough to reason about, and strict about the seam's promises.
+
+Third-party proposers and tests use it in place of an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from localspec.backend import Roll, Row
+from localspec.draft import Draft
+from localspec.roll import roll_by_forward
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits, Tokens, tokens_of
+
+VOCABULARY = 7
+
+Script = Callable[[Sequence[int]], Logits]
+
+
+def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULARY) -> Script:
+    """Logits that depend on the last three tokens, reproducibly."""
+
+    def logits(context: Sequence[int]) -> Logits:
+        rng = np.random.default_rng([seed, *context[-3:]])
+        return (sharpness * rng.normal(size=vocabulary)).astype(np.float32)
+
+    return logits
+
+
+class Alphabet:
+    """A vocabulary of byte strings; a token without bytes is a control token."""
+
+    def __init__(self, pieces: Sequence[bytes], ends: Sequence[int] = ()) -> None:
+        self.kind = "alphabet"
+        self.size = len(pieces)
+        self.bos: int | None = None
+        self.starts = False
+        self.ends = frozenset(ends)
+        self.eos = min(ends, default=None)
+        self.chat_template: str | None = None
+        self._pieces = list(pieces)
+
+    def encode(self, text: str, *, special: bool = False) -> Tokens:
+        """Longest match first; what no token spells is left out."""
+        rest, found = text.encode(), []
+        while rest:
+            fits = [t for t, piece in enumerate(self._pieces) if piece and rest.startswith(piece)]
+            best = max(fits, key=lambda t: len(self._pieces[t]), default=None)
+            if best is not None:
+                found.append(best)
+            rest = rest[len(self._pieces[best]) if best is not None else 1 :]
+        return tokens_of(found)
+
+    def token_bytes(self, token: int) -> bytes:
+        return self._pieces[token]
+
+    def token_text(self, token: int) -> str:
+        return self._pieces[token].decode("utf-8", "backslashreplace") or f"<{token}>"
+
+
+LETTERS = Alphabet([bytes([ord("a") + at]) for at in range(VOCABULARY)])
+
+
+class ScriptedModel:
+    """Strict about the seam; `recurrent` makes it return to checkpoints only."""
+
+    slots = 8
+    context = 1 << 20
+    batch = 64
+    tentative = 16
+
+    def __init__(
+        self, logits: Script, tokenizer: Alphabet = LETTERS, *, recurrent: bool = False
+    ) -> None:
+        self.tokenizer: Tokenizer = tokenizer
+        self.vocabulary = tokenizer.size
+        self.recurrent = recurrent
+        self.forwards = 0
+        self.closed = False
+        self.held: dict[int, list[int]] = {}
+        self._logits = logits
+        self._tentative: dict[int, int] = {}
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        total = sum(len(row.tokens) for row in rows)
+        assert 0 < total <= self.batch, f"{total} tokens in one forward"
+        assert len({row.slot for row in rows}) == len(rows), "a slot has two rows"
+        self.forwards += 1
+        return [self._append(row) for row in rows]
+
+    def _append(self, row: Row) -> Logits:
+        assert 0 <= row.slot < self.slots
+        assert row.outputs <= len(row.tokens) > 0
+        assert row.tentative <= self.tentative
+        held = self.held.setdefault(row.slot, [])
+        first = len(held) + len(row.tokens) - row.outputs
+        held.extend(row.tokens.tolist())
+        self._tentative[row.slot] = row.tentative
+        reports = [self._logits(held[: at + 1]) for at in range(first, len(held))]
+        return np.array(reports, np.float32).reshape(row.outputs, self.vocabulary)
+
+    def truncate(self, slot: int, length: int) -> int:
+        held = self.held.setdefault(slot, [])
+        assert 0 <= length <= len(held), f"slot {slot} holds {len(held)}, not {length}"
+        if self.recurrent and length < len(held):
+            checkpoint = len(held) - self._tentative.get(slot, 0)
+            length = checkpoint if length >= checkpoint else 0
+        self._tentative[slot] = max(self._tentative.get(slot, 0) - len(held) + length, 0)
+        del held[length:]
+        return length
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        held = self.held.get(source, [])
+        assert length <= len(held)
+        if self.recurrent and length != len(held):
+            length = 0
+        self.held[target] = held[:length]
+        self._tentative[target] = 0
+        return length
+
+    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+        return roll_by_forward(self, rolls, floor)
+
+    def close(self) -> None:
+        self.closed = True
+        self.held.clear()

@@ -1,0 +1,60 @@
+"""Text as it grows token by token: whole characters only, and nothing of a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class GrowingText:
+    """Decodes bytes as they come; what might still become a stop string is held back."""
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stops = stops
+        self._longest = max(map(len, stops), default=0)
+        self._held = ""  # decoded, but a stop string may have begun in it
+        self._ready: list[str] = []
+        self.stopped_by: str | None = None
+
+    def add(self, piece: bytes) -> bool:
+        """Take in what a token says; return whether that completed a stop string."""
+        if self.stopped_by is not None:
+            return True
+        text = self._decoder.decode(piece)
+        if not self._stops:
+            self._ready.append(text)
+            return False
+        self._held += text
+        self._look_for_stops()
+        return self.stopped_by is not None
+
+    def take(self) -> str:
+        """What became certain since the last call."""
+        text = "".join(self._ready)
+        self._ready.clear()
+        return text
+
+    def close(self) -> None:
+        """No more is coming: what was held back counts, but half a character never does."""
+        if self.stopped_by is None:
+            self._ready.append(self._held)
+        self._held = ""
+
+    def _look_for_stops(self) -> None:
+        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if found:
+            at, self.stopped_by = min(found, key=lambda each: (each[0], -len(each[1])))
+            self._ready.append(self._held[:at])
+            self._held = ""
+            return
+        safe = self._safe_length()
+        self._ready.append(self._held[:safe])
+        self._held = self._held[safe:]
+
+    def _safe_length(self) -> int:
+        """Where the earliest beginning of a stop string stands at the end of what is held."""
+        for at in range(max(0, len(self._held) - self._longest + 1), len(self._held)):
+            if any(stop.startswith(self._held[at:]) for stop in self._stops):
+                return at
+        return len(self._held)

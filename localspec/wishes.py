@@ -1,0 +1,117 @@
+"""The command line's options for loading a model and for a reply."""
+
+from __future__ import annotations
+
+import click
+
+from localspec.backend import Options
+from localspec.engine import DEPTH
+from localspec.errors import UsageError
+from localspec.loading import GUESSERS, Loading
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+
+LOADING = (
+    click.Option(["--draft"], metavar="NAME_OR_PATH", help="A smaller model that guesses."),
+    click.Option(
+        ["--proposer"],
+        type=click.Choice(GUESSERS),
+        default="auto",
+        help="Who guesses: the draft model if there is one, else n-grams.",
+    ),
+    click.Option(
+        ["--depth"],
+        type=click.IntRange(0, Options().tentative),
+        default=DEPTH,
+        help=f"Most tokens to guess ahead; {DEPTH} if not given.",
+    ),
+    click.Option(
+        ["--context"], type=click.IntRange(1), help="Tokens of prompt and reply together."
+    ),
+    click.Option(
+        ["--kv-type"],
+        type=click.Choice(["f16", "q8_0", "q4_0"]),
+        default="f16",
+        help="Precision of keys and values; f16 if not given.",
+    ),
+    click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
+    click.Option(
+        ["--threads"], type=click.IntRange(1), help="CPU threads; else one per physical core."
+    ),
+    click.Option(["--verbose"], is_flag=True, help="Show the engine's log."),
+)
+
+REPLY = (
+    click.Option(["--max-tokens"], type=int, help="Most tokens to say; else the context's end."),
+    click.Option(["--temperature"], type=float, default=0.0, help="0, the default, is greedy."),
+    click.Option(["--top-k"], type=int, default=0, help="Only the k most likely tokens."),
+    click.Option(["--top-p"], type=float, default=1.0, help="Only the most likely, up to p."),
+    click.Option(["--min-p"], type=float, default=0.0, help="Only from p times the likeliest."),
+    click.Option(["--repetition-penalty"], type=float, default=1.0, help="1 is none."),
+    click.Option(["--presence-penalty"], type=float, default=0.0, help="0 is none."),
+    click.Option(["--frequency-penalty"], type=float, default=0.0, help="0 is none."),
+    click.Option(
+        ["--logit-bias"], multiple=True, metavar="TOKEN=BIAS", help="May be given several times."
+    ),
+    click.Option(["--seed"], type=int, help="Makes a sampled reply repeatable."),
+    click.Option(["--stop"], multiple=True, metavar="TEXT", help="Ends the reply; may repeat."),
+    click.Option(["--ignore-end"], is_flag=True, help="Go on where the model would stop."),
+    click.Option(["--logprobs"], type=int, metavar="N", help="Of each token and N others."),
+    click.Option(["--plain"], is_flag=True, help="Do not speculate."),
+)
+
+
+for _option in (*LOADING, *REPLY):
+    # Values stay in the context, for `loading` and `settings` to read: commands take few of them.
+    _option.expose_value = False
+    _option.callback = lambda context, option, value: context.meta.update({option.name: value})
+
+
+def draft(context: click.Context) -> str | None:
+    found: str | None = context.meta["draft"]
+    return found
+
+
+def loading(context: click.Context) -> Loading:
+    """How to load, as the command line says it."""
+    wish = context.meta
+    options = Options(
+        context=wish["context"],
+        kv_type=wish["kv_type"],
+        gpu_layers=wish["gpu_layers"],
+        threads=wish["threads"],
+        verbose=wish["verbose"],
+    )
+    return Loading(options, wish["proposer"], wish["depth"])
+
+
+def settings(context: click.Context) -> Settings:
+    """What is wished of a reply, as the command line says it."""
+    wish = context.meta
+    sampling = Sampling(
+        temperature=wish["temperature"],
+        top_k=wish["top_k"],
+        top_p=wish["top_p"],
+        min_p=wish["min_p"],
+        repetition=wish["repetition_penalty"],
+        presence=wish["presence_penalty"],
+        frequency=wish["frequency_penalty"],
+        bias=dict(map(_bias, wish["logit_bias"])),
+    )
+    return Settings(
+        max_tokens=wish["max_tokens"],
+        sampling=sampling,
+        seed=wish["seed"],
+        stop=wish["stop"],
+        ignore_end=wish["ignore_end"],
+        logprobs=wish["logprobs"],
+        depth=0 if wish["plain"] else None,
+    )
+
+
+def _bias(text: str) -> tuple[int, float]:
+    token, _, value = text.partition("=")
+    try:
+        return int(token), float(value)
+    except ValueError:
+        raise UsageError(f"logit bias {text!r} is not of the form TOKEN=BIAS, as 42=-1.5") from None

@@ -1,0 +1,106 @@
+"""The thread that owns the models, and the streams others read its work from."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+from localspec.engine import Engine
+from localspec.errors import BackendError, LocalSpecError
+from localspec.job import Chunk, Event, Job, Result
+from localspec.settings import Settings
+from localspec.tokens import Tokens
+
+
+class Worker:
+    """Plan, round, publish, for as long as anything is asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="localspec", daemon=True)
+        self._thread.start()
+
+    def submit(self, prompt: Tokens, settings: Settings) -> Stream:
+        """Queue a request; any thread may. Raises UsageError if it cannot be granted."""
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        job = self._engine.prepare(prompt, settings, events.put)
+        with self._lock:
+            if self._closed:
+                raise LocalSpecError("this model was closed; load it again")
+            self._inbox.put(job)
+        return Stream(job, events)
+
+    def close(self) -> None:
+        """End every request and the thread; safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._inbox.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._collect():
+            try:
+                self._engine.step()
+            except Exception as error:  # a defect, ours or a plug-in's: the requests must hear
+                self._engine.fail(_reported(error))
+        self._engine.fail(BackendError("the model was closed before the reply was complete"))
+
+    def _collect(self) -> bool:
+        """Take in new requests, waiting for one if there is nothing to do; False: closed."""
+        while True:
+            try:
+                job = self._inbox.get(block=not self._engine.busy)
+            except queue.Empty:
+                return True
+            if job is None:
+                return False
+            self._engine.add(job)
+
+
+def _reported(error: Exception) -> LocalSpecError:
+    if isinstance(error, LocalSpecError):
+        return error
+    report = BackendError(f"unexpected {type(error).__name__}: {error}")
+    report.__cause__ = error
+    return report
+
+
+class Stream:
+    """A reply as it comes: iterate for chunks, then read `result`. Leaving early cancels."""
+
+    def __init__(self, job: Job, events: queue.SimpleQueue[Event]) -> None:
+        self._job = job
+        self._events = events
+        self._end: Result | Exception | None = None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        try:
+            while self._end is None:
+                event = self._events.get()
+                if isinstance(event, Chunk):
+                    yield event
+                else:
+                    self._end = event
+        finally:
+            self.cancel()
+        if isinstance(self._end, Exception):
+            raise self._end
+
+    def cancel(self) -> None:
+        """Stop after the current round; what was said until then stays."""
+        self._job.cancelled = True
+
+    @property
+    def result(self) -> Result:
+        """The whole reply, waiting for it if need be."""
+        while self._end is None:
+            event = self._events.get()
+            if not isinstance(event, Chunk):
+                self._end = event
+        if isinstance(self._end, Exception):
+            raise self._end
+        return self._end

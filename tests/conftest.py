@@ -1,0 +1,33 @@
+"""Every test: no home but a temporary one, no network but loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_home_of_its_own(tmp_path_factory):
+    home = str(tmp_path_factory.mktemp("home"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA"):
+            patch.setenv(name, home)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_network():
+    connect = socket.socket.connect
+
+    def guarded(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            host = "127.0.0.1" if address[0] == "localhost" else address[0]
+            assert ipaddress.ip_address(host).is_loopback, f"a test connects to {host}"
+        return connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield

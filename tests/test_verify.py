@@ -1,0 +1,177 @@
+"""What is emitted follows the target's law exactly, whatever was guessed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from localspec.distribution import Distribution
+from localspec.draft import Draft
+from localspec.proposers.silent import Silent
+from localspec.sampler import ACCEPT, TARGET, Dice
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+from localspec.testing import hashed_logits
+from localspec.tokens import tokens_of
+from localspec.verify import settle, verify
+
+from tests.runs import PROPOSERS, Want, replies, scripted
+
+
+class Loaded:
+    """Dice that show chosen uniforms."""
+
+    def __init__(self, accept, target):
+        self.shown = {ACCEPT: accept, TARGET: target}
+
+    def roll(self, position, lane):
+        return self.shown[lane]
+
+
+def intervals(*breaks):
+    """Midpoints and widths of the pieces that breaks cut from 0 to 1."""
+    cuts = sorted({0.0, 1.0, *(float(b) for b in breaks if 0 < b < 1)})
+    return [((low + high) / 2, high - low) for low, high in itertools.pairwise(cuts)]
+
+
+def law(source, target, looked_up):
+    """The exact law of `settle`: it is constant between the breaks of its uniforms."""
+    found = dict.fromkeys(range(7), 0.0)
+    rest = target.beyond(source)
+    quantiles = [*target.probs.cumsum(), *rest.probs.cumsum()]
+    for token, q in zip(source.ids.tolist(), source.probs.tolist(), strict=True):
+        guess = None if looked_up else source
+        for accept, width in intervals(target.prob(token) / q):
+            for draw, share in intervals(*quantiles):
+                emitted = settle(token, guess, target, Loaded(accept, draw), 0)
+                found[emitted] += q * width * share
+    return found
+
+
+@pytest.mark.parametrize(("target_seed", "source_seed"), list(itertools.product(range(4), repeat=2)))
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=0.8),
+        Sampling(temperature=0.8, top_k=3),
+        Sampling(temperature=1.2, top_p=0.8),
+    ],
+    ids=["all", "top-k", "top-p"],
+)
+@pytest.mark.parametrize("looked_up", [False, True])
+def test_the_emitted_token_follows_the_targets_law(target_seed, source_seed, sampling, looked_up):
+    target = sampling.distribution(hashed_logits(target_seed)([0]))
+    source = sampling.distribution(hashed_logits(source_seed)([1]))
+    expected = {token: target.prob(token) for token in range(7)}
+    assert law(source, target, looked_up) == pytest.approx(expected)
+
+
+def test_a_draft_that_follows_the_targets_law_is_always_accepted():
+    target = Sampling(temperature=0.8).distribution(hashed_logits(0)([0]))
+    for token in target.ids.tolist():
+        assert settle(token, target, target, Loaded(1 - 2**-53, 0.0), 0) == token
+
+
+def test_a_token_the_target_forbids_is_never_accepted():
+    draft = Draft(tokens_of([2]), "test")
+    four = Distribution.certain(4)
+    assert verify(draft, lambda at: four, Dice(0), 0) == [4]
+
+
+def test_nothing_is_asked_of_the_target_after_the_first_rejection():
+    asked = []
+
+    def truth(at):
+        asked.append(at)
+        return Distribution.certain([2, 5, 1, 1][at])
+
+    assert verify(Draft(tokens_of([2, 3, 1]), "test"), truth, Dice(0), 0) == [2, 5]
+    assert asked == [0, 1]
+
+
+SAMPLED = Sampling(temperature=1.0, top_p=0.9)
+LENGTH = 3
+
+
+def true_law(logits, sampling, prompt):
+    """The probability of every text of three tokens."""
+    laws = {(): 1.0}
+    for _ in range(LENGTH):
+        laws = {
+            (*said, token): p * q
+            for said, p in laws.items()
+            for token, q in zip(
+                *(
+                    getattr(sampling.distribution(logits([*prompt, *said])), name).tolist()
+                    for name in ("ids", "probs")
+                ),
+                strict=True,
+            )
+        }
+    return laws
+
+
+def chi_square(counts, law, total):
+    """Pearson's statistic and its degrees of freedom, rare outcomes taken together."""
+    rare = {text for text, p in law.items() if p * total < 5}
+    assert not set(counts) - set(law), "a text the target cannot say"
+    cells = [(counts.get(text, 0), p * total) for text, p in law.items() if text not in rare]
+    if rare:
+        cells.append((sum(counts.get(t, 0) for t in rare), sum(law[t] for t in rare) * total))
+    return sum((seen - due) ** 2 / due for seen, due in cells), len(cells) - 1
+
+
+def limit(freedom):
+    """The 99.99th percentile of chi-square (Wilson and Hilferty's approximation)."""
+    return freedom * (1 - 2 / (9 * freedom) + 3.719 * (2 / (9 * freedom)) ** 0.5) ** 3
+
+
+@pytest.mark.parametrize("name", PROPOSERS)
+def test_sampled_texts_follow_the_targets_law_through_the_whole_engine(name):
+    prompt, total = [1, 2, 3, 1, 2], 6000
+    wants = [
+        Want(prompt, Settings(max_tokens=LENGTH, sampling=SAMPLED, seed=seed, ignore_end=True))
+        for seed in range(total)
+    ]
+    counts: dict[tuple[int, ...], int] = {}
+    for result in replies(scripted(), PROPOSERS[name](), wants):
+        counts[result.tokens] = counts.get(result.tokens, 0) + 1
+    statistic, freedom = chi_square(counts, true_law(hashed_logits(1), SAMPLED, prompt), total)
+    assert statistic < limit(freedom)
+
+
+def test_the_chi_square_notices_a_wrong_law():
+    prompt, total = [1, 2, 3, 1, 2], 6000
+    settings = Settings(max_tokens=LENGTH, sampling=Sampling(temperature=1.1, top_p=0.9))
+    wants = [
+        Want(
+            prompt, Settings(max_tokens=LENGTH, sampling=settings.sampling, seed=s, ignore_end=True)
+        )
+        for s in range(total)
+    ]
+    counts: dict[tuple[int, ...], int] = {}
+    for result in replies(scripted(), Silent(), wants):
+        counts[result.tokens] = counts.get(result.tokens, 0) + 1
+    law = {**dict.fromkeys(counts, 1e-9), **true_law(hashed_logits(1), SAMPLED, prompt)}
+    statistic, freedom = chi_square(counts, law, total)
+    assert statistic > limit(freedom)
+
+
+def test_uniforms_are_even_and_independent_across_positions_lanes_and_seeds():
+    rolls = np.array(
+        [
+            [Dice(seed).roll(position, lane) for position in range(200) for lane in range(3)]
+            for seed in range(100)
+        ]
+    )
+    assert 0 <= rolls.min() < rolls.max() < 1
+    bins = np.histogram(rolls, bins=20, range=(0, 1))[0]
+    due = rolls.size / 20
+    assert ((bins - due) ** 2 / due).sum() < limit(19)
+    for shifted in (
+        rolls[1:] * rolls[:-1],
+        rolls[:, 1:] * rolls[:, :-1],
+        rolls[:, 3:] * rolls[:, :-3],
+    ):
+        assert abs(shifted.mean() - 0.25) < 5 * 0.22 / shifted.size**0.5

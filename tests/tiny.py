@@ -1,0 +1,313 @@
+"""Tiny random models as GGUF files, one for each kind of memory an engine has to truncate.
+
+The weights are random but not arbitrary. What came before counts for so much that a token too many
+or too few in a cache shows in the logits, and texts do not soon fall into loops. And the first
+layer is exact whatever the order of its sums, since embeddings are of plus and minus one and
+weights are rounded. Logits deviate by 4 and, without flash attention, were seen to move by 0.006 at
+most with the batches; flash attention accumulates in half precision, and moves them by up to 0.05.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from gguf import GGUFWriter
+
+from tests.tiny_vocabulary import (
+    BEGIN,
+    CHAT_TEMPLATE,
+    END,
+    Layout,
+    Vocabulary,
+    every_text,
+    is_readable,
+    is_written,
+    vocabulary,
+)
+
+CONTEXT = 4096
+WIDTH = 64
+HEADS = 2
+HEAD_WIDTH = WIDTH // HEADS
+FEED_FORWARD = 96
+WINDOW = 16  # tokens that gemma3's windowed layers look back on
+CONVOLUTION = 4  # tokens that a convolution of qwen35 or mamba2 spans
+DELTA_KEYS, DELTA_VALUES, DELTA_STATE = 2, 4, 16  # qwen35: heads, and the width of a square state
+SCAN_WIDTH, SCAN_HEADS, SCAN_STATE = 2 * WIDTH, 4, 128  # mamba2
+
+FOCUS = 2.5  # standard deviation of attention scores; at 1 the past is averaged away
+
+# What attention adds to the residual stream. A cache in half precision amplifies rounding, so
+# layers with inexact inputs speak softly: with 2.0 in all, batch widths differ by 1e-2 in logits.
+FIRST, LATER = 2.0, 0.3
+
+Array = npt.NDArray[np.float32]
+
+
+class Weights:
+    """Draws tensors and adds them to a file."""
+
+    def __init__(self, writer: GGUFWriter, seed: int) -> None:
+        self._writer = writer
+        self._random = np.random.default_rng(seed)
+
+    def normal(self, *shape: int) -> Array:
+        return self._random.standard_normal(shape, dtype=np.float32)
+
+    def uniform(self, low: float, high: float, *shape: int) -> Array:
+        return self._random.uniform(low, high, shape).astype(np.float32)
+
+    def add(self, name: str, values: npt.ArrayLike) -> None:
+        self._writer.add_tensor(name, np.ascontiguousarray(values, dtype=np.float32))
+
+    def matrix(self, name: str, inputs: int, outputs: int, gain: float = 1.0) -> None:
+        values = self.normal(outputs, inputs) * (gain * inputs**-0.5)
+        self.add(f"{name}.weight", np.round(values * 64) / 64)
+
+    def norm(self, name: str, width: int = WIDTH, gain: float = 1.0) -> None:
+        self.add(f"{name}.weight", gain * np.round(self.uniform(0.8, 1.2, width) * 16) / 16)
+
+
+Block = Callable[[Weights, str], None]
+
+
+def _feed_forward(weights: Weights, block: str) -> None:
+    weights.matrix(f"{block}.ffn_gate", WIDTH, FEED_FORWARD)
+    weights.matrix(f"{block}.ffn_up", WIDTH, FEED_FORWARD)
+    weights.matrix(f"{block}.ffn_down", FEED_FORWARD, WIDTH)
+
+
+def _attention(weights: Weights, block: str, gain: float, query_width: int = WIDTH) -> None:
+    weights.norm(f"{block}.attn_norm")
+    weights.matrix(f"{block}.attn_q", WIDTH, query_width)
+    weights.matrix(f"{block}.attn_k", WIDTH, HEAD_WIDTH, FOCUS)
+    weights.matrix(f"{block}.attn_v", WIDTH, HEAD_WIDTH)
+    weights.matrix(f"{block}.attn_output", WIDTH, WIDTH, gain)
+
+
+def _query_and_key_norms(weights: Weights, block: str) -> None:
+    weights.norm(f"{block}.attn_q_norm", HEAD_WIDTH)
+    weights.norm(f"{block}.attn_k_norm", HEAD_WIDTH, FOCUS)
+
+
+def _llama(weights: Weights, block: str, gain: float) -> None:
+    _attention(weights, block, gain)
+    weights.norm(f"{block}.ffn_norm")
+    _feed_forward(weights, block)
+
+
+def _qwen3(weights: Weights, block: str, gain: float) -> None:
+    _llama(weights, block, gain)
+    _query_and_key_norms(weights, block)
+
+
+def _gemma3(weights: Weights, block: str, gain: float) -> None:
+    _qwen3(weights, block, gain=1.0)
+    weights.norm(f"{block}.post_attention_norm", gain=gain)
+    weights.norm(f"{block}.post_ffw_norm", gain=0.5)
+
+
+def _qwen35_attention(weights: Weights, block: str) -> None:
+    _attention(weights, block, gain=1.0, query_width=2 * WIDTH)  # half of it gates the values
+    _query_and_key_norms(weights, block)
+    weights.norm(f"{block}.post_attention_norm")
+    _feed_forward(weights, block)
+
+
+def _qwen35_delta(weights: Weights, block: str) -> None:
+    values = DELTA_VALUES * DELTA_STATE
+    mixed = 2 * DELTA_KEYS * DELTA_STATE + values
+    weights.norm(f"{block}.attn_norm")
+    weights.matrix(f"{block}.attn_qkv", WIDTH, mixed)
+    weights.matrix(f"{block}.attn_gate", WIDTH, values)
+    weights.matrix(f"{block}.ssm_conv1d", CONVOLUTION, mixed)
+    weights.matrix(f"{block}.ssm_alpha", WIDTH, DELTA_VALUES)
+    weights.matrix(f"{block}.ssm_beta", WIDTH, DELTA_VALUES)
+    weights.add(f"{block}.ssm_a", -weights.uniform(0.002, 0.05, DELTA_VALUES))
+    weights.add(f"{block}.ssm_dt.bias", weights.uniform(-1.0, 0.0, DELTA_VALUES))
+    weights.norm(f"{block}.ssm_norm", DELTA_STATE)
+    weights.matrix(f"{block}.ssm_out", values, WIDTH)
+    weights.norm(f"{block}.post_attention_norm")
+    _feed_forward(weights, block)
+
+
+def _mamba2(weights: Weights, block: str) -> None:
+    mixed = SCAN_WIDTH + 2 * SCAN_STATE
+    weights.norm(f"{block}.attn_norm")
+    weights.matrix(f"{block}.ssm_in", WIDTH, SCAN_WIDTH + mixed + SCAN_HEADS)
+    weights.matrix(f"{block}.ssm_conv1d", CONVOLUTION, mixed, gain=0.5)
+    weights.add(f"{block}.ssm_conv1d.bias", 0.1 * weights.normal(mixed))
+    weights.add(f"{block}.ssm_dt.bias", weights.uniform(-1.0, 0.0, SCAN_HEADS))
+    weights.add(f"{block}.ssm_a", -weights.uniform(0.002, 0.05, SCAN_HEADS, 1))
+    weights.add(f"{block}.ssm_d", weights.uniform(0.0, 0.2, SCAN_HEADS, 1))
+    weights.add(f"{block}.ssm_norm.weight", weights.uniform(0.8, 1.2, 1, SCAN_WIDTH))
+    weights.matrix(f"{block}.ssm_out", SCAN_WIDTH, WIDTH, gain=2.0)
+
+
+def _lfm2_convolution(weights: Weights, block: str) -> None:
+    weights.norm(f"{block}.attn_norm")
+    weights.matrix(f"{block}.shortconv.in_proj", WIDTH, 3 * WIDTH)
+    weights.matrix(f"{block}.shortconv.conv", 3, WIDTH)
+    weights.matrix(f"{block}.shortconv.out_proj", WIDTH, WIDTH)
+    weights.norm(f"{block}.ffn_norm")
+    _feed_forward(weights, block)
+
+
+def _with_gain(block: Callable[[Weights, str, float], None], gain: float) -> Block:
+    return lambda weights, name: block(weights, name, gain)
+
+
+def _three(block: Callable[[Weights, str, float], None]) -> tuple[Block, ...]:
+    return tuple(_with_gain(block, gain) for gain in (FIRST, LATER, LATER))
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """The blocks of a model, and the metadata it adds to what all have."""
+
+    blocks: tuple[Block, ...]
+    metadata: Mapping[str, int | list[int]]
+    embedding: float = 1.0
+    last_norm: str = "output_norm"
+
+
+_ATTENTION: Mapping[str, int] = {
+    "feed_forward_length": FEED_FORWARD,
+    "attention.head_count": HEADS,
+    "attention.head_count_kv": 1,
+    "attention.key_length": HEAD_WIDTH,
+    "attention.value_length": HEAD_WIDTH,
+    "rope.dimension_count": HEAD_WIDTH,
+}
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "llama": Architecture(_three(_llama), _ATTENTION),
+    "qwen3": Architecture(_three(_qwen3), _ATTENTION),
+    "gemma3": Architecture(
+        _three(_gemma3),
+        {
+            **_ATTENTION,
+            "attention.sliding_window": WINDOW,
+            "attention.sliding_window_pattern": [1, 1, 0],
+        },
+        embedding=WIDTH**-0.5,  # gemma3 multiplies by the root
+    ),
+    "qwen35": Architecture(
+        (_qwen35_attention, _qwen35_delta, _qwen35_delta),
+        {
+            **_ATTENTION,
+            "attention.recurrent_layers": [0, 1, 1],
+            "rope.dimension_sections": [6, 5, 5, 0],
+            "ssm.conv_kernel": CONVOLUTION,
+            "ssm.inner_size": DELTA_VALUES * DELTA_STATE,
+            "ssm.state_size": DELTA_STATE,
+            "ssm.time_step_rank": DELTA_VALUES,
+            "ssm.group_count": DELTA_KEYS,
+        },
+    ),
+    "mamba2": Architecture(
+        (_mamba2, _mamba2, _mamba2),
+        {
+            "feed_forward_length": 0,
+            "attention.head_count": 0,
+            "ssm.conv_kernel": CONVOLUTION,
+            "ssm.inner_size": SCAN_WIDTH,
+            "ssm.state_size": SCAN_STATE,
+            "ssm.time_step_rank": SCAN_HEADS,
+            "ssm.group_count": 1,
+        },
+    ),
+    "lfm2": Architecture(
+        (_with_gain(_qwen3, 1.0), _lfm2_convolution, _lfm2_convolution),
+        {**_ATTENTION, "attention.head_count_kv": [1, 0, 0], "shortconv.l_cache": 3},
+        last_norm="token_embd_norm",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How a model speaks: what its last matrix makes of the same hidden state."""
+
+    sharpness: float = 4.0  # standard deviation of a letter's logits
+    drift: float = 0.0  # share of other logits: at 0.2 seven of ten greedy tokens stay
+    end_gain: float = 0.0  # end token's deviation over a letter's: at 1.3 most texts end
+
+
+def write(
+    path: Path,
+    architecture: str,
+    *,
+    seed: int = 0,
+    layout: Layout = "plain",
+    head: Head = Head(),
+) -> Path:
+    """Write a model and return its path.
+
+    The same seed is the same model over either layout of the vocabulary; another is a stranger.
+    """
+    shape = ARCHITECTURES[architecture]
+    words = vocabulary(layout)
+    writer = _described(path, architecture, words)
+    weights = Weights(writer, seed)
+    texts = every_text()
+    rows = [texts.index(text) for text in words.tokens]
+    signs = np.sign(weights.normal(len(texts), WIDTH))
+    weights.add("token_embd.weight", signs[rows] * shape.embedding)
+    for index, block in enumerate(shape.blocks):
+        block(weights, f"blk.{index}")
+    weights.norm(shape.last_norm)
+    own, other = weights.normal(2, len(texts), WIDTH)
+    mixed = np.sqrt(1 - head.drift**2) * own + head.drift * other
+    weights.add("output.weight", mixed[rows] * (WIDTH**-0.5 * _loudness(words, head)))
+    _finish(writer)
+    return path
+
+
+def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "plain") -> Path:
+    """Write a model's metadata and vocabulary without tensors, and return its path."""
+    _finish(_described(path, architecture, vocabulary(layout)))
+    return path
+
+
+def _loudness(words: Vocabulary, head: Head) -> Array:
+    """Return a factor for each token: letters, fewer stray bytes, and nothing that is no text."""
+    factors = np.array([1.0 if is_readable(text) else 0.5 for text in words.tokens])
+    factors *= [is_written(kind) for kind in words.types]
+    factors[words.id_of(END)] = head.end_gain
+    return (head.sharpness * factors).astype(np.float32)[:, None]
+
+
+def _described(path: Path, architecture: str, words: Vocabulary) -> GGUFWriter:
+    shape = ARCHITECTURES[architecture]
+    writer = GGUFWriter(path, architecture)
+    writer.add_name(f"tiny {architecture}")
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(len(shape.blocks))
+    writer.add_layer_norm_rms_eps(1e-8)  # too small to change a mean square of one
+    for key, value in shape.metadata.items():
+        if isinstance(value, int):
+            writer.add_uint32(f"{architecture}.{key}", value)
+        else:
+            writer.add_array(f"{architecture}.{key}", value)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(words.tokens)
+    writer.add_token_types(words.types)
+    writer.add_token_merges(words.merges)
+    writer.add_bos_token_id(words.id_of(BEGIN))
+    writer.add_add_bos_token(False)
+    writer.add_eos_token_id(words.id_of(END))
+    writer.add_eot_token_id(words.id_of(END))
+    writer.add_chat_template(CHAT_TEMPLATE)
+    return writer
+
+
+def _finish(writer: GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
