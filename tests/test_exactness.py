@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from localspec.proposers.silent import Silent
 from localspec.sampling import Sampling
 from localspec.settings import Settings
-
 from tests.runs import PROPOSERS, Want, replies, said, scripted
 
 ENDINGS = {

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from localspec.distribution import Distribution
 from localspec.draft import Draft
 from localspec.proposers.silent import Silent
@@ -15,7 +16,6 @@ from localspec.settings import Settings
 from localspec.testing import hashed_logits
 from localspec.tokens import tokens_of
 from localspec.verify import settle, verify
-
 from tests.runs import PROPOSERS, Want, replies, scripted
 
 
@@ -49,7 +49,9 @@ def law(source, target, looked_up):
     return found
 
 
-@pytest.mark.parametrize(("target_seed", "source_seed"), list(itertools.product(range(4), repeat=2)))
+@pytest.mark.parametrize(
+    ("target_seed", "source_seed"), list(itertools.product(range(4), repeat=2))
+)
 @pytest.mark.parametrize(
     "sampling",
     [
