@@ -82,6 +82,7 @@ class Options:
     batch: int = 512  # most tokens in one forward
     tentative: int = 16  # most tokens a row may mark as tentative
     kv_type: str = "f16"  # or "q8_0", "q4_0"
+    flash_attention: bool | None = None
     gpu_layers: int | None = None
     threads: int | None = None
     drafting: bool = False  # the model will be asked to roll rather than to verify

@@ -65,6 +65,11 @@ class Engine:
         self._waiting.append(job)
 
     @property
+    def jobs(self) -> list[Job]:
+        """The requests that have a slot."""
+        return list(self._active.values())
+
+    @property
     def busy(self) -> bool:
         return bool(self._waiting or self._active)
 

@@ -42,7 +42,7 @@ UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versi
 COMPILER_ADVICE = {
     "darwin": "run `xcode-select --install`",
     "win32": "install the Visual Studio Build Tools with `Desktop development with C++`",
-    "linux": "install g++ or clang (apt-get install g++, dnf install gcc-c++, pacman -S gcc)",
+    "linux": "install g++ or clang, as root: apt-get install g++ (or dnf install gcc-c++)",
 }
 
 say = functools.partial(print, file=sys.stderr)
@@ -152,7 +152,7 @@ def create() -> None:
         import ensurepip  # noqa: F401
         import venv
     except ImportError:
-        sys.exit(f"Python's venv is missing: apt-get install python3.{sys.version_info[1]}-venv")
+        sys.exit(f"This Python lacks venv: sudo apt-get install python3.{sys.version_info[1]}-venv")
     try:
         venv.create(VENV, clear=True, with_pip=True, symlinks=sys.platform != "win32")
     except CalledProcessError as error:
@@ -215,5 +215,5 @@ def has_compiler() -> bool:
         return answers("xcode-select", "-p")  # /usr/bin/c++ is there before there is a compiler
     names = os.environ.get("CXX", "c++ g++ clang++ cl").split()
     vswhere = f"{os.environ.get('PROGRAMFILES(X86)')}/Microsoft Visual Studio/Installer/vswhere.exe"
-    find = (vswhere, "-products", "*", "-find", "VC/Tools/MSVC/**/cl.exe")
+    find = (vswhere, "-products", "*", "-find", r"VC\Tools\MSVC\**\cl.exe")
     return any(map(shutil.which, names)) or answers(*find)

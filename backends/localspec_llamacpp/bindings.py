@@ -150,6 +150,7 @@ class Shape:
     outputs: int  # most rows of logits a forward can give
     snapshots: int  # states kept per sequence of a recurrent model, to go back to
     kv_type: str
+    flash_attention: bool | None  # None: llama.cpp decides
     threads: int
 
 
@@ -172,6 +173,8 @@ class Context:
         params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
         params.n_threads = params.n_threads_batch = shape.threads
         params.type_k = params.type_v = KV_TYPES[shape.kv_type]
+        flash = shape.flash_attention
+        params.flash_attn_type = -1 if flash is None else int(flash)
         # One pool: rows of different widths run as one batch, and a prefix is shared for free.
         params.kv_unified = True
         # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a

@@ -49,6 +49,7 @@ def shape(weights: Weights, options: Options) -> Shape:
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=options.tentative if weights.recurrent and not options.drafting else 0,
         kv_type=options.kv_type,
+        flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
     )
 

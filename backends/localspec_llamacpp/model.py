@@ -55,8 +55,7 @@ class LlamaModel:
         return [logits[start:end] for start, end in itertools.pairwise(ends)]
 
     def _decode(self, rows: Sequence[Row]) -> Logits:
-        for row in rows:
-            self._undo.mark(row, self._lengths[row.slot])
+        self._undo.mark(rows, self._lengths)
         logits = self._context.decode(
             [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
         )
@@ -97,8 +96,7 @@ class LlamaModel:
 
     def copy(self, source: int, target: int, length: int) -> int:
         self._clear(target)
-        if length and self._undo.shares(source, length, self._lengths[source]):
-            self._context.copy(source, target, length)
+        if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
         return self._lengths[target]
 

@@ -8,6 +8,7 @@ the slot moves on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from localspec.backend import Row
@@ -20,14 +21,14 @@ class Undo(Protocol):
     def ahead(self, row: Row) -> int:
         """How many leading tokens of a row must be fed in a batch before the others."""
 
-    def mark(self, row: Row, held: int) -> None:
-        """Put aside what taking back the row's tentative tokens will need."""
+    def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
+        """Put aside what taking back the rows' tentative tokens will need."""
 
     def back(self, slot: int, length: int) -> int:
         """Go back to `length` tokens or as few fewer as possible; 0: it cannot be done."""
 
-    def shares(self, slot: int, length: int, held: int) -> bool:
-        """Whether another slot could take over the first `length` tokens."""
+    def share(self, source: int, target: int, length: int, held: int) -> bool:
+        """Give an empty slot the first `length` of the `held` tokens of another, if possible."""
 
     def forget(self, slot: int) -> None:
         """The slot is empty now."""
@@ -43,7 +44,7 @@ class Attention:
     def ahead(self, row: Row) -> int:
         return 0
 
-    def mark(self, row: Row, held: int) -> None:
+    def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
         pass
 
     def back(self, slot: int, length: int) -> int:
@@ -52,9 +53,11 @@ class Attention:
             return 0
         return length if self._context.remove(slot, length) else 0
 
-    def shares(self, slot: int, length: int, held: int) -> bool:
+    def share(self, source: int, target: int, length: int, held: int) -> bool:
         # A cell that two sequences share is not reused once it has left the window: the pool,
         # only as large as the windows, would run full.
+        if not self._window:
+            self._context.copy(source, target, length)
         return not self._window
 
     def forget(self, slot: int) -> None:
@@ -62,31 +65,42 @@ class Attention:
 
 
 class Snapshots:
-    """A few tokens back, once per batch."""
+    """A few tokens back, once and only right after the batch.
+
+    Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
+    the slot's newest batch only, and move when other slots run.
+    """
 
     def __init__(self, context: Context, slots: int) -> None:
         self._context = context
-        self._oldest = [0] * slots  # the shortest length that may have a snapshot
-        self._moved = [False] * slots  # went back since the last batch
+        self._oldest: list[int | None] = [None] * slots  # shortest length with a snapshot
+        self._moved = [False] * slots  # went back since its last batch
 
     def ahead(self, row: Row) -> int:
         return 0
 
-    def mark(self, row: Row, held: int) -> None:
-        # Only tokens of the newest batch have snapshots; how many of them, llama.cpp knows.
-        self._oldest[row.slot] = held + 1
-        self._moved[row.slot] = False
+    def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
+        self._oldest = [None] * len(self._oldest)
+        for row in rows:
+            self._oldest[row.slot] = held[row.slot] + 1
+            self._moved[row.slot] = False
 
     def back(self, slot: int, length: int) -> int:
-        if length < self._oldest[slot] or self._moved[slot]:
+        oldest, self._oldest[slot] = self._oldest[slot], None
+        if oldest is None or length < oldest or not self._context.remove(slot, length):
             return 0
         self._moved[slot] = True
-        return length if self._context.remove(slot, length) else 0
+        return length
 
-    def shares(self, slot: int, length: int, held: int) -> bool:
-        return length == held and not self._moved[slot]
+    def share(self, source: int, target: int, length: int, held: int) -> bool:
+        if length != held or self._moved[source]:
+            return False
+        self._context.copy(source, target, length)
+        self._oldest[source] = None  # the state is not the source's alone any more
+        return True
 
     def forget(self, slot: int) -> None:
+        self._oldest[slot] = None
         self._moved[slot] = False
 
 
@@ -102,12 +116,17 @@ class Checkpoints:
         known = len(row.tokens) - row.tentative
         return known - 1 if row.tentative and known > REPLAY else 0
 
-    def mark(self, row: Row, held: int) -> None:
-        begins = len(row.tokens) >= row.tentative > 0  # else the checkpoint is older, and stays
-        if begins and held and held != self._lengths[row.slot]:
-            self._context.clear(row.slot + self._slots)
-            self._context.copy(row.slot, row.slot + self._slots, -1)
-            self._lengths[row.slot] = held
+    def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
+        for row in rows:
+            begins = len(row.tokens) >= row.tentative > 0  # else the checkpoint is older, and stays
+            if begins and held[row.slot]:
+                self._set(row.slot, held[row.slot])
+
+    def _set(self, slot: int, length: int) -> None:
+        if length != self._lengths[slot]:
+            self._context.clear(slot + self._slots)
+            self._context.copy(slot, slot + self._slots, -1)
+            self._lengths[slot] = length
 
     def back(self, slot: int, length: int) -> int:
         if not 0 < self._lengths[slot] <= length:
@@ -116,8 +135,11 @@ class Checkpoints:
         self._context.copy(slot + self._slots, slot, -1)
         return self._lengths[slot]
 
-    def shares(self, slot: int, length: int, held: int) -> bool:
-        return length == held
+    def share(self, source: int, target: int, length: int, held: int) -> bool:
+        if length != held:
+            return False
+        self._context.copy(source, target, -1)
+        return True
 
     def forget(self, slot: int) -> None:
         self._context.clear(slot + self._slots)

@@ -1,0 +1,253 @@
+"""What every model promises, whichever engine it runs on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from localspec.backend import Roll, Row
+from localspec.errors import BackendError
+from localspec.roll import roll_by_forward
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY, Sampling
+from localspec.testing import ScriptedModel, hashed_logits
+from localspec.tokens import tokens_of
+
+from tests import engines
+from tests.runs import translated
+
+TEXT = [5, 3, 1, 4, 1, 5, 2, 6, 5, 3, 5, 0, 2, 3, 1, 4, 6, 2, 6, 4, 3, 3, 5, 2, 1, 0]
+
+
+def scripted(recurrent):
+    return ScriptedModel(hashed_logits(1), recurrent=recurrent)
+
+
+MODELS = {
+    "scripted": lambda: scripted(False),
+    "scripted recurrent": lambda: scripted(True),
+    "translated": translated,
+    **{name: lambda name=name: engines.target(name) for name in engines.ARCHITECTURES},
+    **{
+        f"{name} drafting": lambda name=name: engines.draft(name)
+        for name in ("qwen35", "mamba2", "lfm2")
+    },
+    "llama q8_0 cache": lambda: engines.target("llama", kv_type="q8_0"),
+    "translated gguf": lambda: engines.strange_draft(engines.target("llama")),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    made = MODELS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def close(model):
+    """Whether two rows of logits are the same but for the rounding of another batch shape."""
+
+    def compare(a, b):
+        quantised = getattr(model, "kv_type", None)
+        del quantised
+        return np.allclose(a, b, atol=2e-3, rtol=1e-3)
+
+    return compare
+
+
+def feed(model, slot, tokens, outputs=1, tentative=0):
+    [logits] = model.forward([Row(slot, tokens_of(tokens), outputs, tentative)])
+    return logits.copy()
+
+
+def one_by_one(model, slot, tokens):
+    return np.concatenate([feed(model, slot, [token]) for token in tokens])
+
+
+def test_one_batch_gives_the_logits_of_one_token_at_a_time(model, close):
+    batched = feed(model, 0, TEXT[:9], outputs=9)
+    assert batched.shape == (9, model.vocabulary)
+    assert batched.dtype == np.float32
+    assert close(batched, one_by_one(model, 1, TEXT[:9]))
+
+
+def test_only_the_wanted_outputs_come_back(model, close):
+    whole = feed(model, 0, TEXT[:6], outputs=6)
+    assert close(feed(model, 1, TEXT[:6], outputs=2), whole[-2:])
+    assert feed(model, 2, TEXT[:6], outputs=0).shape == (0, model.vocabulary)
+
+
+def test_rows_of_different_widths_share_a_batch(model, close):
+    feed(model, 1, TEXT[:3])
+    rows = [
+        Row(0, tokens_of(TEXT[:8]), outputs=0),
+        Row(1, tokens_of(TEXT[3:4])),
+        Row(2, tokens_of(TEXT[:5]), outputs=3, tentative=2),
+    ]
+    prompt, single, verified = (logits.copy() for logits in model.forward(rows))
+    assert len(prompt) == 0
+    assert close(single, feed(model, 3, TEXT[:4]))
+    assert model.truncate(3, 0) == 0
+    assert close(verified, feed(model, 3, TEXT[:5], outputs=3))
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3, 4])
+@pytest.mark.parametrize("known", [1, 2, 7, 20])
+def test_what_is_taken_back_leaves_no_trace(model, close, taken, known):
+    feed(model, 0, TEXT[:2])
+    rest = TEXT[2 : 2 + known]
+    feed(model, 0, [*rest, 6, 6, 6, 6], outputs=5, tentative=4)
+    wanted = 2 + known + 4 - taken
+    kept = model.truncate(0, wanted)
+    assert 0 <= kept <= wanted
+    text = [*TEXT[:2], *rest, 6, 6, 6, 6][:wanted] + [1, 2]
+    assert close(feed(model, 0, text[kept:]), feed(model, 1, text))
+
+
+def test_attention_keeps_exactly_what_is_asked_for():
+    for name in ("llama", "qwen3", "gemma3"):
+        model = engines.target(name)
+        feed(model, 0, TEXT)
+        feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
+        assert [model.truncate(0, len(TEXT) + at) for at in (4, 3, 2, 1)] == [
+            len(TEXT) + at for at in (4, 3, 2, 1)
+        ]
+        model.close()
+
+
+def test_snapshots_keep_exactly_what_is_asked_for():
+    for name in ("qwen35", "lfm2"):
+        model = engines.target(name)
+        feed(model, 0, TEXT)
+        feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
+        assert model.truncate(0, len(TEXT) + 2) == len(TEXT) + 2
+        model.close()
+
+
+def test_a_checkpoint_loses_only_the_tentative_row():
+    model = engines.target("mamba2")
+    feed(model, 0, TEXT)
+    feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
+    assert model.truncate(0, len(TEXT) + 2) == len(TEXT)
+    model.close()
+
+
+def test_round_after_round_of_rejections_changes_nothing(model, close):
+    """Pending tokens pile up where a model only goes back to checkpoints."""
+    text, held = TEXT[:3], 0
+    for token in [*TEXT, *TEXT]:
+        feed(model, 0, [*text[held:], 6, 5, 6], outputs=4, tentative=3)
+        text = [*text, token]
+        held = model.truncate(0, len(text) - 1)
+        assert held <= len(text) - 1
+    assert close(feed(model, 0, text[held:]), feed(model, 1, text))
+
+
+def test_a_slot_is_emptied_by_truncating_to_nothing(model, close):
+    feed(model, 0, TEXT[:9])
+    assert model.truncate(0, 0) == 0
+    assert model.truncate(0, 0) == 0
+    assert close(feed(model, 0, TEXT[4:9]), feed(model, 1, TEXT[4:9]))
+
+
+def test_truncating_to_more_than_is_held_keeps_everything(model):
+    feed(model, 0, TEXT[:5])
+    if isinstance(model, ScriptedModel):
+        return
+    assert model.truncate(0, 5) == 5
+
+
+def test_any_shorter_length_is_safe_to_ask_for(model, close):
+    for length in (24, 20, 11, 3):
+        feed(model, 0, TEXT)
+        kept = model.truncate(0, length)
+        assert 0 <= kept <= length
+        assert close(feed(model, 0, TEXT[kept : length + 1]), feed(model, 1, TEXT[: length + 1]))
+        assert model.truncate(0, 0) == model.truncate(1, 0) == 0
+
+
+def test_a_copied_beginning_goes_on_like_the_original(model, close):
+    feed(model, 0, TEXT[:9])
+    feed(model, 2, TEXT[10:20])
+    for length in (9, 4):
+        copied = model.copy(0, 2, length)
+        assert copied in (0, length)
+        fresh = feed(model, 3, [*TEXT[:length], 6, 2])
+        assert close(feed(model, 2, [*TEXT[copied:length], 6, 2]), fresh)
+        assert model.truncate(3, 0) == 0
+    assert close(feed(model, 0, [6, 2]), feed(model, 3, [*TEXT[:9], 6, 2]))
+
+
+def test_slots_do_not_hear_of_each_other(model, close):
+    alone = [feed(model, 0, TEXT[:4]), feed(model, 0, TEXT[4:6])]
+    assert model.truncate(0, 0) == 0
+    shared = [feed(model, 0, TEXT[:4])]
+    feed(model, 1, [1, 1, 1, 1], outputs=3, tentative=2)
+    model.truncate(1, 2)
+    feed(model, 2, TEXT)
+    model.truncate(2, 0)
+    shared.append(feed(model, 0, TEXT[4:6]))
+    assert all(close(a, b) for a, b in zip(alone, shared, strict=True))
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0)], ids=["greedy", "sampled"])
+def test_rolling_is_feeding_its_own_tokens(model, sampling):
+    def rolls():
+        sampler = Sampler(sampling, 3, tokens_of(TEXT[:4]))
+        return [
+            Roll(Row(0, tokens_of(TEXT[:4])), 5, sampler, 4),
+            Roll(Row(1, tokens_of(TEXT[:7])), 2, sampler, 7),
+        ]
+
+    rolled = model.roll(rolls(), 0.0)
+    for slot in (0, 1):
+        assert model.truncate(slot, 0) == 0
+    stepped = roll_by_forward(model, rolls(), 0.0)
+    assert [len(draft) for draft in rolled] == [5, 2]
+    assert [d.tokens.tolist() for d in rolled] == [d.tokens.tolist() for d in stepped]
+
+
+def test_a_roll_stops_where_it_is_no_longer_likely_to_be_right(model):
+    sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4)], 0.999999)
+    assert len(draft) < 8
+
+
+def test_what_was_rolled_can_be_taken_back(model, close):
+    sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 5, sampler, 4)], 0.0)
+    kept = model.truncate(0, 6)
+    text = [*TEXT[:4], *draft.tokens.tolist()[:2], 1]
+    assert close(feed(model, 0, text[kept:]), feed(model, 1, text))
+
+
+def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(close):
+    for name in engines.ARCHITECTURES:
+        model = engines.target(name)
+        feed(model, 0, TEXT)
+        for bad in (
+            [Row(0, tokens_of([1] * 65))],
+            [Row(0, tokens_of([]), outputs=0)],
+            [Row(0, tokens_of([1, 999_999]))],
+            [Row(0, tokens_of([1, -5]))],
+            [Row(0, tokens_of([1] * 20), outputs=20)],
+        ):
+            with pytest.raises(BackendError):
+                model.forward(bad)
+        kept = model.truncate(0, len(TEXT))
+        assert close(feed(model, 0, [*TEXT, 1][kept:]), feed(model, 1, [*TEXT, 1]))
+        model.close()
+
+
+def test_a_full_context_is_an_error_with_its_size():
+    model = engines.target("llama")
+    for _ in range(8):
+        feed(model, 0, [1] * 64)
+    with pytest.raises(BackendError, match="512"):
+        feed(model, 0, [1])
+    model.close()
+
+
+def test_closing_twice_is_safe(model):
+    model.close()
+    model.close()
