@@ -79,12 +79,13 @@ class Engine:
         self._admit()
         if not self._active:
             return
-        turns = self._scheduler.plan([self._generation(job) for job in self._active.values()])
-        outcomes = self._run(turns)
-        for turn in turns:  # who had a turn goes to the end of the line
-            if turn.slot in self._active:
-                self._active[turn.slot] = self._active.pop(turn.slot)
-        for outcome in outcomes:
+        generations = [self._generation(job) for job in self._active.values()]
+        turns = self._scheduler.plan(generations)
+        for g in generations:
+            g.waited += 1
+        for turn in turns:
+            turn.generation.waited = 0
+        for outcome in self._run(turns):
             self._publish(outcome)
 
     def fail(self, error: Exception) -> None:

@@ -31,6 +31,7 @@ class Generation:
     depth: int = 0  # most tokens to guess ahead; 0: plain decoding
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
+    waited: int = 0  # rounds since its last turn
     finish: Finish | None = None
     prompt: int = field(init=False)  # length of the prompt
     text: GrowingText = field(init=False)

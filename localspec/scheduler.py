@@ -21,10 +21,10 @@ class Scheduler:
     tentative: int  # most tokens one sequence may guess
 
     def plan(self, generations: Sequence[Generation]) -> list[Turn]:
-        """Turns for as many sequences as there is room for, the given order within each kind."""
+        """Turns for as many sequences as there is room for; who waited longest comes first."""
         turns: list[Turn] = []
         left = self.batch
-        for g in sorted(generations, key=lambda g: len(g.history) == g.prompt):
+        for g in sorted(generations, key=lambda g: (-g.waited, len(g.history) == g.prompt)):
             turn = self._turn(g, left)
             if turn.feed:
                 turns.append(turn)

@@ -22,7 +22,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, tokens_of
 
 VOCABULARY = 151_936
-PERIOD = 12  # the model says these many tokens over and over
+PERIOD = 5  # the model says these many tokens over and over
 ROUNDS = 400
 
 CASES = (

@@ -10,8 +10,6 @@ from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask
 from localspec.tokens import Tokens
 
-_MASK = (1 << 64) - 1
-_FACTOR = 0x9E3779B97F4A7C15
 BY = "ngram"
 
 
@@ -36,15 +34,17 @@ class NgramProposer:
         start = index.find(ask.history) if ask.limit else None
         if start is None:
             return EMPTY
-        # Near the end of the text there is less to copy than wanted: a loop goes on looping.
-        return Draft(np.resize(ask.history[start:], ask.limit), by=BY)
+        tokens = ask.history[start : start + ask.limit]
+        if len(tokens) < ask.limit:  # near the end of the text: a loop goes on looping
+            tokens = np.resize(tokens, ask.limit)
+        return Draft(tokens, by=BY)
 
 
 class NgramIndex:
     """Where every run of a few tokens last ended, kept up to date as the text grows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._ends: dict[int, dict[int, int]] = {size: {} for size in sizes}
+        self._ends: dict[int, dict[tuple[int, ...], int]] = {size: {} for size in sizes}
         self._known = 0  # the runs that end within history[:known] are indexed
         self._last = -1  # the last of those tokens
 
@@ -57,42 +57,20 @@ class NgramIndex:
     def grow(self, history: Tokens) -> None:
         """Index all runs that end before the newest token, so that something follows each."""
         known = max(len(history) - 1, 0)
+        base = max(self._known - max(self._ends) + 1, 0)
+        fresh = history[base:known].tolist()
         for size, ends in self._ends.items():
             first = max(self._known - size + 1, 0)
-            keys = run_keys(history[first:known], size)
-            ends.update(zip(keys, range(first + size, known + 1), strict=True))
+            runs = zip(*(fresh[first - base + at :] for at in range(size)), strict=False)
+            ends.update(zip(runs, range(first + size, known + 1), strict=False))
         self._known = known
-        self._last = int(history[known - 1]) if known else -1
+        self._last = fresh[-1] if fresh else -1
 
     def find(self, history: Tokens) -> int | None:
         """The position after the latest earlier occurrence of the longest run at the end."""
+        newest = tuple(history[-max(self._ends) :].tolist())
         for size, ends in self._ends.items():
-            if len(history) <= size:
-                continue
-            run = history[-size:]
-            end = ends.get(run_keys(run, size)[0])
-            if end is not None and (history[end - size : end] == run).all():
+            end = ends.get(newest[-size:]) if size < len(history) else None
+            if end is not None:
                 return end
         return None
-
-
-def run_keys(tokens: Tokens, size: int) -> list[int]:
-    """A 64-bit key for every run of `size` tokens."""
-    if len(tokens) < size:
-        return []
-    if len(tokens) <= 2 * size:  # a token at a time: numpy would cost more than it saves
-        return _few_keys(tokens.tolist(), size)
-    keys = np.zeros(len(tokens) - size + 1, np.uint64)
-    for at in range(size):
-        keys = (keys + tokens[at : at + len(keys)].astype(np.uint64) + 1) * np.uint64(_FACTOR)
-    return keys.tolist()
-
-
-def _few_keys(tokens: Sequence[int], size: int) -> list[int]:
-    keys = []
-    for start in range(len(tokens) - size + 1):
-        key = 0
-        for token in tokens[start : start + size]:
-            key = ((key + token + 1) * _FACTOR) & _MASK
-        keys.append(key)
-    return keys

@@ -1,0 +1,345 @@
+"""Read the header of a GGUF file: what is in it and where, never the weights.
+
+Nothing the file says of its own sizes is believed before it is compared with the bytes that are
+there, so a hostile file costs one error, and neither memory nor time.
+"""
+
+from __future__ import annotations
+
+import mmap
+import stat
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.errors import ModelFileError
+from localspec_llamacpp.quantisation import TYPES
+
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?"} | {
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+KINDS = "u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split()
+SCALARS = {kind: struct.Struct(form) for kind, form in FORMATS.items()}
+LENGTH = struct.Struct("<Q").unpack_from
+
+AGAIN = "download it again"
+MOST_KEYS = 16_384  # the largest seen has about 100
+MOST_TENSORS = 65_536  # the largest seen has about 3,000
+MOST_STRINGS = 8_388_608  # in all arrays together; a 262,144-token vocabulary needs 0.8 million
+LONGEST_KEY = 1024
+LONGEST_TEXT = 1 << 20  # a longer string is located, not kept
+MOST_TEXT = 16 << 20
+NAME_BYTES = 64  # of a tensor, its final zero included
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Something too long to keep: where its bytes lie in the file."""
+
+    kind: int  # of the elements
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    kind: int
+    value: int | float | str | Located
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    path: Path
+    values: dict[str, Value]
+    tensors: tuple[Tensor, ...]
+    file_bytes: int
+
+    def refuse(self, what: str) -> NoReturn:
+        raise ModelFileError(f"{self.path.name} {what}")
+
+    def find(self, key: str, *kinds: int) -> Value | None:
+        """The value of a key, which must be of one of these kinds if it is there."""
+        found = self.values.get(key)
+        if found is not None and found.kind not in kinds:
+            wanted = " or ".join(KINDS[kind] for kind in kinds)
+            self.refuse(f"has {key} as {KINDS[found.kind]}, not {wanted}: convert the model again")
+        return found
+
+    def text(self, key: str) -> str | None:
+        found = self.find(key, STRING)
+        if found is None or isinstance(found.value, str):
+            return found.value if found else None
+        size = found.value.end - found.value.start if isinstance(found.value, Located) else 0
+        self.refuse(f"has a {key} of {size:,} bytes; at most {LONGEST_TEXT:,} are read")
+
+    def number(self, key: str, default: int = 0) -> int:
+        """An unsigned 32-bit value: the only kind llama.cpp takes for a count."""
+        found = self.find(key, UINT32)
+        return int(found.value) if found and not isinstance(found.value, Located) else default
+
+    def located(self, key: str, *kinds: int) -> Located | None:
+        """Where an array lies, which must have elements of one of these kinds."""
+        found = self.find(key, ARRAY)
+        if found is None or not isinstance(found.value, Located):
+            return None
+        if found.value.kind not in kinds:
+            wanted = " or ".join(KINDS[kind] for kind in kinds)
+            self.refuse(f"has {key} as an array of {KINDS[found.value.kind]}, not of {wanted}")
+        return found.value
+
+    def numbers(self, key: str, *kinds: int) -> NDArray[np.generic] | None:
+        """Read an array of numbers from the file."""
+        array = self.located(key, *kinds)
+        if array is None:
+            return None
+        form = FORMATS[array.kind]
+        return np.fromfile(self.path, form, count=array.count, offset=array.start)
+
+    def texts(self, key: str) -> list[bytes] | None:
+        """Read an array of strings from the file."""
+        array = self.located(key, STRING)
+        if array is None:
+            return None
+        with self.path.open("rb") as file:
+            file.seek(array.start)
+            data = file.read(array.end - array.start)
+        found, at = [], 0
+        for _ in range(array.count):
+            end = at + 8 + LENGTH(data, at)[0]
+            found.append(data[at + 8 : end])
+            at = end
+        return found
+
+
+def read(path: Path) -> Header:
+    """Parse the header of a GGUF file, refusing whatever the engine could choke on."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            what = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise ModelFileError(f"{path} is {what}: give the path of a .gguf file")
+        with path.open("rb") as file:
+            refuse_other_formats(path, file.read(64), status.st_size)
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return Reader(path, data).header()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} does not exist: check the path") from None
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
+    """Say what a file that is not GGUF looks like."""
+    if start.startswith(b"GGUF") and size >= 24:
+        return
+    if size < 24:
+        least = "is empty" if not size else "is cut short"
+        raise ModelFileError(f"{path.name} {least}: it has {size} of at least 24 bytes: {AGAIN}")
+    lowered = start.lstrip().lower()
+    if start.startswith(b"version https://git-lfs"):
+        what = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
+    elif start[8:9] == b"{" and LENGTH(start)[0] < size:
+        what = "a safetensors file, not GGUF: convert it with llama.cpp, or use the MLX backend"
+    elif start.startswith(b"PK\x03\x04"):
+        what = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"
+    elif lowered.startswith((b"<!doctype", b"<html", b"<?xml")):
+        what = "a web page, not GGUF: the download was answered with a page; log in and try again"
+    elif start[:4] in (b"lmgg", b"tjgg", b"fmgg", b"algg"):
+        what = "a GGML file from before GGUF: download a GGUF version of the model"
+    elif not start.strip(b"\0"):
+        what = f"not GGUF: it starts with {len(start)} zero bytes, as unfinished downloads do"
+    else:
+        what = f"not GGUF: it starts with {start[:4]!r}, not b'GGUF'"
+    raise ModelFileError(f"{path.name} is {what}")
+
+
+class Reader:
+    """Walks one header from front to back."""
+
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self.path = path
+        self.data = data
+        self.size = len(data)
+        self.at = 4
+        self.strings = MOST_STRINGS
+        self.text_bytes = MOST_TEXT
+
+    def header(self) -> Header:
+        self.check_version()
+        tensors = self.count("tensors", MOST_TENSORS, 24)
+        keys = self.count("keys", MOST_KEYS, 14)
+        values: dict[str, Value] = {}
+        for _ in range(keys):
+            self.read_pair(values)
+        header = Header(self.path, values, (), self.size)
+        alignment = header.number("general.alignment", 32)
+        # The CPU backend asserts that mapped weights start on 32 bytes.
+        if alignment < 32 or alignment & (alignment - 1):
+            self.broken(f"aligns its weights to {alignment} bytes, not to 32 or a larger power of two")
+        return Header(self.path, values, self.read_tensors(tensors, alignment), self.size)
+
+    def broken(self, what: str) -> NoReturn:
+        raise ModelFileError(f"{self.path.name} {what}: {AGAIN}")
+
+    def need(self, end: int) -> None:
+        if end > self.size:
+            self.broken(
+                f"is cut short: its header promises {end:,} bytes or more, the file has {self.size:,}"
+            )
+
+    def check_version(self) -> None:
+        version = self.number(UINT32)
+        if version in (2, 3):
+            return
+        if not version & 0xFFFF:
+            self.broken("is big endian, which this computer cannot read")
+        if version == 1:
+            self.broken("is GGUF version 1, which llama.cpp no longer reads; 2 and 3 are")
+        self.broken(f"is GGUF version {version}; versions 2 and 3 are read")
+
+    def count(self, what: str, most: int, least_bytes: int) -> int:
+        count = int(self.number(10))
+        room = (self.size - self.at) // least_bytes
+        if count > min(most, room):
+            limit = f"at most {most:,} are read" if room > most else f"it has room for {room:,}"
+            self.broken(f"is broken: its header promises {count:,} {what}, {limit}")
+        return count
+
+    def number(self, kind: int) -> int:
+        form = SCALARS[kind]
+        self.need(self.at + form.size)
+        found = form.unpack_from(self.data, self.at)[0]
+        self.at += form.size
+        return found  # type: ignore[no-any-return]
+
+    def bytes(self, what: str, most: int) -> bytes:
+        """A short string, which its length precedes."""
+        length = self.number(10)
+        if length > most:
+            self.broken(f"is broken: it has {what} of {length:,} bytes; at most {most:,} are read")
+        self.need(self.at + length)
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def name(self, what: str, most: int) -> str:
+        raw = self.bytes(what, most)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            self.broken(f"is broken: {what} is not UTF-8 at byte {error.start} of {len(raw)}")
+
+    def read_pair(self, values: dict[str, Value]) -> None:
+        key = self.name("a key", LONGEST_KEY)
+        if not key or key in values:
+            self.broken(f"is broken: it has the key {key!r} twice" if key else "has an empty key")
+        kind = self.number(UINT32)
+        if kind == STRING:
+            values[key] = Value(kind, self.read_text(key))
+        elif kind == ARRAY:
+            values[key] = Value(kind, self.read_array(key))
+        elif kind in SCALARS:
+            values[key] = Value(kind, self.number(kind))
+        else:
+            self.broken(f"is broken: {key} is of kind {kind}; kinds 0 to 12 exist")
+
+    def read_text(self, key: str) -> str | Located:
+        start = self.at + 8
+        length = int(self.number(10))
+        self.need(start + length)
+        self.at = start + length
+        if length > LONGEST_TEXT:
+            return Located(0, length, start, self.at)
+        self.text_bytes -= length
+        if self.text_bytes < 0:
+            self.broken(f"holds more than {MOST_TEXT:,} bytes of text, at {key}")
+        return self.data[start : self.at].decode(errors="replace")
+
+    def read_array(self, key: str) -> Located:
+        kind, count = self.number(UINT32), int(self.number(10))
+        start = self.at
+        if kind == STRING:
+            self.need(start + 8 * count)
+            self.skip_strings(key, count)
+        elif kind in SCALARS:
+            self.at += SCALARS[kind].size * count
+            self.need(self.at)
+        else:
+            what = "arrays, which llama.cpp does not read" if kind == ARRAY else f"kind {kind}"
+            self.broken(f"is broken: {key} is an array of {what}")
+        return Located(kind, count, start, self.at)
+
+    def skip_strings(self, key: str, count: int) -> None:
+        self.strings -= count
+        if self.strings < 0:
+            self.broken(f"is broken: it has more than {MOST_STRINGS:,} strings, at {key}")
+        data, at = self.data, self.at
+        try:
+            for _ in range(count):
+                at += 8 + LENGTH(data, at)[0]
+        except (struct.error, OverflowError):
+            self.need(at + 8)
+        self.need(at)
+        self.at = at
+
+    def read_tensors(self, count: int, alignment: int) -> tuple[Tensor, ...]:
+        found: dict[str, Tensor] = {}
+        end = 0
+        for _ in range(count):
+            name = self.name("a tensor name", NAME_BYTES - 1)
+            if name in found:
+                self.broken(f"is broken: it has the tensor {name} twice")
+            found[name] = self.read_tensor(name, -(-end // alignment) * alignment)
+            end = -(-end // alignment) * alignment + found[name].size
+        start = -(-self.at // alignment) * alignment
+        if count and start + end > self.size:
+            self.broken(
+                f"is cut short: its header promises {start + end:,} bytes, the file has {self.size:,}"
+            )
+        return tuple(found.values())
+
+    def read_tensor(self, name: str, expected: int) -> Tensor:
+        axes = self.number(UINT32)
+        if not 1 <= axes <= 4:
+            self.broken(f"is broken: tensor {name} has {axes} dimensions; 1 to 4 are read")
+        shape = tuple(int(self.number(10)) for _ in range(axes))
+        kind = self.number(UINT32)
+        size = self.tensor_bytes(name, shape, kind)
+        offset = self.number(10)
+        if offset != expected:
+            self.broken(f"is broken: tensor {name} lies at {offset:,}, not at {expected:,}")
+        return Tensor(name, shape, kind, size)
+
+    def tensor_bytes(self, name: str, shape: tuple[int, ...], kind: int) -> int:
+        if kind not in TYPES:
+            raise ModelFileError(
+                f"{self.path.name} has tensor {name} of type {kind}, which llama.cpp 0.3.36 cannot "
+                f"read (newest: {max(TYPES)}): choose another quantisation"
+            )
+        elements = 1
+        for length in shape:
+            elements *= length
+        if not 0 < elements < 1 << 63:
+            self.broken(f"is broken: tensor {name} has the shape {list(shape)}")
+        quant = TYPES[kind]
+        if shape[0] % quant.block:
+            self.broken(
+                f"is broken: tensor {name} has rows of {shape[0]:,} numbers, "
+                f"not a multiple of {quant.name}'s {quant.block}"
+            )
+        return elements // quant.block * quant.size

@@ -1,0 +1,268 @@
+"""Slots, prefixes, cancellation and endings."""
+
+from __future__ import annotations
+
+import pytest
+from localspec.backend import Row
+from localspec.engine import Engine
+from localspec.errors import BackendError, PromptTooLong, UsageError
+from localspec.job import Chunk, Result
+from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.silent import Silent
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+from localspec.tokens import tokens_of
+
+from tests.runs import Want, replies, said, scripted
+
+LONG = Settings(max_tokens=200, ignore_end=True)
+
+
+class Desk:
+    """An engine whose requests are followed one by one."""
+
+    def __init__(self, model=None, proposer=None, **options):
+        self.model = model or scripted()
+        self.engine = Engine(self.model, proposer or Silent(), **options)
+        self.heard = []
+
+    def ask(self, prompt, settings=LONG):
+        events = []
+        self.heard.append(events)
+        job = self.engine.prepare(tokens_of(prompt), settings, events.append)
+        self.engine.add(job)
+        return job, events
+
+    def finish(self):
+        while self.engine.busy:
+            self.engine.step()
+
+
+def test_more_requests_than_slots_wait_their_turn():
+    model = scripted()
+    model.slots = 2
+    wants = [Want([1, at % 5], Settings(max_tokens=10 + at)) for at in range(7)]
+    assert said(replies(model, Silent(), wants)) == said(
+        [replies(scripted(), Silent(), [want])[0] for want in wants]
+    )
+
+
+def test_a_follow_up_reads_only_what_is_new():
+    desk = Desk()
+    prompt = [1, 2, 3, 4, 5] * 4
+    _, events = desk.ask(prompt, Settings(max_tokens=8, ignore_end=True))
+    desk.finish()
+    reply = list(events[-1].tokens)
+    _, events = desk.ask([*prompt, *reply, 1, 1], Settings(max_tokens=4))
+    desk.finish()
+    assert events[-1].usage.cached_tokens == len(prompt) + len(reply) - 1
+
+
+def test_the_same_prompt_again_is_fed_from_its_last_token():
+    desk = Desk()
+    for _ in range(2):
+        _, events = desk.ask([1, 2, 3, 4], Settings(max_tokens=3))
+        desk.finish()
+    assert events[-1].usage.cached_tokens == 3
+
+
+def test_a_prefix_is_copied_from_a_slot_that_is_busy():
+    desk = Desk()
+    prompt = [1, 2, 3, 4, 5] * 4
+    desk.ask(prompt, LONG)
+    for _ in range(3):
+        desk.engine.step()
+    _, events = desk.ask([*prompt, 2, 2], Settings(max_tokens=4))
+    desk.finish()
+    assert events[-1].usage.cached_tokens == len(prompt)
+    alone = replies(scripted(), Silent(), [Want([*prompt, 2, 2], Settings(max_tokens=4))])[0]
+    assert events[-1].tokens == alone.tokens
+
+
+def test_a_long_conversation_is_not_given_up_for_one_that_starts_alike():
+    desk = Desk()
+    first = [1, 2, *[3, 4, 5] * 10]
+    desk.ask(first, Settings(max_tokens=3))
+    desk.finish()
+    desk.ask([1, 2, 6, 6], Settings(max_tokens=3))
+    desk.finish()
+    _, events = desk.ask([*first, 1], Settings(max_tokens=3))
+    desk.finish()
+    assert events[-1].usage.cached_tokens >= len(first)
+
+
+def test_a_recurrent_model_reads_again_what_it_cannot_go_back_to():
+    desk = Desk(scripted(recurrent=True))
+    for prompt in ([1, 2, 3, 4, 5, 1], [1, 2, 3, 2, 2]):
+        _, events = desk.ask(prompt, Settings(max_tokens=5))
+        desk.finish()
+        alone = replies(scripted(), Silent(), [Want(prompt, Settings(max_tokens=5))])[0]
+        assert events[-1].tokens == alone.tokens
+
+
+def test_a_cancelled_request_keeps_what_was_said_and_frees_its_slot():
+    model = scripted()
+    model.slots = 1
+    desk = Desk(model)
+    job, events = desk.ask([1, 2], LONG)
+    _, other = desk.ask([3, 4], Settings(max_tokens=3))
+    for _ in range(5):
+        desk.engine.step()
+    job.cancelled = True
+    desk.finish()
+    result = events[-1]
+    assert isinstance(result, Result)
+    assert result.finish_reason == "cancelled"
+    assert result.text == "".join(event.text for event in events[:-1])
+    assert 0 < len(result.tokens) < 200
+    assert other[-1].finish_reason in ("length", "stop")
+
+
+def test_a_request_cancelled_while_waiting_never_runs():
+    desk = Desk()
+    job, events = desk.ask([1, 2], LONG)
+    job.cancelled = True
+    desk.finish()
+    assert [event.finish_reason for event in events] == ["cancelled"]
+    assert desk.model.forwards == 0
+
+
+class Failing:
+    """A model that fails at chosen forwards, as if memory had run out."""
+
+    def __init__(self, model, *failures):
+        self.inner = model
+        self.failures = set(failures)
+        self.count = 0
+        for name in ("tokenizer", "vocabulary", "slots", "context", "batch", "tentative"):
+            setattr(self, name, getattr(model, name))
+
+    def forward(self, rows):
+        self.count += 1
+        if self.count in self.failures:
+            raise BackendError("no room left in the context")
+        return self.inner.forward(rows)
+
+    def truncate(self, slot, length):
+        return self.inner.truncate(slot, min(length, len(self.inner.held.get(slot, []))))
+
+    def copy(self, source, target, length):
+        return self.inner.copy(source, target, length)
+
+
+def test_a_failed_forward_ends_its_requests_and_no_others():
+    desk = Desk(Failing(scripted(), 4))
+    _, events = desk.ask([1, 2], LONG)
+    desk.finish()
+    assert isinstance(events[-1], BackendError)
+    _, events = desk.ask([1, 2], Settings(max_tokens=5))
+    desk.finish()
+    alone = replies(scripted(), Silent(), [Want([1, 2], Settings(max_tokens=5))])[0]
+    assert events[-1].tokens == alone.tokens
+
+
+def test_a_failed_forward_is_tried_again_once_idle_slots_are_emptied():
+    model = Failing(scripted(), 9)
+    desk = Desk(model)
+    desk.ask([5, 5, 5, 4], Settings(max_tokens=4, ignore_end=True))
+    desk.finish()
+    _, events = desk.ask([1, 2], LONG)
+    desk.finish()
+    alone = replies(scripted(), Silent(), [Want([1, 2], LONG)])[0]
+    assert events[-1].tokens == alone.tokens
+    assert model.inner.held[0] == []
+
+
+def test_every_request_ends_exactly_once():
+    desk = Desk(proposer=NgramProposer(3, 1))
+    jobs = [desk.ask([1, at % 5, 2], Settings(max_tokens=5 + at)) for at in range(12)]
+    for at, (job, _) in enumerate(jobs):
+        desk.engine.step()
+        job.cancelled = at % 3 == 0
+    desk.finish()
+    for _, events in jobs:
+        assert [isinstance(event, Chunk) for event in events] == [True] * (len(events) - 1) + [
+            False
+        ]
+
+
+def test_replies_go_on_while_a_long_prompt_is_read():
+    desk = Desk(scripted(batch=16))
+    _, events = desk.ask([1, 2], LONG)
+    for _ in range(3):
+        desk.engine.step()
+    before = len(events)
+    desk.ask([at % 6 for at in range(150)], Settings(max_tokens=3))
+    for _ in range(10):
+        desk.engine.step()
+    assert len(events) == before + 10
+
+
+def test_everyone_gets_a_turn_when_the_batch_is_smaller_than_the_crowd():
+    desk = Desk(scripted(batch=7), NgramProposer(3, 1), depth=4)
+    jobs = [desk.ask([at % 6, 1], Settings(max_tokens=40, ignore_end=True)) for at in range(8)]
+    for _ in range(25):
+        desk.engine.step()
+    assert all(events for _, events in jobs)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "settings", "message"),
+    [
+        ([], LONG, "empty"),
+        ([1, 7], LONG, "outside 0 to 6"),
+        ([-1], LONG, "outside 0 to 6"),
+        ([1], Settings(sampling=Sampling(bias={9: 1.0})), "bias"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_at_once(prompt, settings, message):
+    with pytest.raises(UsageError, match=message):
+        Desk().ask(prompt, settings)
+
+
+def test_a_prompt_that_leaves_no_room_names_both_numbers():
+    model = scripted()
+    model.context = 100
+    with pytest.raises(PromptTooLong, match=r"120 tokens.* 100"):
+        Desk(model).ask([1] * 120)
+
+
+def test_a_reply_ends_where_the_context_is_full():
+    model = scripted()
+    model.context = 40
+    [result] = replies(model, NgramProposer(3, 1), [Want([1] * 10, Settings(ignore_end=True))])
+    assert result.finish_reason == "length"
+    assert len(result.tokens) == 30
+
+
+def test_log_probabilities_are_those_of_the_raw_logits_with_and_without_speculation():
+    sampling = Sampling(temperature=0.7, top_k=3, presence=0.5)
+    settings = Settings(max_tokens=30, sampling=sampling, seed=3, logprobs=2, ignore_end=True)
+    model = scripted()
+    [plain] = replies(model, Silent(), [Want([1, 2], settings)])
+    [fast] = replies(scripted(), NgramProposer(3, 1), [Want([1, 2], settings)])
+    assert fast.logprobs == plain.logprobs
+    assert [each.token for each in plain.logprobs] == list(plain.tokens)
+    context = [1, 2]
+    for each in plain.logprobs:
+        [logits] = scripted().forward([Row(0, tokens_of(context))])
+        weights = 2.718281828459045 ** (logits[0].astype(float))
+        laws = dict(enumerate((weights / weights.sum()).tolist()))
+        best = sorted(laws, key=laws.get, reverse=True)[:2]
+        assert [t.token for t in each.top] == best
+        assert 2.718281828459045**each.logprob == pytest.approx(laws[each.token], rel=1e-4)
+        context.append(each.token)
+
+
+def test_the_figures_add_up():
+    [r] = replies(scripted(), NgramProposer(3, 1), [Want([1, 2, 1, 2], LONG)])
+    s = r.speculation
+    assert sum(s.tokens_by_source.values()) == len(r.tokens) == r.usage.completion_tokens
+    assert s.tokens_by_source["ngram"] == s.accepted
+    assert s.accepted + s.taken_back == s.drafted > 0
+    assert s.mean_accepted == pytest.approx(s.accepted / s.rounds)
+    assert s.acceptance_rate == pytest.approx(s.accepted / s.drafted)
+    assert len(s.acceptance_by_position) == 4
+    assert sorted(s.acceptance_by_position, reverse=True) == list(s.acceptance_by_position)
+    assert r.timings.first_token <= r.timings.total
+    assert r.timings.between_tokens_p50 <= r.timings.between_tokens_p95
