@@ -80,7 +80,7 @@ class Options:
     slots: int = 1
     context: int | None = None  # tokens each slot can hold
     batch: int = 512  # most tokens in one forward
-    tentative: int = 16  # most tokens a row may mark as tentative
+    tentative: int = 8  # most tokens a row may mark as tentative
     kv_type: str = "f16"  # or "q8_0", "q4_0"
     flash_attention: bool | None = None
     gpu_layers: int | None = None

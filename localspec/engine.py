@@ -58,6 +58,9 @@ class Engine:
         unknown = [token for token in settings.sampling.bias if token >= self.target.vocabulary]
         if unknown or any(token < 0 for token in settings.sampling.bias):
             raise UsageError(f"bias names tokens outside 0 to {self.target.vocabulary - 1}")
+        depth = settings.depth
+        if depth is not None and depth > self.target.tentative:
+            raise UsageError(f"depth is {depth}; the model was loaded for {self.target.tentative}")
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
         return Job(prompt, settings, seed, listener, Clockwork(self._clock()))
 

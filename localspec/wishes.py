@@ -21,7 +21,7 @@ LOADING = (
     ),
     click.Option(
         ["--depth"],
-        type=click.IntRange(0, Options().tentative),
+        type=click.IntRange(0, 64),
         default=DEPTH,
         help=f"Most tokens to guess ahead; {DEPTH} if not given.",
     ),
@@ -77,6 +77,7 @@ def loading(context: click.Context) -> Loading:
     wish = context.meta
     options = Options(
         context=wish["context"],
+        tentative=max(wish["depth"], Options().tentative),
         kv_type=wish["kv_type"],
         gpu_layers=wish["gpu_layers"],
         threads=wish["threads"],

@@ -8,19 +8,19 @@ from functools import cache
 from pathlib import Path
 
 import localspec_llamacpp
+
 from localspec.backend import Model, Options
-from localspec.draft import Draft
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.translated import Translated
 from localspec.vocabulary import match
-
 from tests.tiny import ARCHITECTURES, Head, write
 
-__all__ = ["ARCHITECTURES", "Draft"]
+__all__ = ["ARCHITECTURES"]
 
+HEAD = Head()
 OPTIONS = Options(slots=4, context=512, batch=64, threads=1, tentative=8)
 
 
@@ -30,7 +30,7 @@ def folder() -> Path:
 
 
 @cache
-def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head = Head()) -> Path:
+def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head = HEAD) -> Path:
     path = folder() / f"{architecture}-{seed}-{layout}-{hash(head)}.gguf"
     return write(path, architecture, seed=seed, layout=layout, head=head)
 

@@ -56,8 +56,12 @@ class Want:
 def replies(
     model: Model, proposer: Proposer, wants: Sequence[Want], depth: int = 4
 ) -> list[Result]:
+    """All requests at once through an engine of their own."""
+    return converse(Engine(model, proposer, depth), wants)
+
+
+def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:
     """All requests at once, to the end."""
-    engine = Engine(model, proposer, depth)
     events: list[list[object]] = [[] for _ in wants]
     for want, heard in zip(wants, events, strict=True):
         engine.add(engine.prepare(tokens_of(want.prompt), want.settings, heard.append))

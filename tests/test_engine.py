@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from localspec.backend import Row
 from localspec.engine import Engine
 from localspec.errors import BackendError, PromptTooLong, UsageError
@@ -12,7 +13,6 @@ from localspec.proposers.silent import Silent
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from localspec.tokens import tokens_of
-
 from tests.runs import Want, replies, said, scripted
 
 LONG = Settings(max_tokens=200, ignore_end=True)

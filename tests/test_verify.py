@@ -17,6 +17,7 @@ from localspec.testing import hashed_logits
 from localspec.tokens import tokens_of
 from localspec.verify import settle, verify
 from tests.runs import PROPOSERS, Want, replies, scripted
+from tests.statistics import chi_square, limit
 
 
 class Loaded:
@@ -112,21 +113,6 @@ def true_law(logits, sampling, prompt):
             )
         }
     return laws
-
-
-def chi_square(counts, law, total):
-    """Pearson's statistic and its degrees of freedom, rare outcomes taken together."""
-    rare = {text for text, p in law.items() if p * total < 5}
-    assert not set(counts) - set(law), "a text the target cannot say"
-    cells = [(counts.get(text, 0), p * total) for text, p in law.items() if text not in rare]
-    if rare:
-        cells.append((sum(counts.get(t, 0) for t in rare), sum(law[t] for t in rare) * total))
-    return sum((seen - due) ** 2 / due for seen, due in cells), len(cells) - 1
-
-
-def limit(freedom):
-    """The 99.99th percentile of chi-square (Wilson and Hilferty's approximation)."""
-    return freedom * (1 - 2 / (9 * freedom) + 3.719 * (2 / (9 * freedom)) ** 0.5) ** 3
 
 
 @pytest.mark.parametrize("name", PROPOSERS)

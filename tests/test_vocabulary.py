@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from localspec.errors import PairError
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.silent import Silent
@@ -10,7 +11,6 @@ from localspec.settings import Settings
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.translated import Translated
 from localspec.vocabulary import match
-
 from tests.runs import LETTERS, STRANGE_LETTERS, Want, replies, said, scripted
 
 

@@ -191,7 +191,9 @@ class Reader:
         alignment = header.number("general.alignment", 32)
         # The CPU backend asserts that mapped weights start on 32 bytes.
         if alignment < 32 or alignment & (alignment - 1):
-            self.broken(f"aligns its weights to {alignment} bytes, not to 32 or a larger power of two")
+            self.broken(
+                f"aligns its weights to {alignment} bytes, not to 32 or a larger power of two"
+            )
         return Header(self.path, values, self.read_tensors(tensors, alignment), self.size)
 
     def broken(self, what: str) -> NoReturn:

@@ -47,11 +47,21 @@ def shape(weights: Weights, options: Options) -> Shape:
         cells=context * options.slots,
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
-        snapshots=options.tentative if weights.recurrent and not options.drafting else 0,
+        snapshots=snapshots(weights, options),
         kv_type=options.kv_type,
         flash_attention=flash_attention(options),
         threads=options.threads or physical_cores(),
     )
+
+
+def snapshots(weights: Weights, options: Options) -> int:
+    """How many states per slot to ask llama.cpp for, which may not have them.
+
+    They cover one batch of a slot, and a draft model rolls over several; and they are lost when
+    slots of different widths share a batch, as llama.cpp then moves states about.
+    """
+    single = options.slots == 1 and not options.drafting
+    return options.tentative if weights.recurrent and single else 0
 
 
 def flash_attention(options: Options) -> bool | None:

@@ -68,7 +68,7 @@ class Snapshots:
     """A few tokens back, once and only right after the batch.
 
     Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
-    the slot's newest batch only, and move when other slots run.
+    the slot's newest batch only, and are lost when other slots run. For a single slot, then.
     """
 
     def __init__(self, context: Context, slots: int) -> None:

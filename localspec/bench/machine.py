@@ -14,12 +14,14 @@ import numpy as np
 
 def heading() -> str:
     packages = " ".join(f"{name} {version(name)}" for name in ("llama-cpp-python", "numpy"))
-    return "\n".join((
-        f"command    {' '.join(['scripts/bench', *sys.argv[1:]])}",
-        f"revision   {revision()}",
-        f"versions   Python {platform.python_version()}, {packages}",
-        f"machine    {processor()}, {platform.system()} {platform.machine()}",
-    ))
+    return "\n".join(
+        (
+            f"command    {' '.join(['scripts/bench', *sys.argv[1:]])}",
+            f"revision   {revision()}",
+            f"versions   Python {platform.python_version()}, {packages}",
+            f"machine    {processor()}, {platform.system()} {platform.machine()}",
+        )
+    )
 
 
 def revision() -> str:

@@ -93,7 +93,9 @@ def rounds(sampling: Sampling, proposer: Proposer) -> tuple[list[float], float]:
 def main() -> bool:
     """Print the table; False if a case is over its goal."""
     print(heading())
-    print(f"\nmicroseconds a round, vocabulary {VOCABULARY:,}, {ROUNDS} rounds, n-gram at depth 4\n")
+    print(
+        f"\nmicroseconds a round, vocabulary {VOCABULARY:,}, {ROUNDS} rounds, n-gram at depth 4\n"
+    )
     met = True
     for name, sampling, goal in CASES:
         seconds, tokens = rounds(sampling, NgramProposer())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from localspec.backend import Roll, Row
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
@@ -11,7 +12,6 @@ from localspec.sampler import Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
-
 from tests import engines
 from tests.runs import translated
 
@@ -44,15 +44,9 @@ def model(request):
 
 
 @pytest.fixture
-def close(model):
+def close():
     """Whether two rows of logits are the same but for the rounding of another batch shape."""
-
-    def compare(a, b):
-        quantised = getattr(model, "kv_type", None)
-        del quantised
-        return np.allclose(a, b, atol=2e-3, rtol=1e-3)
-
-    return compare
+    return lambda a, b: np.allclose(a, b, atol=6e-3, rtol=1e-3)
 
 
 def feed(model, slot, tokens, outputs=1, tentative=0):
@@ -100,7 +94,8 @@ def test_what_is_taken_back_leaves_no_trace(model, close, taken, known):
     wanted = 2 + known + 4 - taken
     kept = model.truncate(0, wanted)
     assert 0 <= kept <= wanted
-    text = [*TEXT[:2], *rest, 6, 6, 6, 6][:wanted] + [1, 2]
+    text = [*TEXT[:2], *rest, 6, 6, 6, 6][:wanted]
+    text += [1, 2]
     assert close(feed(model, 0, text[kept:]), feed(model, 1, text))
 
 
@@ -117,7 +112,7 @@ def test_attention_keeps_exactly_what_is_asked_for():
 
 def test_snapshots_keep_exactly_what_is_asked_for():
     for name in ("qwen35", "lfm2"):
-        model = engines.target(name)
+        model = engines.target(name, slots=1)
         feed(model, 0, TEXT)
         feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
         assert model.truncate(0, len(TEXT) + 2) == len(TEXT) + 2
@@ -150,10 +145,8 @@ def test_a_slot_is_emptied_by_truncating_to_nothing(model, close):
     assert close(feed(model, 0, TEXT[4:9]), feed(model, 1, TEXT[4:9]))
 
 
-def test_truncating_to_more_than_is_held_keeps_everything(model):
+def test_truncating_to_what_is_held_keeps_everything(model):
     feed(model, 0, TEXT[:5])
-    if isinstance(model, ScriptedModel):
-        return
     assert model.truncate(0, 5) == 5
 
 
