@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ class Distribution:
     ids: NDArray[np.int64]  # ascending
     probs: NDArray[np.float64]  # sums to one
 
-    @classmethod
-    def certain(cls, token: int) -> Distribution:
-        return cls(np.array((token,)), _ONE)
+    @staticmethod
+    @lru_cache(maxsize=4096)  # greedy decoding makes one for every token
+    def certain(token: int) -> Distribution:
+        return Distribution(np.array((token,)), np.ones(1))
 
     @property
     def is_certain(self) -> bool:
@@ -27,8 +29,6 @@ class Distribution:
 
     def draw(self, uniform: float) -> int:
         """The token at this quantile, 0 <= uniform < 1."""
-        if self.is_certain:
-            return int(self.ids[0])
         if len(self.ids) <= BLOCK:
             return int(self.ids[_quantile(self.probs, uniform)[0]])
         # First which block, then which of it: adding up everything in turn is slow.
@@ -63,5 +63,4 @@ def _quantile(weights: NDArray[np.float64], uniform: float) -> tuple[int, float]
     return at, float(min(max((goal - before) / weights[at], 0.0), 1.0))
 
 
-_ONE = np.ones(1)
 BLOCK = 1024

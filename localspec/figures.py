@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,34 +78,34 @@ class Clockwork:
 class Ledger:
     """The account of drafted tokens of one request."""
 
-    rounds: int = 0
-    taken_back: int = 0
-    drafted_at: Counter[int] = field(default_factory=Counter)
-    accepted_at: Counter[int] = field(default_factory=Counter)
+    drafts: Counter[tuple[int, int]] = field(default_factory=Counter)  # (drafted, accepted)
     sources: Counter[str] = field(default_factory=Counter)
 
     def note(self, outcome: Outcome) -> None:
-        self.rounds += 1
-        drafted, accepted = len(outcome.draft), outcome.accepted
-        self.drafted_at.update(range(drafted))
-        self.accepted_at.update(range(accepted))
-        self.taken_back += drafted - accepted
-        if accepted:
-            self.sources[outcome.draft.by] += accepted
-        if outcome.emitted > accepted:
-            self.sources[TARGET] += outcome.emitted - accepted
+        self.drafts[len(outcome.draft), outcome.accepted] += 1
+        if outcome.accepted:
+            self.sources[outcome.draft.by] += outcome.accepted
+        if outcome.emitted > outcome.accepted:
+            self.sources[TARGET] += outcome.emitted - outcome.accepted
 
     def report(self) -> Speculation:
-        drafted, accepted = self.drafted_at.total(), self.accepted_at.total()
+        rounds = self.drafts.total()
+        drafted = sum(count * size for (size, _), count in self.drafts.items())
+        accepted = sum(count * right for (_, right), count in self.drafts.items())
         return Speculation(
-            rounds=self.rounds,
+            rounds=rounds,
             drafted=drafted,
             accepted=accepted,
-            taken_back=self.taken_back,
-            mean_accepted=accepted / self.rounds if self.rounds else 0.0,
+            taken_back=drafted - accepted,
+            mean_accepted=accepted / rounds if rounds else 0.0,
             acceptance_rate=accepted / drafted if drafted else None,
-            acceptance_by_position=tuple(
-                self.accepted_at[at] / count for at, count in sorted(self.drafted_at.items())
-            ),
+            acceptance_by_position=tuple(self._by_position()),
             tokens_by_source=dict(self.sources),
         )
+
+    def _by_position(self) -> Iterator[float]:
+        """Of the drafts that had a token there, in how many it was accepted."""
+        for at in range(max((size for size, _ in self.drafts), default=0)):
+            had = sum(count for (size, _), count in self.drafts.items() if size > at)
+            right = sum(count for (_, right), count in self.drafts.items() if right > at)
+            yield right / had

@@ -54,16 +54,15 @@ class Generation:
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
+        room, kept = self.room, 0
         for kept, token in enumerate(tokens, start=1):
-            self.history.append(token)
             self.sampler.said(token)
-            self.finish = self._finish(token)
+            if token in self.ending.tokens or self.text.add(self.spell(token)):
+                self.finish = "stop"
+            elif kept == room:
+                self.finish = "length"
             if self.finish:
                 self.text.close()
-                return kept
-        return len(tokens)
-
-    def _finish(self, token: int) -> Finish | None:
-        if token in self.ending.tokens or self.text.add(self.spell(token)):
-            return "stop"
-        return "length" if self.room <= 0 else None
+                break
+        self.history.extend(tokens[:kept])
+        return kept

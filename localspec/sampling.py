@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -58,8 +59,9 @@ class Sampling:
     def distribution(self, logits: Logits) -> Distribution:
         """The law of the next token; bias and penalties are already in the logits."""
         best = int(logits.argmax())
-        if not np.isfinite(logits[best]):
-            raise BackendError(f"the model returned {logits[best]} for token {best}")
+        highest = float(logits[best])
+        if not math.isfinite(highest):
+            raise BackendError(f"the model returned {highest} for token {best}")
         if self.temperature == 0 or self.top_k == 1:
             return Distribution.certain(best)
         if 0 < self.top_k < len(logits):
@@ -67,7 +69,7 @@ class Sampling:
         elif self.top_p < 1:
             ids, weights = self._nucleus(logits)
         else:
-            ids, weights = self._everything(logits, float(logits[best]))
+            ids, weights = self._everything(logits, highest)
         return Distribution(ids, weights / weights.sum())
 
     def _top_k(self, logits: Logits) -> tuple[Ids, Floats]:

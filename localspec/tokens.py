@@ -42,10 +42,11 @@ class History:
     def view(self) -> Tokens:
         return self._buffer[: self._size]
 
-    def append(self, token: int) -> None:
-        if self._size == len(self._buffer):
-            grown = np.empty(2 * self._size + 1, np.int32)
-            grown[: self._size] = self._buffer
+    def extend(self, tokens: Sequence[int]) -> None:
+        end = self._size + len(tokens)
+        if end > len(self._buffer):
+            grown = np.empty(2 * end, np.int32)
+            grown[: self._size] = self._buffer[: self._size]
             self._buffer = grown
-        self._buffer[self._size] = token
-        self._size += 1
+        self._buffer[self._size : end] = tokens
+        self._size = end

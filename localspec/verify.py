@@ -22,7 +22,8 @@ def verify(draft: Draft, truth: Callable[[int], Distribution], dice: Dice, start
         if emitted[-1] != token:
             return emitted
     end = len(emitted)
-    return [*emitted, truth(end).draw(dice.roll(start + end, TARGET))]
+    # The token after the draft is settled like one that was looked up and cannot be right.
+    return [*emitted, settle(-1, None, truth(end), dice, start + end)]
 
 
 def settle(
@@ -33,7 +34,9 @@ def settle(
     A token that was looked up is accepted when the target draws it. That happens as often as
     rejection sampling would accept it, and makes the text the one plain decoding gives.
     """
-    if guess is None or guess.is_certain or target.is_certain:
+    if target.is_certain:
+        return int(target.ids[0])
+    if guess is None or guess.is_certain:
         return target.draw(dice.roll(position, TARGET))
     if dice.roll(position, ACCEPT) * guess.prob(token) < target.prob(token):
         return token

@@ -61,6 +61,7 @@ HEADLESS_RECURRENT = frozenset(
 NEMOTRON = frozenset({"nemotron_h", "nemotron_h_moe"})  # ... and no feed-forward
 # Every n-th layer attends, unless the file lists the recurrent ones.
 INTERVALS = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4, "qwen4exp": 4, "minimax-01": 8}
+DELTA_ATTENTION = frozenset("bailingmoe3 glm5-next kimi-k3 kimi-linear".split())
 HYBRID = HEADLESS_RECURRENT | NEMOTRON | INTERVALS.keys()
 
 # Asserted while the graph is built: keys as long as values ...
@@ -94,7 +95,20 @@ SOME_ROTATION = frozenset(
     " muse-glimmer nanbeige nemotron openelm phi2 phi3 phimoe plamo2 plamo3 qwen qwen35 qwen35moe"
     " qwen3next qwen4exp spark2_5 stablelm step35".split()
 )
-# These must be told how experts are weighed; others have a default.
+# Read without a default; 0 would fail to say how experts are weighed.
 GATED = frozenset("dots1 hy_v4 minimax-m2 smallthinker".split())
-# Rotary sections are read, and cover half a head in pairs ...
-SECTIONED = frozenset("paddleocr qwen2vl qwen3tts qwen3vl qwen3vlmoe qwen35 qwen35moe qwen4exp".split())
+EXPLICITLY_GATED = GATED | frozenset(
+    "bailingmoe2 bailingmoe3 deepseek32 dots3note exaone-moe kimi-k3 kimi-linear lfm2moe"
+    " minimax-m3".split()
+)
+# Rotate by sections of a head, so need some.
+SECTIONED = frozenset(
+    "paddleocr qwen2vl qwen35 qwen35moe qwen3tts qwen3vl qwen3vlmoe qwen4exp".split()
+)
+# Cache a compressed latent: as long as what it is unpacked from.
+LATENT = frozenset(
+    "bailingmoe3 deepseek2 deepseek32 dots3note glm-dsa glm5-next hy_v4 kimi-k3 kimi-linear"
+    " mistral4".split()
+)
+# Sliding-window layers may have heads of another size.
+TWO_SIZES = frozenset("dots3note gemma4 gemma4-assistant".split())

@@ -19,6 +19,7 @@ from localspec.backend import Device
 from localspec.errors import BackendError
 from localspec.tokens import Logits, Tokens
 
+FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numbers
 KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2}  # ggml's numbers
 DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
 _ERROR, _CONTINUED = 4, 5  # levels of the log
@@ -277,6 +278,16 @@ class Batch:
 
 def _pointer(array: NDArray[np.generic], kind: type) -> object:
     return array.ctypes.data_as(ctypes.POINTER(kind))
+
+
+def requantise(source: Path, target: Path, kind: str) -> None:
+    """Write a copy of a model in another precision; quantised weights lose a little more."""
+    params = lib.llama_model_quantize_default_params()
+    params.ftype = FILE_TYPES[kind]
+    params.allow_requantize = True
+    LOG.take_errors()
+    if lib.llama_model_quantize(str(source).encode(), str(target).encode(), params):
+        raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
 
 
 def devices() -> list[Device]:

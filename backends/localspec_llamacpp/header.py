@@ -103,13 +103,14 @@ class Header:
             self.refuse(f"has {key} as an array of {KINDS[found.value.kind]}, not of {wanted}")
         return found.value
 
-    def numbers(self, key: str, *kinds: int) -> NDArray[np.generic] | None:
-        """Read an array of numbers from the file."""
+    def numbers(self, key: str, most: int, *kinds: int) -> NDArray[np.generic]:
+        """Read an array of numbers from the file; empty where there is none."""
         array = self.located(key, *kinds)
         if array is None:
-            return None
-        form = FORMATS[array.kind]
-        return np.fromfile(self.path, form, count=array.count, offset=array.start)
+            return np.zeros(0, np.int32)
+        if array.count > most:
+            self.refuse(f"has {array.count:,} values of {key}; at most {most:,} are read")
+        return np.fromfile(self.path, FORMATS[array.kind], array.count, offset=array.start)
 
     def texts(self, key: str) -> list[bytes] | None:
         """Read an array of strings from the file."""

@@ -44,7 +44,8 @@ class NgramIndex:
     """Where every run of a few tokens last ended, kept up to date as the text grows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._ends: dict[int, dict[tuple[int, ...], int]] = {size: {} for size in sizes}
+        self._longest = max(sizes)
+        self._ends: list[tuple[int, dict[tuple[int, ...], int]]] = [(s, {}) for s in sizes]
         self._known = 0  # the runs that end within history[:known] are indexed
         self._last = -1  # the last of those tokens
 
@@ -57,19 +58,18 @@ class NgramIndex:
     def grow(self, history: Tokens) -> None:
         """Index all runs that end before the newest token, so that something follows each."""
         known = max(len(history) - 1, 0)
-        base = max(self._known - max(self._ends) + 1, 0)
+        base = max(self._known - self._longest, 0)
         fresh = history[base:known].tolist()
-        for size, ends in self._ends.items():
-            first = max(self._known - size + 1, 0)
-            runs = zip(*(fresh[first - base + at :] for at in range(size)), strict=False)
-            ends.update(zip(runs, range(first + size, known + 1), strict=False))
+        for size, ends in self._ends:
+            for end in range(max(self._known + 1, size), known + 1):
+                ends[tuple(fresh[end - size - base : end - base])] = end
         self._known = known
         self._last = fresh[-1] if fresh else -1
 
     def find(self, history: Tokens) -> int | None:
         """The position after the latest earlier occurrence of the longest run at the end."""
-        newest = tuple(history[-max(self._ends) :].tolist())
-        for size, ends in self._ends.items():
+        newest = tuple(history[-self._longest :].tolist())
+        for size, ends in self._ends:
             end = ends.get(newest[-size:]) if size < len(history) else None
             if end is not None:
                 return end

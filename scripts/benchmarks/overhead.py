@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from localspec.backend import Roll, Row
-from localspec.bench.machine import heading, spread
+from benchmarks.machine import heading, spread
 from localspec.draft import Draft
 from localspec.engine import Engine
 from localspec.proposer import Proposer
@@ -99,7 +99,7 @@ def main() -> bool:
     met = True
     for name, sampling, goal in CASES:
         seconds, tokens = rounds(sampling, NgramProposer())
-        within = goal is None or np.median(seconds) <= goal * 1e-6
+        within = goal is None or float(np.median(seconds)) <= goal * 1e-6
         met = met and within
         aim = "" if goal is None else f"   goal {goal:5}{'' if within else '   MISSED'}"
         print(f"{name:40} {spread(seconds)}   {tokens:.2f} tokens{aim}")

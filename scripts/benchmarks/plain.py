@@ -1,0 +1,123 @@
+"""Plain decoding through the whole engine against a bare loop of llama_decode and argmax.
+
+Both run in one process in turns of a few tokens, so that the machine's moods hit both; the memory
+of each is taken in a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import llama_cpp.llama_cpp as lib
+import localspec_llamacpp
+import numpy as np
+import psutil
+from localspec.backend import Options
+from localspec.catalog import locate
+from localspec.engine import Engine
+from localspec.proposers.silent import Silent
+from localspec.runtime import Runtime
+from localspec.settings import Settings
+from localspec.tokens import Tokens
+from localspec_llamacpp.bindings import requantise
+from localspec_llamacpp.loading import physical_cores
+
+from benchmarks.machine import heading
+
+CONTEXT = 2048
+PROMPT = "The history of the sea is the history of"
+TURN = 16  # tokens one of them says before it is the other's turn
+TURNS = 40
+SLOWER, HEAVIER_BYTES = 1.03, 60 << 20  # goals
+
+
+def bare_loop(path: Path) -> Iterator[int]:
+    """Greedy tokens, with nothing around the engine."""
+    model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
+    params = lib.llama_context_default_params()
+    params.n_ctx, params.flash_attn_type = CONTEXT, 0
+    params.n_threads = params.n_threads_batch = physical_cores()
+    context = lib.llama_init_from_model(model, params)
+    width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
+    tokens = (lib.llama_token * 64)()
+    size = lib.llama_tokenize(
+        lib.llama_model_get_vocab(model), PROMPT.encode(), len(PROMPT), tokens, 64, False, False
+    )
+    while True:
+        lib.llama_decode(context, lib.llama_batch_get_one(tokens, size))
+        logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(context, -1), (width,))
+        tokens[0], size = int(logits.argmax()), 1
+        yield tokens[0]
+
+
+def through_engine(path: Path) -> Iterator[int]:
+    """The same tokens through slots, rounds, sampling and text; what a stream is fed from."""
+    target = localspec_llamacpp.load(path, Options(context=CONTEXT))
+    engine = Engine(target, Silent())
+    said: list[int] = []
+    prompt: Tokens = target.tokenizer.encode(PROMPT)
+    engine.add(engine.prepare(prompt, Settings(ignore_end=True), lambda e: said.extend(e.tokens)))
+    while True:
+        engine.step()
+        yield from said
+        said.clear()
+
+
+def seconds_a_token(loop: Iterator[int]) -> tuple[float, list[int]]:
+    start = time.perf_counter()
+    tokens = list(islice(loop, TURN))
+    return (time.perf_counter() - start) / TURN, tokens
+
+
+def resident(name: str, path: Path) -> int:
+    """Bytes a process of its own holds after some tokens."""
+    command = [sys.executable, "-m", "benchmarks.plain", name, str(path)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def weigh(name: str, path: Path) -> None:
+    """Run one of the two in this process and print what the process holds then."""
+    if name == "bare":
+        list(islice(bare_loop(path), 64))
+    else:
+        runtime = Runtime(Engine(localspec_llamacpp.load(path, Options(context=CONTEXT)), Silent()))
+        runtime.generate(PROMPT, Settings(max_tokens=64, ignore_end=True))
+    print(psutil.Process().memory_info().rss)
+
+
+def compare(path: Path) -> bool:
+    bare, ours = bare_loop(path), through_engine(path)
+    turns = []
+    for _ in range(TURNS):
+        (bare_seconds, one), (our_seconds, other) = seconds_a_token(bare), seconds_a_token(ours)
+        if one != other:
+            print("the two do not say the same")
+            return False
+        turns.append((bare_seconds, our_seconds))
+    del turns[:2]  # the first hold the prompt
+    ratio = float(np.median([ours / bare for bare, ours in turns]))
+    for name, column in zip(("bare loop", "LocalSpec"), zip(*turns, strict=True), strict=True):
+        print(f"{name}   {np.median(column) * 1e3:7.3f} ms a token")
+    print(f"ratio       {ratio:7.3f}, median of {len(turns)} pairs of turns; goal {SLOWER}")
+    return ratio <= SLOWER
+
+
+def main() -> bool:
+    print(heading(), "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "smollm2-q8_0.gguf"
+        requantise(locate("smollm2-135m"), path, "q8_0")
+        quick = compare(path)
+        bare, ours = resident("bare", path), resident("ours", path)
+    print(f"memory      {bare / 2**20:.0f} MiB bare, {ours / 2**20:.0f} MiB LocalSpec; goal + 60")
+    return quick and ours - bare <= HEAVIER_BYTES
+
+
+if __name__ == "__main__":
+    weigh(sys.argv[1], Path(sys.argv[2]))
