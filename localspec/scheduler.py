@@ -33,7 +33,10 @@ class Scheduler:
 
     def _turn(self, g: Generation, left: int) -> Turn:
         pending = len(g.history) - g.cached
-        guess = min(g.depth, self.tentative, g.room - 1)
+        # Nothing is guessed while the prompt is read: it then runs in the very batches that plain
+        # decoding runs, and engines round differently in batches of other widths.
+        reading = len(g.history) == g.prompt
+        guess = 0 if reading else min(g.depth, self.tentative, g.room - 1)
         if pending + guess <= left:
             return Turn(g, pending, guess)
         return Turn(g, min(pending - 1, left), 0)

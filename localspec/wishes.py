@@ -34,6 +34,12 @@ LOADING = (
         default="f16",
         help="Precision of keys and values; f16 if not given.",
     ),
+    click.Option(
+        ["--flash-attention"],
+        type=click.Choice(["auto", "on", "off"]),
+        default="auto",
+        help="On a CPU, off is faster in long contexts and may turn near-ties.",
+    ),
     click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
     click.Option(
         ["--threads"], type=click.IntRange(1), help="CPU threads; else one per physical core."
@@ -79,6 +85,7 @@ def loading(context: click.Context) -> Loading:
         context=wish["context"],
         tentative=max(wish["depth"], Options().tentative),
         kv_type=wish["kv_type"],
+        flash_attention={"auto": None, "on": True, "off": False}[wish["flash_attention"]],
         gpu_layers=wish["gpu_layers"],
         threads=wish["threads"],
         verbose=wish["verbose"],

@@ -28,7 +28,10 @@ def cache_bytes(params: Hyperparameters, layers: Layers, windowed: bool) -> int:
 
 def keeps_keys_only(params: Hyperparameters) -> bool:
     """With latent attention the values are a part of the keys."""
-    compressed = params.number("attention.key_length_mla"), params.number("attention.value_length_mla")
+    compressed = (
+        params.number("attention.key_length_mla"),
+        params.number("attention.value_length_mla"),
+    )
     return all(compressed) or params.architecture == "deepseek4"
 
 
@@ -70,7 +73,8 @@ def state_bytes(params: Hyperparameters, layers: Layers) -> int:
     if params.architecture == "deepseek4":
         return STATE_BYTES * compressor_numbers(params, layers)
     return STATE_BYTES * (
-        sum(layers.recurrent) * (convolution_numbers(params, layers) + memory_numbers(params, layers))
+        sum(layers.recurrent)
+        * (convolution_numbers(params, layers) + memory_numbers(params, layers))
         + history_numbers(params)
     )
 
@@ -87,7 +91,9 @@ def convolution_numbers(params: Hyperparameters, layers: Layers) -> int:
     if params.architecture in DELTA_ATTENTION:
         width = layers.heads[0] * params.number("kda.head_dim")
         return 3 * (kernel - 1 if kernel else 3) * width
-    groups = params.number("ssm.group_count") if params.architecture not in ("mamba", "jamba") else 0
+    groups = (
+        params.number("ssm.group_count") if params.architecture not in ("mamba", "jamba") else 0
+    )
     width = params.number("ssm.inner_size") + 2 * groups * params.number("ssm.state_size")
     return max(kernel - 1, 0) * width
 

@@ -6,6 +6,7 @@ Each rule was found by giving a child process models that break it, and seeing i
 from __future__ import annotations
 
 import math
+import re
 
 from localspec_llamacpp.architectures import (
     EQUAL_HEADS,
@@ -22,11 +23,15 @@ from localspec_llamacpp.architectures import (
     WINDOWS,
 )
 from localspec_llamacpp.demands import check_demands
-from localspec_llamacpp.hyperparameters import MOST_LAYERS, Hyperparameters
+from localspec_llamacpp.hyperparameters import MOST_LAYERS, REDO, Hyperparameters
 from localspec_llamacpp.layers import Layers
+from localspec_llamacpp.metadata import Header
+from localspec_llamacpp.quantisation import F32, NOT_FOR_WEIGHTS, TYPES
 
 MOST_EXPERTS = 1024
 SCALINGS = ("none", "linear", "yarn", "longrope")
+ALWAYS_F32 = re.compile(r"norm|\.bias$|\.ssm_(a|d|conv1d)|shortconv\.conv|lerp_fused|_ape\.")
+LOOKUP = "tid2eid.weight"  # a table of expert numbers
 HEADS = "attention.head_count"
 KV_HEADS = "attention.head_count_kv"
 
@@ -62,7 +67,7 @@ def check_experts(params: Hyperparameters) -> None:
     used = params.per_layer("expert_used_count", every)
     most = max(used)
     if params.architecture in ("hunyuan_vl", "hunyuan-dense") and experts <= 1:
-        return
+        experts = most = 0
     limit = f"at most {MOST_EXPERTS} can be read"
     params.require(experts <= MOST_EXPERTS, "expert_count", experts, limit)
     params.require(most <= experts, "expert_used_count", most, f"there are {experts} experts")
@@ -70,8 +75,14 @@ def check_experts(params: Hyperparameters) -> None:
         groups = params.number("expert_group_count")
         params.require(not groups, "expert_group_count", groups, "there are no experts")
         return
-    idle = most if params.architecture in NEMOTRON else min(used)
-    params.require(idle > 0, "expert_used_count", idle, f"{experts} experts are there to be used")
+    widths = (
+        params.per_layer("feed_forward_length", every) if params.architecture in NEMOTRON else used
+    )
+    idle = not all(count for count, width in zip(used, widths, strict=True) if width)
+    least = min(used)
+    params.require(
+        most > 0 and not idle, "expert_used_count", least, f"there are {experts} experts"
+    )
     check_groups(params, experts)
     key = "expert_gating_func"
     gating = params.number(key, 0 if params.architecture in GATED else 1)
@@ -116,7 +127,9 @@ def check_head_sizes(params: Hyperparameters, layers: Layers) -> None:
     embedding, heads = params.number("embedding_length"), layers.heads[0]
     if heads and not params.has("attention.key_length"):
         fits = embedding % heads == 0
-        params.require(fits, "embedding_length", embedding, f"it must be a multiple of {heads} heads")
+        params.require(
+            fits, "embedding_length", embedding, f"it must be a multiple of {heads} heads"
+        )
     if not any(layers.heads[layer] for layer in range(layers.count) if layers.attends[layer]):
         return
     sizes = {"key": layers.key, "value": layers.value}
@@ -126,7 +139,7 @@ def check_head_sizes(params: Hyperparameters, layers: Layers) -> None:
     if params.architecture in EQUAL_HEADS:
         wanted = f"values are of length {layers.value}, and this architecture needs the same"
         params.require(layers.key == layers.value, "attention.key_length", layers.key, wanted)
-    if layers.window and params.architecture in WINDOWS and params.architecture not in TWO_SIZES:
+    if layers.window and params.architecture not in TWO_SIZES:
         windowed = {"key": layers.window_key, "value": layers.window_value}
         for name, size in sizes.items():
             fits, key = windowed[name] == size, f"attention.{name}_length_swa"
@@ -150,7 +163,10 @@ def check_rotated(params: Hyperparameters, key: str, rotated: int, size: int) ->
     wanted = f"it must be even and at most a head's {size}"
     params.require(rotated % 2 == 0 and rotated <= size, key, rotated, wanted)
     name = params.architecture
-    least = 4 if name == "step35" else 2 if name in SOME_ROTATION else 0
+    some = name in SOME_ROTATION
+    if name == "granitehybrid":
+        some = params.flag("rope.scaling.finetuned", True)
+    least = 4 if name == "step35" else 2 if some else 0
     params.require(rotated >= least, key, rotated, f"it must be at least {least}")
     if name in WHOLE_ROTATION:
         params.require(rotated == size, key, rotated, f"{name} rotates whole heads of {size}")
@@ -174,7 +190,7 @@ def check_latent(params: Hyperparameters, layers: Layers, rotated: int) -> None:
 
 def check_sections(params: Hyperparameters, layers: Layers) -> None:
     key = "rope.dimension_sections"
-    sections = params.per_layer(key, 4) if params.has(key) else ()
+    sections = params.listed(key) or ()
     if params.architecture in SECTIONED:
         params.require(any(sections[:3]), key, list(sections), "one of the first three is needed")
     size = layers.key
@@ -192,7 +208,7 @@ def check_windows(params: Hyperparameters, layers: Layers) -> None:
         return
     key = "attention.sliding_window_pattern"
     params.require(any(layers.windowed), key, "without a windowed layer", "there is a window")
-    if name in ("dots3note", "llama4", "muse-glimmer"):
+    if name == "dots3note":
         fits = not all(layers.windowed)
         params.require(fits, key, "without a full layer", f"{name} needs one")
 
@@ -204,3 +220,15 @@ def check_hybrid(params: Hyperparameters, layers: Layers) -> None:
     recurrent, attending = sum(layers.recurrent), sum(layers.attends)
     wanted = f"{attending} of them attend and {recurrent} recur; both kinds are needed"
     params.require(min(recurrent, attending) > 0, "block_count", layers.count, wanted)
+
+
+def check_weights(header: Header) -> None:
+    """Norms, biases and the like are computed in float32 alone; no kernel takes integers."""
+    for tensor in header.tensors:
+        quant = TYPES[tensor.kind].name
+        if tensor.kind != F32 and (len(tensor.shape) == 1 or ALWAYS_F32.search(tensor.name)):
+            header.refuse(f"stores {tensor.name} as {quant}, but llama.cpp needs F32: {REDO}")
+        if tensor.kind in NOT_FOR_WEIGHTS and not tensor.name.endswith(LOOKUP):
+            header.refuse(
+                f"stores {tensor.name} as {quant}, which is no format for weights: {REDO}"
+            )

