@@ -21,7 +21,11 @@ from localspec_llamacpp.vocabulary import MODEL, check_vocabulary
 ARCHITECTURE = "general.architecture"
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 GUESSED = 1024  # added to a file type that a converter was not sure of
-OTHER_TYPES = {"adapter": "a LoRA adapter", "mmproj": "a vision projector", "imatrix": "a matrix"}
+OTHER_TYPES = {
+    "adapter": "a LoRA adapter",
+    "mmproj": "a vision projector",
+    "imatrix": "an importance matrix",
+}
 
 
 def inspect(path: Path) -> Footprint:

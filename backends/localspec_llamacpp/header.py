@@ -22,14 +22,16 @@ from localspec_llamacpp.metadata import (
     UINT32,
     UINT64,
     Header,
-    Located,
+    Place,
     Tensor,
     Value,
+    refusal,
 )
 from localspec_llamacpp.quantisation import TYPES
 
 SCALARS = {kind: struct.Struct(form) for kind, form in FORMATS.items()}
 AGAIN = "download it again"
+LEAST_BYTES = 24  # magic, version and two counts
 MOST_KEYS = 16_384  # the largest seen has about 100
 MOST_TENSORS = 65_536  # the largest seen has about 3,000
 MOST_STRINGS = 8_388_608  # in all arrays together; a 262,144-token vocabulary needs 0.8 million
@@ -58,11 +60,11 @@ def read(path: Path) -> Header:
 
 def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
     """Say what a file that is not GGUF looks like."""
-    if start.startswith(b"GGUF") and size >= 24:
+    if start.startswith(b"GGUF") and size >= LEAST_BYTES:
         return
-    if size < 24:
+    if size < LEAST_BYTES:
         least = "is empty" if not size else "is cut short"
-        raise ModelFileError(f"{path.name} {least}: it has {size} of at least 24 bytes: {AGAIN}")
+        raise refusal(path, f"{least}: it has {size} of at least {LEAST_BYTES} bytes: {AGAIN}")
     lowered = start.lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         what = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
@@ -78,7 +80,7 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
         what = f"not GGUF: it starts with {len(start)} zero bytes, as unfinished downloads do"
     else:
         what = f"not GGUF: it starts with {start[:4]!r}, not b'GGUF'"
-    raise ModelFileError(f"{path.name} is {what}")
+    raise refusal(path, f"is {what}")
 
 
 class Reader:
@@ -109,13 +111,14 @@ class Reader:
         return Header(self.path, values, self.read_tensors(tensors, alignment), self.size)
 
     def broken(self, what: str) -> NoReturn:
-        raise ModelFileError(f"{self.path.name} {what}: {AGAIN}")
+        raise refusal(self.path, f"{what}: {AGAIN}")
+
+    def cut_short(self, promised: str) -> NoReturn:
+        self.broken(f"is cut short: its header promises {promised}, the file has {self.size:,}")
 
     def need(self, end: int) -> None:
         if end > self.size:
-            self.broken(
-                f"is cut short: its header promises {end:,} bytes or more, the file has {self.size:,}"
-            )
+            self.cut_short(f"{end:,} bytes or more")
 
     def check_version(self) -> None:
         version = self.number(UINT32)
@@ -128,7 +131,7 @@ class Reader:
         self.broken(f"is GGUF version {version}; versions 2 and 3 are read")
 
     def count(self, what: str, most: int, least_bytes: int) -> int:
-        count = int(self.number(UINT64))
+        count = self.number(UINT64)
         room = (self.size - self.at) // least_bytes
         if count > min(most, room):
             limit = f"at most {most:,} are read" if room > most else f"it has room for {room:,}"
@@ -142,7 +145,7 @@ class Reader:
         self.at += form.size
         return found  # type: ignore[no-any-return]
 
-    def bytes(self, what: str, most: int) -> bytes:
+    def raw(self, what: str, most: int) -> bytes:
         """A short string, which its length precedes."""
         length = self.number(UINT64)
         if length > most:
@@ -152,7 +155,7 @@ class Reader:
         return self.data[self.at - length : self.at]
 
     def name(self, what: str, most: int) -> str:
-        raw = self.bytes(what, most)
+        raw = self.raw(what, most)
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -164,28 +167,27 @@ class Reader:
             self.broken(f"is broken: it has the key {key!r} twice" if key else "has an empty key")
         kind = self.number(UINT32)
         if kind == STRING:
-            values[key] = Value(kind, self.read_text(key))
+            values[key] = self.read_text(key)
         elif kind == ARRAY:
-            values[key] = Value(kind, self.read_array(key))
+            values[key] = Value(kind, place=self.read_array(key))
         elif kind in SCALARS:
             values[key] = Value(kind, self.number(kind))
         else:
             self.broken(f"is broken: {key} is of kind {kind}; kinds 0 to 12 exist")
 
-    def read_text(self, key: str) -> str | Located:
-        start = self.at + 8
-        length = int(self.number(UINT64))
-        self.need(start + length)
-        self.at = start + length
+    def read_text(self, key: str) -> Value:
+        length = self.number(UINT64)
+        start, self.at = self.at, self.at + length
+        self.need(self.at)
         if length > LONGEST_TEXT:
-            return Located(0, length, start, self.at)
+            return Value(STRING, place=Place(STRING, length, start, self.at))
         self.text_bytes -= length
         if self.text_bytes < 0:
-            self.broken(f"holds more than {MOST_TEXT:,} bytes of text, at {key}")
-        return self.data[start : self.at].decode(errors="replace")
+            self.broken(f"is broken: it has more than {MOST_TEXT:,} bytes of text, at {key}")
+        return Value(STRING, text=self.data[start : self.at].decode(errors="replace"))
 
-    def read_array(self, key: str) -> Located:
-        kind, count = self.number(UINT32), int(self.number(UINT64))
+    def read_array(self, key: str) -> Place:
+        kind, count = self.number(UINT32), self.number(UINT64)
         start = self.at
         if kind == STRING:
             self.need(start + 8 * count)
@@ -193,10 +195,11 @@ class Reader:
         elif kind in SCALARS:
             self.at += SCALARS[kind].size * count
             self.need(self.at)
+        elif kind == ARRAY:
+            self.broken(f"is broken: {key} is an array of arrays, which llama.cpp does not read")
         else:
-            what = "arrays, which llama.cpp does not read" if kind == ARRAY else f"kind {kind}"
-            self.broken(f"is broken: {key} is an array of {what}")
-        return Located(kind, count, start, self.at)
+            self.broken(f"is broken: {key} is an array of kind {kind}; kinds 0 to 12 exist")
+        return Place(kind, count, start, self.at)
 
     def skip_strings(self, key: str, count: int) -> None:
         self.strings -= count
@@ -222,16 +225,14 @@ class Reader:
             end = -(-end // alignment) * alignment + found[name].size
         start = -(-self.at // alignment) * alignment
         if count and start + end > self.size:
-            self.broken(
-                f"is cut short: its header promises {start + end:,} bytes, the file has {self.size:,}"
-            )
+            self.cut_short(f"{start + end:,} bytes")
         return tuple(found.values())
 
     def read_tensor(self, name: str, expected: int) -> Tensor:
         axes = self.number(UINT32)
         if not 1 <= axes <= 4:
             self.broken(f"is broken: tensor {name} has {axes} dimensions; 1 to 4 are read")
-        shape = tuple(int(self.number(UINT64)) for _ in range(axes))
+        shape = tuple(self.number(UINT64) for _ in range(axes))
         kind = self.number(UINT32)
         size = self.tensor_bytes(name, shape, kind)
         offset = self.number(UINT64)
@@ -241,9 +242,9 @@ class Reader:
 
     def tensor_bytes(self, name: str, shape: tuple[int, ...], kind: int) -> int:
         if kind not in TYPES:
-            raise ModelFileError(
-                f"{self.path.name} has tensor {name} of type {kind}, which llama.cpp 0.3.36 cannot "
-                f"read (newest: {max(TYPES)}): choose another quantisation"
+            known = f"llama.cpp 0.3.36 does not know (its newest is {max(TYPES)})"
+            raise refusal(
+                self.path, f"has tensor {name} of type {kind}, which {known}: choose another file"
             )
         elements = 1
         for length in shape:

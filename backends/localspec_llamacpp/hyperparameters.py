@@ -27,14 +27,14 @@ class Hyperparameters:
 
     def flag(self, key: str, default: bool) -> bool:
         found = self.header.find(self.name(key), BOOL)
-        return bool(found.value) if found else default
+        return bool(found.number) if found else default
 
     def text(self, key: str) -> str | None:
         return self.header.text(self.name(key))
 
     def real(self, key: str) -> float | None:
         found = self.header.find(self.name(key), FLOAT32)
-        return float(found.value) if found and isinstance(found.value, float) else None
+        return found.number if found else None
 
     def listed(self, key: str) -> tuple[int, ...] | None:
         """A short array of whole numbers; None where there is a single one, or nothing."""

@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file: its keys, its tensors and where they lie."""
+"""The metadata of a GGUF file: its keys, its tensors, and where its long arrays lie."""
 
 from __future__ import annotations
 
@@ -13,32 +13,20 @@ from numpy.typing import NDArray
 from localspec.errors import ModelFileError
 
 UINT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64 = 2, 4, 5, 6, 7, 8, 9, 10
-KINDS = [
-    "u8",
-    "i8",
-    "u16",
-    "i16",
-    "u32",
-    "i32",
-    "f32",
-    "bool",
-    "string",
-    "array",
-    "u64",
-    "i64",
-    "f64",
-]
+KINDS = ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64"]
+KINDS += ["i64", "f64"]
 FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q"}
 FORMATS |= {11: "<q", 12: "<d"}
 LENGTH = struct.Struct("<Q").unpack_from  # of a string, which it precedes
-LONGEST_TEXT = 1 << 20  # bytes; a longer string is located, not kept
+LONGEST_LINE = 400  # letters of a message
+LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """Something too long to keep: where its bytes lie in the file."""
+class Place:
+    """Where the elements of an array, or the bytes of a long string, lie in the file."""
 
-    kind: int  # of the elements
+    kind: int
     count: int
     start: int
     end: int
@@ -46,8 +34,12 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Value:
+    """A number, a text, or the place of something longer; `kind` says which."""
+
     kind: int
-    value: int | float | str | Located
+    number: float = 0
+    text: str | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,60 +58,74 @@ class Header:
     file_bytes: int
 
     def refuse(self, what: str) -> NoReturn:
-        raise ModelFileError(f"{self.path.name} {what}")
+        raise refusal(self.path, what)
 
     def find(self, key: str, *kinds: int) -> Value | None:
         """The value of a key, which must be of one of these kinds if it is there."""
         found = self.values.get(key)
         if found is not None and found.kind not in kinds:
-            wanted = " or ".join(KINDS[kind] for kind in kinds)
-            self.refuse(f"has {key} as {KINDS[found.kind]}, not {wanted}: convert the model again")
+            self.refuse(f"has {key} as {KINDS[found.kind]}, not {either(kinds)}: convert it again")
         return found
 
     def text(self, key: str) -> str | None:
         found = self.find(key, STRING)
-        if found is None or isinstance(found.value, str):
-            return found.value if found else None
-        size = found.value.end - found.value.start if isinstance(found.value, Located) else 0
-        self.refuse(f"has a {key} of {size:,} bytes; at most {LONGEST_TEXT:,} are read")
+        if found and found.place:
+            size = found.place.count
+            self.refuse(f"has a {key} of {size:,} bytes; at most {LONGEST_TEXT:,} are read")
+        return found.text if found else None
 
     def number(self, key: str, default: int = 0) -> int:
         """An unsigned 32-bit value: the only kind llama.cpp takes for a count."""
         found = self.find(key, UINT32)
-        return int(found.value) if found and not isinstance(found.value, Located) else default
+        return int(found.number) if found else default
 
-    def located(self, key: str, *kinds: int) -> Located | None:
-        """Where an array lies, which must have elements of one of these kinds."""
+    def place(self, key: str, *kinds: int) -> Place | None:
+        """Where an array lies, whose elements must be of one of these kinds."""
         found = self.find(key, ARRAY)
-        if found is None or not isinstance(found.value, Located):
-            return None
-        if found.value.kind not in kinds:
-            wanted = " or ".join(KINDS[kind] for kind in kinds)
-            self.refuse(f"has {key} as an array of {KINDS[found.value.kind]}, not of {wanted}")
-        return found.value
+        place = found.place if found else None
+        if place and place.kind not in kinds:
+            self.refuse(f"has {key} as an array of {KINDS[place.kind]}, not of {either(kinds)}")
+        return place
 
     def numbers(self, key: str, most: int, *kinds: int) -> NDArray[np.generic]:
         """Read an array of numbers from the file; empty where there is none."""
-        array = self.located(key, *kinds)
-        if array is None:
+        place = self.place(key, *kinds)
+        if place is None:
             return np.zeros(0, np.int32)
-        if array.count > most:
-            self.refuse(f"has {array.count:,} values of {key}; at most {most:,} are read")
-        return np.fromfile(self.path, FORMATS[array.kind], array.count, offset=array.start)
+        return np.frombuffer(self._bytes(key, most, place), FORMATS[place.kind])
 
     def texts(self, key: str, most: int) -> list[bytes]:
         """Read an array of strings from the file; empty where there is none."""
-        array = self.located(key, STRING)
-        if array is None:
+        place = self.place(key, STRING)
+        if place is None:
             return []
-        if array.count > most:
-            self.refuse(f"has {array.count:,} values of {key}; at most {most:,} are read")
-        with self.path.open("rb") as file:
-            file.seek(array.start)
-            data = file.read(array.end - array.start)
+        data = self._bytes(key, most, place)
         found, at = [], 0
-        for _ in range(array.count):
+        for _ in range(place.count):
             end = at + 8 + LENGTH(data, at)[0]
             found.append(data[at + 8 : end])
             at = end
         return found
+
+    def _bytes(self, key: str, most: int, place: Place) -> bytes:
+        if place.count > most:
+            self.refuse(f"has {place.count:,} values of {key}; at most {most:,} are read")
+        size = place.end - place.start
+        with self.path.open("rb") as file:
+            file.seek(place.start)
+            data = file.read(size)
+        if len(data) < size:
+            self.refuse(f"shrank while it was read: {len(data):,} of {size:,} bytes were left")
+        return data
+
+
+def refusal(path: Path, what: str) -> ModelFileError:
+    """An error of one line, whatever the file puts into its names."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in what)
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    return ModelFileError(f"{path.name} {line}")
+
+
+def either(kinds: tuple[int, ...]) -> str:
+    return " or ".join(KINDS[kind] for kind in kinds)

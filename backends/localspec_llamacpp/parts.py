@@ -54,8 +54,8 @@ def joined(headers: list[Header]) -> Header:
                 header.refuse(f"has the tensor {tensor.name}, and so has another part: {AGAIN}")
             tensors[tensor.name] = tensor
     promised = first.find("split.tensors.count", INT32)
-    if promised is None or promised.value != len(tensors):
-        count = promised.value if promised else "no"
+    count = int(promised.number) if promised else 0
+    if count != len(tensors):
         first.refuse(f"promises {count} tensors in {len(headers)} parts, which hold {len(tensors)}")
     size = sum(header.file_bytes for header in headers)
     return replace(first, tensors=tuple(tensors.values()), file_bytes=size)
@@ -64,4 +64,4 @@ def joined(headers: list[Header]) -> Header:
 def small_number(header: Header, key: str) -> int:
     # The engine asserts that these are 16 bits wide.
     found = header.find(key, UINT16)
-    return found.value if found and isinstance(found.value, int) else 0
+    return int(found.number) if found else 0

@@ -16,14 +16,14 @@ NOWHERE = 0xFFFFFFFF  # what -1 becomes where an id is not signed
 
 # The ids of the tokens that begin and end a text, where the file names none. Vocabularies of
 # models that embed text, bert and t5, are left out: the engine aborts on some of their texts.
-DEFAULTS: dict[str, tuple[int | None, int | None]] = {
-    "gemma4": (None, None),
+DEFAULTS = {
+    "gemma4": (NOWHERE, NOWHERE),
     "gpt2": (11, 11),
     "hybriddna": (11, 11),
     "llama": (1, 2),
     "plamo2": (1, 2),
     "rwkv": (0, 0),
-    "test": (None, None),
+    "test": (0, 0),
     "whitespace": (11, 11),
 }
 BEGINLESS = ("chatglm-bpe", "glm4", "glm5")  # pre-tokenizers that begin with nothing
@@ -50,7 +50,7 @@ def check_vocabulary(header: Header) -> int:
 
 def check_types(header: Header, model: str, count: int) -> None:
     for key, *kinds in (("scores", FLOAT32, INT32), ("token_type", INT32)):
-        array = header.located(PREFIX + key, *kinds)
+        array = header.place(PREFIX + key, *kinds)
         if array is not None and array.count != count:
             header.refuse(f"has {count:,} tokens, but {array.count:,} {PREFIX}{key}: {REDO}")
     if model in ("gpt2", "gemma4", "hybriddna", "whitespace"):
@@ -105,18 +105,18 @@ def unescaped(text: bytes) -> bytes:
 
 def check_ids(header: Header, model: str, count: int) -> None:
     for name in ("bos", "eos", "eot", "eom"):
-        found = header.number(f"{PREFIX}{name}_token_id", NOWHERE)
-        if count <= found < NOWHERE:
-            header.refuse(f"has {PREFIX}{name}_token_id {found:,} of {count:,} tokens: {REDO}")
+        token = header.number(f"{PREFIX}{name}_token_id", NOWHERE)
+        if count <= token < NOWHERE:
+            header.refuse(f"has {PREFIX}{name}_token_id {token:,} of {count:,} tokens: {REDO}")
     first, last = DEFAULTS[model]
     if header.text(PREFIX + "pre") in BEGINLESS:
-        first = None
+        first = NOWHERE
     for name, default in (("bos", first), ("eos", last)):
-        found = header.find(f"{PREFIX}add_{name}_token", BOOL)
-        wished = bool(found and found.value) or (model == "gemma4" and name == "bos")
-        known = header.number(f"{PREFIX}{name}_token_id", NOWHERE) < count
-        if wished and not known and (default is None or default >= count):
-            header.refuse(f"wants every text to have a {name} token, but names none: {REDO}")
+        wish = header.find(f"{PREFIX}add_{name}_token", BOOL)
+        wished = (model == "gemma4" and name == "bos") or bool(wish and wish.number)
+        tokens = header.number(f"{PREFIX}{name}_token_id", NOWHERE), default
+        if wished and min(tokens) >= count:
+            header.refuse(f"wants each text to have a token for {name}, but names none: {REDO}")
 
 
 def check_embedding(header: Header, count: int) -> None:

@@ -88,20 +88,16 @@ def test_a_seeded_reply_is_the_same_with_and_without_speculation(q8):
     assert fast.speculation.accepted > 0
 
 
-def test_a_sampled_guess_is_accepted_more_often_than_an_equal_sample_would_come_up(q8, q4):
-    """Rejection sampling earns more than drawing twice and hoping for the same token: here that
-    would succeed for 70% of first guesses."""
+def test_a_sampled_guess_is_accepted_as_often_as_the_two_laws_overlap(q8, q4):
+    """Two thirds overlap here; drawing twice and hoping for the same token succeeds for a sixth."""
     loading = Loading(SMALL, proposer="draft-model")
     with localspec.load(q8, draft=q4, loading=loading) as runtime:
         results = [
             ask(runtime, PROMPTS[at], seed=at, max_tokens=120, sampling=Sampling(temperature=1.0))
             for at in (2, 12, 16)
         ]
-    rounds = [result.speculation.rounds - 1 for result in results]
     first = [result.speculation.acceptance_by_position[0] for result in results]
-    rate = sum(r * n for r, n in zip(first, rounds, strict=True)) / sum(rounds)
-    print(rate, sum(rounds))
-    assert rate > 0.75
+    assert 0.5 < sum(first) / len(first) < 0.8
 
 
 def test_the_starters_headers_tell_what_the_engine_finds(q8):

@@ -1,0 +1,188 @@
+"""The command line: one answer, its figures, one-line errors and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from localspec.cli import run
+
+from tests import engines
+
+WORDS = "the code is"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return str(engines.tiny("llama"))
+
+
+def test_an_answer_is_printed_and_nothing_else(model, capsys):
+    assert run(["generate", model, WORDS, "--max-tokens", "12"]) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("\n")
+    assert len(out) > 5
+    assert err == ""
+
+
+def test_plain_and_speculative_answers_are_the_same(model, capsys):
+    texts = []
+    for options in (["--plain"], [], ["--draft", str(engines.tiny("llama", seed=3))]):
+        assert run(["generate", model, WORDS, "--max-tokens", "40", *options]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_json_holds_text_and_figures(model, capsys):
+    options = ["--max-tokens", "20", "--json", "--logprobs", "2", "--seed", "5"]
+    assert run(["generate", model, WORDS, "--temperature", "0.9", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["seed"] == 5
+    assert result["usage"]["completion_tokens"] == len(result["tokens"]) == 20
+    assert len(result["logprobs"][0]["top"]) == 2
+    assert {
+        "rounds",
+        "drafted",
+        "accepted",
+        "acceptance_by_position",
+        "tokens_by_source",
+        "taken_back",
+    } <= set(result["speculation"])
+    assert {"first_token", "between_tokens_p50", "between_tokens_p95"} <= set(result["timings"])
+
+
+def test_a_prompt_is_read_from_standard_input(model, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(WORDS))
+    assert run(["generate", model, "-", "--max-tokens", "12"]) == 0
+    piped = capsys.readouterr().out
+    assert run(["generate", model, WORDS, "--max-tokens", "12"]) == 0
+    assert capsys.readouterr().out == piped
+
+
+def test_raw_prompts_go_without_the_chat_template(model, capsys):
+    outs = []
+    for options in (["--raw"], []):
+        run(["generate", model, WORDS, "--max-tokens", "12", "--json", *options])
+        outs.append(json.loads(capsys.readouterr().out)["usage"]["prompt_tokens"])
+    assert outs[0] < outs[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "plain"),
+    [
+        ("--top-k", "1", True),
+        ("--logit-bias", "70=100", False),
+        ("--stop", "e", False),
+        ("--repetition-penalty", "1.9", False),
+        ("--frequency-penalty", "2", False),
+        ("--presence-penalty", "2", False),
+        ("--kv-type", "q4_0", False),
+        ("--seed", "3", True),
+        ("--threads", "1", True),
+        ("--flash-attention", "off", True),
+        ("--gpu-layers", "0", True),
+        ("--context", "600", True),
+        ("--proposer", "none", True),
+        ("--depth", "2", True),
+        ("--top-p", "0.9", True),
+        ("--min-p", "0.1", True),
+    ],
+)
+def test_every_option_does_what_it_should(model, capsys, option, value, plain):
+    """Greedy text changes with what changes the target's law, and with nothing else."""
+    run(["generate", model, WORDS * 3, "--max-tokens", "40"])
+    expected = capsys.readouterr().out
+    assert run(["generate", model, WORDS * 3, "--max-tokens", "40", option, value]) == 0
+    assert (capsys.readouterr().out == expected) == plain
+
+
+def test_info_tells_what_a_file_says_of_itself(model, capsys):
+    assert run(["info", model]) == 0
+    out = capsys.readouterr().out
+    assert "llama" in out
+    assert "4,096 tokens" in out
+    assert run(["info", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["context"] == 4096
+
+
+def test_info_tells_what_a_recurrent_model_keeps(capsys):
+    assert run(["info", str(engines.tiny("mamba2"))]) == 0
+    assert "bytes per slot" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["generate", "no-such-model", "hi"], 2, "there is no model 'no-such-model'"),
+        (["generate", "no/such/file.gguf", "hi"], 2, "there is no file"),
+        (["generate", "MODEL", "hi", "--temperature", "-1"], 2, "temperature is -1"),
+        (["generate", "MODEL", "hi", "--top-p", "2"], 2, "top_p is 2"),
+        (["generate", "MODEL", "hi", "--max-tokens", "0"], 2, "max_tokens is 0"),
+        (["generate", "MODEL", "hi", "--logit-bias", "x"], 2, "TOKEN=BIAS"),
+        (["generate", "MODEL", "hi", "--logit-bias", "99999=1"], 2, "bias names tokens"),
+        (["generate", "MODEL", "hi", "--seed", "-4"], 2, "seed is -4"),
+        (["generate", "MODEL", "", "--raw"], 2, "prompt is empty"),
+        (["generate", "MODEL", "a" * 900, "--context", "64"], 2, "this model was loaded for 64"),
+        (["generate", "MODEL", "hi", "--proposer", "draft-model"], 2, "needs a draft model"),
+        (["generate", "MODEL"], 2, "Missing argument"),
+        (["generate", "MODEL", "hi", "--depth", "99"], 2, "99"),
+        (["info", __file__], 1, "test_cli.py"),
+        (["dance"], 2, "dance"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_an_exit_code(model, capsys, arguments, code, message):
+    assert run([model if each == "MODEL" else each for each in arguments]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.strip().splitlines()[-1].count("\n") == 0
+    assert "Traceback" not in err
+
+
+def command(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", "from localspec.cli import main; main()", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_conversation_over_a_pipe_answers_each_line_and_ends_with_it(model):
+    process = command("chat", model, "--max-tokens", "8")
+    out, err = process.communicate("hello\n\nand again\n", timeout=60)
+    assert process.returncode == 0, err
+    assert out.count("tokens a round") + out.count("tokens/s") >= 2
+    assert "Traceback" not in err
+
+
+def test_a_question_that_is_too_long_ends_only_itself(model):
+    process = command("chat", model, "--max-tokens", "8", "--context", "64")
+    out, err = process.communicate("x" * 500 + "\nhello\n", timeout=60)
+    assert process.returncode == 0, err
+    assert "this model was loaded for 64" in out
+    assert "8 tokens" in out
+
+
+def test_a_reader_that_leaves_early_is_no_crash(model):
+    process = command("generate", model, WORDS, "--max-tokens", "400")
+    process.stdout.read(3)
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    process.stdin.close()
+    assert process.wait(60) in (0, 1)
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+
+
+def test_version_and_help_are_there(capsys):
+    assert run(["--version"]) == 0
+    assert "localspec" in capsys.readouterr().out
+    assert run(["generate", "--help"]) == 0
+    assert "--temperature" in capsys.readouterr().out
