@@ -29,6 +29,7 @@ from localspec_llamacpp.metadata import Header
 from localspec_llamacpp.quantisation import F32, NOT_FOR_WEIGHTS, TYPES
 
 MOST_EXPERTS = 1024
+MOST_WINDOW = 1 << 24  # from 2**31 on the engine runs out of memory
 SCALINGS = ("none", "linear", "yarn", "longrope")
 ALWAYS_F32 = re.compile(r"norm|\.bias$|\.ssm_(a|d|conv1d)|shortconv\.conv|lerp_fused|_ape\.")
 LOOKUP = "tid2eid.weight"  # a table of expert numbers
@@ -204,6 +205,8 @@ def check_windows(params: Hyperparameters, layers: Layers) -> None:
     name, key = params.architecture, "attention.sliding_window"
     if name in ("afmoe", "llama4"):
         params.require(layers.window > 0, key, layers.window, f"{name} cannot do without")
+    fits = layers.window <= MOST_WINDOW
+    params.require(fits, key, layers.window, f"at most {MOST_WINDOW:,} tokens are plausible")
     if not layers.window or name not in WINDOWS:
         return
     key = "attention.sliding_window_pattern"

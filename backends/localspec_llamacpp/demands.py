@@ -130,8 +130,8 @@ DEMANDS = (
     Demand(
         "qwen3vl qwen3vlmoe",
         "n_deepstack_layers",
-        "it must not exceed block_count",
-        lambda case: case.value <= case.layers.count,
+        "it must be less than block_count",
+        lambda case: case.value < case.layers.count,
     ),
     Demand(
         "grovemoe",
