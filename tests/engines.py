@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import localspec_llamacpp
-
 from localspec.backend import Model, Options
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf

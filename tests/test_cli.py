@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from localspec.cli import run
 
+from localspec.cli import run
 from tests import engines
 
 WORDS = "the code is"

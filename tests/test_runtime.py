@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import asdict
 
-import localspec
 import pytest
+
+import localspec
 from localspec.engine import Engine
 from localspec.errors import BackendError, LocalSpecError, ModelFileError, UnknownModel, UsageError
 from localspec.loading import Loading, load
@@ -15,7 +16,6 @@ from localspec.proposers.silent import Silent
 from localspec.runtime import Runtime
 from localspec.settings import Settings
 from localspec.template import ChatTemplate
-
 from tests import engines
 from tests.runs import LETTERS, scripted
 
@@ -171,7 +171,7 @@ def test_a_name_that_is_nothing_says_what_there_is():
 def test_a_file_that_is_no_model_is_named(tmp_path):
     path = tmp_path / "notes.gguf"
     path.write_bytes(b"just some notes, not a model at all" * 10)
-    with pytest.raises(ModelFileError, match="notes.gguf"):
+    with pytest.raises(ModelFileError, match=r"notes\.gguf"):
         load(path)
 
 

@@ -311,7 +311,8 @@ def devices() -> list[Device]:
 
 
 def _library(name: str) -> ctypes.CDLL:
-    return load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
+    library: ctypes.CDLL = load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
+    return library
 
 
 def _call(library: ctypes.CDLL, name: str, result: type | None, *arguments: object) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localspec_llamacpp.hyperparameters import MOST_LAYERS, Hyperparameters
+from localspec_llamacpp.hyperparameters import Hyperparameters
 from localspec_llamacpp.layers import Layers, own_cache_layers
 
 
@@ -116,14 +116,6 @@ DEMANDS = (
         lambda case: case.value < case.number("block_count"),
     ),
     Demand("gemma3n gemma4", "block_count", "those that share a cache find none", reuses_alike),
-    Demand("nanbeige", "num_loops", AT_LEAST_1, positive, 1),
-    Demand(
-        "nanbeige",
-        "num_loops",
-        f"{MOST_LAYERS} layers can be read",
-        lambda case: case.layers.count <= MOST_LAYERS,
-        1,
-    ),
     Demand("hrm_text", "hrm.h_cycles", AT_LEAST_1, positive),
     Demand("hrm_text", "hrm.l_cycles", AT_LEAST_1, positive),
     Demand("hrm_text", "hrm.layers_per_stack", "its cycles must make up block_count", stacked),

@@ -13,7 +13,7 @@ from localspec_llamacpp.architectures import (
     RECURRENT,
     WINDOWS,
 )
-from localspec_llamacpp.hyperparameters import Hyperparameters
+from localspec_llamacpp.hyperparameters import MOST_LAYERS, Hyperparameters
 
 Flags = tuple[bool, ...]
 
@@ -47,7 +47,7 @@ def resolve(params: Hyperparameters) -> Layers:
     recurrent = recurrent_layers(params, kv_heads, every)[:count]
     attends = attending_layers(params, recurrent, every)
     window = window_tokens(params, count)
-    loops = max(params.number("num_loops", 1), 1) if params.architecture == "nanbeige" else 1
+    loops = repetitions(params, count)
     return Layers(
         heads[:count] * loops,
         kv_heads[:count] * loops,
@@ -69,6 +69,16 @@ def trunk(params: Hyperparameters, every: int) -> int:
     if params.architecture == "deepseek4" and drafting:
         drafting *= any(tensor.name == probe for tensor in params.header.tensors)
     return max(every - drafting, 0) or every
+
+
+def repetitions(params: Hyperparameters, count: int) -> int:
+    """How often the layers run for each token, keeping something each time."""
+    if params.architecture != "nanbeige":
+        return 1
+    loops = params.number("num_loops", 1)
+    fits = 0 < loops * count <= MOST_LAYERS
+    params.require(fits, "num_loops", loops, f"1 to {MOST_LAYERS} layers can be run")
+    return loops
 
 
 def head_sizes(params: Hyperparameters, heads: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from localspec.backend import Options, Roll, Row
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
+from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings import Context, Part, Shape, Weights
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -19,7 +20,7 @@ class LlamaModel:
     def __init__(
         self, weights: Weights, tokenizer: GgufTokenizer, options: Options, shape: Shape
     ) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
         self.context = shape.cells // options.slots

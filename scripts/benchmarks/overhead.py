@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec.backend import Roll, Row
 from benchmarks.machine import heading, spread
+from localspec.backend import Roll, Row
 from localspec.draft import Draft
 from localspec.engine import Engine
 from localspec.proposer import Proposer

@@ -15,9 +15,11 @@ from itertools import islice
 from pathlib import Path
 
 import llama_cpp.llama_cpp as lib
-import localspec_llamacpp
 import numpy as np
 import psutil
+
+import localspec_llamacpp
+from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.catalog import locate
 from localspec.engine import Engine
@@ -27,8 +29,6 @@ from localspec.settings import Settings
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import requantise
 from localspec_llamacpp.loading import physical_cores
-
-from benchmarks.machine import heading
 
 CONTEXT = 2048
 PROMPT = "The history of the sea is the history of"

@@ -9,14 +9,14 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import localspec
 import numpy as np
+
+import localspec
+from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.job import Result
 from localspec.loading import Guesser, Loading
 from localspec.settings import Settings
-
-from benchmarks.machine import heading
 
 LENGTH = 128
 PROMPTS = {
@@ -58,7 +58,9 @@ def main() -> bool:
     with ExitStack() as stack:
         runtimes = {
             name: stack.enter_context(
-                localspec.load(model, loading=Loading(Options(context=1024), guesser, max(depth, 1)))
+                localspec.load(
+                    model, loading=Loading(Options(context=1024), guesser, max(depth, 1))
+                )
             )
             for name, (guesser, depth) in CASES.items()
         }

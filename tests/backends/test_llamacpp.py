@@ -6,10 +6,10 @@ from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-import localspec_llamacpp
 import numpy as np
 import pytest
 
+import localspec_llamacpp
 from localspec.backend import Row
 from localspec.engine import Engine
 from localspec.errors import BackendError, ModelFileError, UsageError

@@ -10,7 +10,8 @@ PROMPTS = (
     "Summarise: The river rose for three days. On the fourth day the river reached the bridge, and "
     "the village moved to the hill. When the river fell, the village moved back from the hill.",
     "Write a Python function that returns the n-th Fibonacci number.",
-    "Rewrite this function with a docstring:\n\ndef area(width, height):\n    return width * height\n",
+    "Rewrite this function with a docstring:\n\n"
+    "def area(width, height):\n    return width * height\n",
     "Count from one to thirty in words.",
     "What is 17 times 23? Show the steps.",
     "Repeat after me, three times: the rain in Spain stays mainly in the plain.",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 import localspec
 import localspec_llamacpp
-import pytest
 from localspec.backend import Options
 from localspec.catalog import locate
 from localspec.loading import Loading
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from localspec_llamacpp.bindings import requantise
-
 from tests.e2e.prompts import PROMPTS
 
 LENGTH = 128
