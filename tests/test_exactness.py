@@ -92,8 +92,18 @@ def test_a_twin_draft_model_is_always_accepted():
     assert fast.speculation.rounds <= plain.speculation.rounds / 4
 
 
-def test_a_sampled_twin_is_always_accepted():
-    settings = Settings(sampling=Sampling(temperature=1.0), ignore_end=True)
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=1.0),
+        Sampling(temperature=0.9, top_k=4, bias={1: 2.0}),
+        Sampling(temperature=1.0, repetition=1.4, presence=0.6, frequency=0.5),
+    ],
+    ids=["all", "biased", "penalised"],
+)
+def test_a_sampled_twin_is_always_accepted(sampling):
+    """Draft and target look at the same context, guessed tokens included."""
+    settings = Settings(sampling=sampling, ignore_end=True)
     fast = replies(scripted(), PROPOSERS["twin"](), wants(settings, count=1))[0]
     assert fast.speculation.acceptance_rate == 1
 

@@ -63,10 +63,9 @@ def check_layers(params: Hyperparameters, layers: Layers) -> None:
 
 
 def check_experts(params: Hyperparameters) -> None:
-    experts = params.number("expert_count")
-    every = params.number("block_count")
+    every, experts = params.number("block_count"), params.number("expert_count")
     used = params.per_layer("expert_used_count", every)
-    most = max(used)
+    most, least = max(used), min(busy_layers(params, used))
     if params.architecture in ("hunyuan_vl", "hunyuan-dense") and experts <= 1:
         experts = most = 0
     limit = f"at most {MOST_EXPERTS} can be read"
@@ -76,19 +75,20 @@ def check_experts(params: Hyperparameters) -> None:
         groups = params.number("expert_group_count")
         params.require(not groups, "expert_group_count", groups, "there are no experts")
         return
-    widths = (
-        params.per_layer("feed_forward_length", every) if params.architecture in NEMOTRON else used
-    )
-    idle = not all(count for count, width in zip(used, widths, strict=True) if width)
-    least = min(used)
-    params.require(
-        most > 0 and not idle, "expert_used_count", least, f"there are {experts} experts"
-    )
+    params.require(least > 0, "expert_used_count", least, f"there are {experts} experts to use")
     check_groups(params, experts)
     key = "expert_gating_func"
     gating = params.number(key, 0 if params.architecture in GATED else 1)
-    least = 1 if params.architecture in EXPLICITLY_GATED else 0
-    params.require(least <= gating <= 4, key, gating, f"{least} to 4 are known")
+    first = 1 if params.architecture in EXPLICITLY_GATED else 0
+    params.require(first <= gating <= 4, key, gating, f"{first} to 4 are known")
+
+
+def busy_layers(params: Hyperparameters, used: tuple[int, ...]) -> list[int]:
+    """How many experts are used, in the layers that may have some."""
+    if params.architecture not in NEMOTRON:
+        return list(used)
+    widths = params.per_layer("feed_forward_length", len(used))
+    return [count for count, width in zip(used, widths, strict=True) if width] or [max(used)]
 
 
 def check_groups(params: Hyperparameters, experts: int) -> None:

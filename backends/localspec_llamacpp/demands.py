@@ -42,7 +42,7 @@ AT_LEAST_1 = "it must be at least 1"
 
 
 def positive(case: Case) -> bool:
-    return case.value > 0
+    return 0 < case.value < 1 << 31
 
 
 def stacked(case: Case) -> bool:
@@ -107,6 +107,12 @@ DEMANDS = (
             case.layers.kv_heads[0]
             == (1 if case.params.architecture == "deepseek4" else case.layers.heads[0])
         ),
+    ),
+    Demand(
+        "deci",
+        "block_count",
+        "the last of them needs a feed_forward_length",
+        lambda case: case.params.per_layer("feed_forward_length", case.value)[-1] > 0,
     ),
     Demand("llama4", "block_count", "4 or more are needed", lambda case: case.layers.count >= 4),
     Demand(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import replace
@@ -79,8 +80,19 @@ def physical_cores() -> int:
     """Cores worth a thread each: hyper-threads and efficiency cores only slow the others down."""
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if sys.platform == "linux":
-        cores = min(cores, len(os.sched_getaffinity(0)))
+        cores = min(cores, len(os.sched_getaffinity(0)), granted_cores(Path("/sys/fs/cgroup")))
     return max(1, min(cores, performance_cores() or cores))
+
+
+def granted_cores(cgroup: Path) -> int:
+    """The processor time a container may use, in whole cores; a large number if it may all."""
+    for quota, period in (("cpu.max", ""), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with contextlib.suppress(OSError, ValueError):
+            words = (cgroup / quota).read_text().split()
+            words += (cgroup / period).read_text().split() if period else []
+            if words[0] not in ("max", "-1"):
+                return max(1, int(words[0]) // int(words[1]))
+    return 1 << 16
 
 
 def performance_cores() -> int | None:

@@ -19,6 +19,7 @@ FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?
 FORMATS |= {11: "<q", 12: "<d"}
 LENGTH = struct.Struct("<Q").unpack_from  # of a string, which it precedes
 LONGEST_LINE = 400  # letters of a message
+LONGEST_ARRAY = 64 << 20  # bytes; the texts of 262,144 tokens take 5 million
 LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
 
@@ -111,6 +112,8 @@ class Header:
         if place.count > most:
             self.refuse(f"has {place.count:,} values of {key}; at most {most:,} are read")
         size = place.end - place.start
+        if size > LONGEST_ARRAY:
+            self.refuse(f"has {size:,} bytes of {key}; at most {LONGEST_ARRAY:,} are read")
         with self.path.open("rb") as file:
             file.seek(place.start)
             data = file.read(size)

@@ -11,7 +11,7 @@ from localspec_llamacpp.metadata import ARRAY, BOOL, FLOAT32, INT32, Header
 PREFIX = "tokenizer.ggml."
 MODEL = PREFIX + "model"
 TOKENS = PREFIX + "tokens"
-MOST_TOKENS = 1 << 22
+MOST_TOKENS = 1 << 20
 NOWHERE = 0xFFFFFFFF  # what -1 becomes where an id is not signed
 
 # The ids of the tokens that begin and end a text, where the file names none. Vocabularies of

@@ -16,6 +16,7 @@ from localspec.errors import BackendError, ModelFileError, UsageError
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from localspec.tokens import tokens_of
+from localspec_llamacpp.loading import granted_cores
 from tests import engines
 from tests.runs import Want, converse, replies, said
 from tests.statistics import chi_square, limit
@@ -211,3 +212,22 @@ def test_logits_are_views_of_the_engines_own_memory():
 def test_a_draft_model_that_agrees_saves_forwards():
     plain, fast = run("llama", "llama", ENDINGS["length"], 1)
     assert fast[0].speculation.rounds < 0.7 * plain[0].speculation.rounds
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "200000 100000"}, 2),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, 1 << 16),
+        ({"cpu/cpu.cfs_quota_us": "350000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 1 << 16),
+        ({"cpu.max": "nonsense"}, 1 << 16),
+        ({}, 1 << 16),
+    ],
+)
+def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert granted_cores(tmp_path) == cores
