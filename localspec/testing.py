@@ -96,6 +96,7 @@ class ScriptedModel:
         assert row.outputs <= len(row.tokens) > 0
         assert row.tentative <= self.tentative
         held = self.held.setdefault(row.slot, [])
+        assert len(held) + len(row.tokens) <= self.context, f"slot {row.slot} overflows"
         first = len(held) + len(row.tokens) - row.outputs
         held.extend(row.tokens.tolist())
         self._tentative[row.slot] = row.tentative

@@ -58,8 +58,8 @@ def shape(weights: Weights, options: Options) -> Shape:
 def snapshots(weights: Weights, options: Options) -> int:
     """How many states per slot to ask llama.cpp for, which may not have them.
 
-    They cover one batch of a slot, and a draft model rolls over several; and they are lost when
-    slots of different widths share a batch, as llama.cpp then moves states about.
+    They cover one batch, and a draft model rolls over several; and they are lost when slots of
+    different widths share a batch, as llama.cpp then moves states about.
     """
     single = options.slots == 1 and not options.drafting
     return options.tentative if weights.recurrent and single else 0

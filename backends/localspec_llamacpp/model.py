@@ -114,4 +114,4 @@ class LlamaModel:
 def undo_for(weights: Weights, context: Context, slots: int) -> Undo:
     if not weights.recurrent:
         return Attention(context, weights.window)
-    return Snapshots(context, slots) if context.snapshots else Checkpoints(context, slots)
+    return Snapshots(context) if context.snapshots else Checkpoints(context, slots)

@@ -65,43 +65,33 @@ class Attention:
 
 
 class Snapshots:
-    """A few tokens back, once and only right after the batch.
+    """A few tokens back, once and only right after the batch; for a model with a single slot.
 
     Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
-    the slot's newest batch only, and are lost when other slots run. For a single slot, then.
+    the newest batch only, and are lost when slots of different widths share one.
     """
 
-    def __init__(self, context: Context, slots: int) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._oldest: list[int | None] = [None] * slots  # shortest length with a snapshot
-        self._moved = [False] * slots  # went back since its last batch
+        self._oldest: int | None = None  # the shortest length that may have a snapshot
 
     def ahead(self, row: Row) -> int:
         return 0
 
     def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
-        self._oldest = [None] * len(self._oldest)
-        for row in rows:
-            self._oldest[row.slot] = held[row.slot] + 1
-            self._moved[row.slot] = False
+        self._oldest = held[rows[0].slot] + 1
 
     def back(self, slot: int, length: int) -> int:
-        oldest, self._oldest[slot] = self._oldest[slot], None
+        oldest, self._oldest = self._oldest, None
         if oldest is None or length < oldest or not self._context.remove(slot, length):
             return 0
-        self._moved[slot] = True
         return length
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
-        if length != held or self._moved[source]:
-            return False
-        self._context.copy(source, target, length)
-        self._oldest[source] = None  # the state is not the source's alone any more
-        return True
+        return False
 
     def forget(self, slot: int) -> None:
-        self._oldest[slot] = None
-        self._moved[slot] = False
+        self._oldest = None
 
 
 class Checkpoints:

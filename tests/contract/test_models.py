@@ -159,6 +159,22 @@ def test_any_shorter_length_is_safe_to_ask_for(model, close):
         assert model.truncate(0, 0) == model.truncate(1, 0) == 0
 
 
+@pytest.mark.parametrize("length", [395, 300, 120, 20])
+def test_going_far_back_in_a_long_text_is_safe(model, close, length):
+    """A window may have moved on; what is gone must be fed again, not be taken for there."""
+    long = [(at * at + at // 7) % 6 for at in range(400)]
+    for start in range(0, 400, 40):
+        feed(model, 0, long[start : start + 40], outputs=0)
+    kept = model.truncate(0, length)
+    assert 0 <= kept <= length
+    rest = long[kept:length]
+    for start in range(0, len(rest), 40):
+        feed(model, 0, rest[start : start + 40], outputs=0)
+    for start in range(0, length, 40):
+        feed(model, 1, long[start : min(start + 40, length)], outputs=0)
+    assert close(feed(model, 0, [3]), feed(model, 1, [3]))
+
+
 def test_a_copied_beginning_goes_on_like_the_original(model, close):
     feed(model, 0, TEXT[:9])
     feed(model, 2, TEXT[10:20])
