@@ -8,9 +8,9 @@ from typing import Literal
 
 from localspec.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.generation import Generation
-from localspec.logprobs import EmittedLogprob
+from localspec.logprobs import EmittedLogprob, logprobs
+from localspec.round import Outcome
 from localspec.settings import Settings
-from localspec.tokens import Tokens
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -45,35 +45,48 @@ Event = Chunk | Result | Exception  # a request ends with one of the latter two
 
 @dataclass(slots=True, eq=False)
 class Job:
-    prompt: Tokens
+    generation: Generation
     settings: Settings
     seed: int
     listener: Callable[[Event], None]
     clock: Clockwork
     ledger: Ledger = field(default_factory=Ledger)
-    generation: Generation | None = None  # once it has a slot
     cancelled: bool = False  # any thread may set it; looked at between rounds
     reused: int = 0  # tokens of the prompt the slot held already
     texts: list[str] = field(default_factory=list)
     logprobs: list[EmittedLogprob] = field(default_factory=list)
 
-    def publish(self, chunk: Chunk) -> None:
-        self.texts.append(chunk.text)
-        self.logprobs.extend(chunk.logprobs)
-        self.listener(chunk)
+    def publish(self, outcome: Outcome, now: float) -> None:
+        """Tell the listener what a round added."""
+        g = self.generation
+        tokens = tuple(g.tokens[-outcome.emitted :].tolist())
+        self.clock.note(now, outcome.emitted)
+        self.ledger.note(outcome)
+        wanted = self.settings.logprobs
+        found = () if wanted is None else tuple(logprobs(outcome.logits, tokens, wanted))
+        self._send(Chunk(g.text.take(), tokens, outcome.accepted, outcome.draft.by, found))
 
     def finish(self, reason: FinishReason, now: float) -> None:
+        """Tell the listener how it ended; what a stop text might have begun in belongs to it."""
         g = self.generation
-        emitted = tuple(g.tokens[g.prompt :].tolist()) if g else ()
+        g.text.close()
+        if rest := g.text.take():
+            self._send(Chunk(rest, (), 0, ""))
+        emitted = tuple(g.tokens[g.prompt :].tolist())
         self.listener(
             Result(
                 text="".join(self.texts),
                 tokens=emitted,
                 finish_reason=reason,
                 seed=self.seed,
-                usage=Usage(len(self.prompt), self.reused, len(emitted)),
+                usage=Usage(g.prompt, self.reused, len(emitted)),
                 timings=self.clock.report(now),
                 speculation=self.ledger.report(),
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
             )
         )
+
+    def _send(self, chunk: Chunk) -> None:
+        self.texts.append(chunk.text)
+        self.logprobs.extend(chunk.logprobs)
+        self.listener(chunk)

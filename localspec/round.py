@@ -60,15 +60,16 @@ class Outcome:
     accepted: int  # how many of them were drafted
 
 
-def run_round(target: Model, proposer: Proposer, turns: Sequence[Turn]) -> list[Outcome]:
-    """Propose, verify in one batch, emit what the target says, take the rest back."""
+def run(
+    target: Model, proposer: Proposer, turns: Sequence[Turn]
+) -> list[tuple[Turn, Draft, Logits]]:
+    """Propose, and let the target read everything in one batch; `conclude` each before the next."""
     asks = [turn.ask() for turn in turns if turn.asks]
     offers = proposer.propose(asks) if asks else []
     proposed = {ask.slot: draft for ask, draft in zip(asks, offers, strict=True)}
     drafts = [proposed.get(turn.slot, EMPTY) for turn in turns]
-    rows = [turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)]
-    logits = target.forward(rows)
-    return [conclude(target, *each) for each in zip(turns, drafts, logits, strict=True)]
+    logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
+    return list(zip(turns, drafts, logits, strict=True))
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -24,8 +25,9 @@ class Runtime:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
         self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
-        self._closing = closing or ExitStack()
         self._worker = Worker(engine)
+        # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
+        self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
 
     def generate(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Result:
@@ -35,7 +37,7 @@ class Runtime:
     def stream(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Stream:
         """Continue a text; chunks can be iterated as they come."""
         tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
-        return self._worker.submit(tokens, settings)
+        return self._worker.submit(tokens, settings, owner=self)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
         """Answer a conversation of messages with `role` and `content`."""
@@ -59,8 +61,7 @@ class Runtime:
 
     def close(self) -> None:
         """End every request and free the models; safe to call twice."""
-        self._worker.close()
-        self._closing.close()
+        self._close()
 
     def __enter__(self) -> Runtime:
         return self
@@ -72,3 +73,8 @@ class Runtime:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _end(worker: Worker, closing: ExitStack) -> None:
+    worker.close()
+    closing.close()

@@ -24,30 +24,41 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="localspec", daemon=True)
         self._thread.start()
 
-    def submit(self, prompt: Tokens, settings: Settings) -> Stream:
-        """Queue a request; any thread may. Raises UsageError if it cannot be granted."""
+    def submit(self, prompt: Tokens, settings: Settings, owner: object = None) -> Stream:
+        """Queue a request; any thread may. Raises UsageError if it cannot be granted.
+
+        The stream keeps its owner alive.
+        """
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         job = self._engine.prepare(prompt, settings, events.put)
         with self._lock:
             if self._closed:
                 raise LocalSpecError("this model was closed; load it again")
             self._inbox.put(job)
-        return Stream(job, events)
+        return Stream(job, events, owner)
 
     def close(self) -> None:
         """End every request and the thread; safe to call twice."""
-        with self._lock:
-            self._closed = True
-            self._inbox.put(None)
+        self._inbox.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while self._collect():
-            try:
-                self._engine.step()
-            except Exception as error:  # a defect, ours or a plug-in's: the requests must hear
-                self._engine.fail(_reported(error))
-        self._engine.fail(BackendError("the model was closed before the reply was complete"))
+        try:
+            while self._collect():
+                self._step()
+        finally:  # whatever ended the thread, nobody may go on waiting for it
+            with self._lock:
+                self._closed = True
+            while not self._inbox.empty():
+                if job := self._inbox.get():
+                    self._engine.add(job)
+            self._engine.fail(BackendError("the model was closed before the reply was complete"))
+
+    def _step(self) -> None:
+        try:
+            self._engine.step()
+        except Exception as error:  # a defect, ours or a plug-in's: the requests must hear of it
+            self._engine.fail(_reported(error))
 
     def _collect(self) -> bool:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""
@@ -72,8 +83,9 @@ def _reported(error: Exception) -> LocalSpecError:
 class Stream:
     """A reply as it comes: iterate for chunks, then read `result`. Leaving early cancels."""
 
-    def __init__(self, job: Job, events: queue.SimpleQueue[Event]) -> None:
+    def __init__(self, job: Job, events: queue.SimpleQueue[Event], owner: object) -> None:
         self._job = job
+        self._owner = owner
         self._events = events
         self._end: Result | Exception | None = None
 

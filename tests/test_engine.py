@@ -173,6 +173,46 @@ def test_a_failed_forward_is_tried_again_once_idle_slots_are_emptied():
     assert model.inner.held[0] == []
 
 
+class Poisoned:
+    """A model whose logits are no numbers for one slot."""
+
+    def __init__(self, model):
+        self.inner = model
+        for name in ("tokenizer", "vocabulary", "slots", "context", "batch", "tentative"):
+            setattr(self, name, getattr(model, name))
+        self.truncate, self.copy = model.truncate, model.copy
+
+    def forward(self, rows):
+        logits = self.inner.forward(rows)
+        return [
+            each * float("nan") if row.slot == 1 else each
+            for row, each in zip(rows, logits, strict=True)
+        ]
+
+
+def test_logits_that_are_no_numbers_end_one_request_and_no_others():
+    desk = Desk(Poisoned(scripted()))
+    heard = [desk.ask([1, at, 2], Settings(max_tokens=9))[1] for at in range(3)]
+    desk.finish()
+    alone = replies(
+        scripted(), Silent(), [Want([1, at, 2], Settings(max_tokens=9)) for at in (0, 2)]
+    )
+    assert said([heard[0][-1], heard[2][-1]]) == said(alone)
+    assert isinstance(heard[1][-1], BackendError)
+
+
+def test_what_a_stop_text_might_have_begun_in_belongs_to_a_cancelled_reply():
+    desk = Desk()
+    [plain] = replies(scripted(), Silent(), [Want([1, 2], LONG)])
+    stop = plain.text[:12] + "?"
+    job, events = desk.ask([1, 2], Settings(max_tokens=200, ignore_end=True, stop=(stop,)))
+    for _ in range(6):
+        desk.engine.step()
+    job.cancelled = True
+    desk.finish()
+    assert events[-1].text == plain.text[:6]
+
+
 def test_every_request_ends_exactly_once():
     desk = Desk(proposer=NgramProposer(3, 1))
     jobs = [desk.ask([1, at % 5, 2], Settings(max_tokens=5 + at)) for at in range(12)]
@@ -201,9 +241,9 @@ def test_replies_go_on_while_a_long_prompt_is_read():
 def test_everyone_gets_a_turn_when_the_batch_is_smaller_than_the_crowd():
     desk = Desk(scripted(batch=7), NgramProposer(3, 1), depth=4)
     jobs = [desk.ask([at % 6, 1], Settings(max_tokens=40, ignore_end=True)) for at in range(8)]
-    for _ in range(25):
+    for _ in range(40):
         desk.engine.step()
-    assert all(events for _, events in jobs)
+    assert min(len(events) for _, events in jobs) >= 4
 
 
 @pytest.mark.parametrize(
@@ -227,12 +267,14 @@ def test_a_prompt_that_leaves_no_room_names_both_numbers():
         Desk(model).ask([1] * 120)
 
 
-def test_a_reply_ends_where_the_context_is_full():
+@pytest.mark.parametrize("name", ["ngram", "twin", "stranger"])
+@pytest.mark.parametrize("context", range(20, 27))
+def test_a_reply_ends_where_the_context_is_full(name, context):
     model = scripted()
-    model.context = 40
-    [result] = replies(model, NgramProposer(3, 1), [Want([1] * 10, Settings(ignore_end=True))])
+    model.context = context
+    [result] = replies(model, PROPOSERS[name](), [Want([1, 2] * 5, Settings(ignore_end=True))])
     assert result.finish_reason == "length"
-    assert len(result.tokens) == 30
+    assert len(result.tokens) == context - 10
 
 
 def test_log_probabilities_are_those_of_the_raw_logits_with_and_without_speculation():

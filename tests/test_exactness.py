@@ -77,9 +77,10 @@ def test_another_seed_is_another_text():
 
 @pytest.mark.parametrize("name", PROPOSERS)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_a_sequence_does_not_depend_on_its_neighbours(name, temperature):
+@pytest.mark.parametrize("batch", [7, 12, 64])
+def test_a_sequence_does_not_depend_on_its_neighbours(name, temperature, batch):
     requests = wants(Settings(sampling=Sampling(temperature=temperature)), count=5)
-    together = replies(scripted(), PROPOSERS[name](), requests)
+    together = replies(scripted(batch=batch), PROPOSERS[name](), requests)
     alone = [replies(scripted(), PROPOSERS[name](), [each])[0] for each in requests]
     assert said(together) == said(alone)
 

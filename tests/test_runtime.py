@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
 import threading
 from dataclasses import asdict
 
@@ -71,6 +74,33 @@ def test_closing_ends_what_is_under_way_and_says_so():
         _ = waiting.result
     with pytest.raises(LocalSpecError, match="closed"):
         runtime.generate("abc")
+
+
+def test_a_closed_model_says_so_and_does_not_crash():
+    runtime = load(engines.tiny("llama"), loading=Loading(engines.OPTIONS))
+    runtime.generate("the code", SHORT)
+    runtime.close()
+    with pytest.raises(LocalSpecError, match="closed"):
+        runtime.generate("the code", SHORT)
+
+
+def test_a_stream_keeps_its_model_alive():
+    stream = load(engines.tiny("llama"), loading=Loading(engines.OPTIONS)).stream("the", SHORT)
+    gc.collect()
+    assert len("".join(chunk.text for chunk in stream)) > 0
+
+
+def test_a_program_that_ends_in_mid_reply_ends_quietly():
+    script = (
+        "import localspec, sys\n"
+        "from localspec import Settings\n"
+        "model = localspec.load(sys.argv[1])\n"
+        "stream = model.stream('the', Settings(ignore_end=True))\n"
+        "next(iter(stream))\n"
+    )
+    command = [sys.executable, "-c", script, str(engines.tiny("llama"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 class Broken:

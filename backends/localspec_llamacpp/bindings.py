@@ -63,8 +63,12 @@ class Weights:
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.pointer:
             raise BackendError(f"llama.cpp could not load {path.name}: {LOG.take_errors()}")
-        self.vocab = lib.llama_model_get_vocab(self.pointer)
-        self._piece = ctypes.create_string_buffer(512)
+
+    @property
+    def vocab(self) -> Any:
+        if not self.pointer:
+            raise BackendError("this model was closed; load it again")
+        return lib.llama_model_get_vocab(self.pointer)
 
     @property
     def vocabulary(self) -> int:
@@ -123,11 +127,13 @@ class Weights:
             room = -size
 
     def token_bytes(self, token: int) -> bytes:
-        size = lib.llama_token_to_piece(self.vocab, token, self._piece, 512, 0, False)
-        if size < 0:
-            self._piece = ctypes.create_string_buffer(-size)
-            size = lib.llama_token_to_piece(self.vocab, token, self._piece, -size, 0, False)
-        return self._piece.raw[:size]
+        room = 64
+        while True:
+            piece = ctypes.create_string_buffer(room)
+            size = lib.llama_token_to_piece(self.vocab, token, piece, room, 0, False)
+            if size >= 0:
+                return piece.raw[:size]
+            room = -size
 
     def token_text(self, token: int) -> str:
         text: bytes = lib.llama_vocab_get_text(self.vocab, token)
@@ -135,6 +141,7 @@ class Weights:
 
     def close(self) -> None:
         lib.llama_model_free(self.pointer)
+        self.pointer = None
 
 
 def _token(value: int) -> int | None:

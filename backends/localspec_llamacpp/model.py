@@ -65,6 +65,8 @@ class LlamaModel:
         return logits
 
     def _check(self, rows: Sequence[Row]) -> None:
+        if self._closed:
+            raise BackendError("this model was closed; load it again")
         total = sum(len(row.tokens) for row in rows)
         if not 0 < total <= self.batch:
             raise BackendError(f"a batch has {total} tokens; it must be 1 to {self.batch}")

@@ -91,8 +91,7 @@ def check_prefixes(header: Header, known: set[bytes]) -> None:
     plain = {unescaped(text) for text in known}
     alone = {text[:1] for text in plain if text} | {b"\n"}
     if not alone <= plain:
-        lacking = min(alone - plain)
-        header.refuse(f"has tokens that begin with {lacking!r}, but not that byte alone: {REDO}")
+        header.refuse(f"has no token for {min(alone - plain)!r} alone: {REDO}")
 
 
 def unescaped(text: bytes) -> bytes:

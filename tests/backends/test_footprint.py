@@ -194,6 +194,26 @@ KNOWN = {
     ),
     "llama 4 scout": Known("llama4", shape(48, 5120, 40, 8, 128), 12 * 4096, (8192, 36 * 4096)),
     "exaone 4 1.2b, which does not slide": Known("exaone4", shape(30, 2048, 32, 8, 64), 30 * 2048),
+    "smallthinker 4b, whose window is not for the file to say": Known(
+        "smallthinker",
+        shape(9, 1536, 12, 2, 128)
+        | {SLIDING: 512, "expert_count": 32, "expert_used_count": 4, "expert_gating_func": 2},
+        3 * 1024,
+        (4096, 6 * 1024),
+    ),
+    "granite with a layer that chooses adapters": Known(
+        "graniteswitch", shape(40, 2560, 40, 8, 64), 40 * 2048 + 2 * 2 * 64
+    ),
+    "glm 5 next, which keeps three things to choose by": Known(
+        "glm5-next",
+        latent(2, 0)
+        | {"attention.head_count_kv": [0, 1], "ssm.conv_kernel": 4, "kda.head_dim": 64}
+        | {"attention.indexer.key_length": 128, "attention.indexer.top_k": 64}
+        | {"attention.indexer.kpool": 4, "hyper_connection.count": 4}
+        | {"hyper_connection.sinkhorn_iterations": 20},
+        (512 + 3 * 128) * 2,
+        state=128 * 64 * (3 * 3 + 64) * 4,
+    ),
     "deepseek 3": Known("deepseek2", latent(61, 64), 61 * 576 * 2),
     "deepseek 2 lite, converted before latents": Known(
         "deepseek2",

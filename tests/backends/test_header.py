@@ -14,6 +14,7 @@ from localspec.errors import ModelFileError
 from localspec_llamacpp import inspect
 from tests.backends.gguf_files import (
     TOKENS,
+    VOCABULARY,
     Numbers,
     Plain,
     Typed,
@@ -130,6 +131,27 @@ def test_more_strings_than_any_vocabulary_has_are_not_even_counted(tmp_path: Pat
         inspect(path)
 
 
+def test_more_text_than_any_header_has_is_not_kept(tmp_path: Path) -> None:
+    pairs = [text(f"a{key}") + encoded("a" * (1 << 20)) for key in range(17)]
+    assert "more than 16,777,216 bytes of text, at a16" in refusal(
+        tmp_path, started(0, 17, b"".join(pairs))
+    )
+
+
+def test_tokens_of_many_megabytes_are_not_read(tmp_path: Path) -> None:
+    path, size = tmp_path / "model.gguf", 65 << 20
+    name = "tokenizer.ggml.tokens"
+    others = {"general.architecture": "llama"} | VOCABULARY
+    content = gguf({key: value for key, value in others.items() if key != name})
+    tokens = text(name) + struct.pack("<IIQQ", 9, 8, 1, size)
+    path.write_bytes(started(0, len(others), content[24:] + tokens))
+    os.truncate(path, size + 10_000)
+    with pytest.raises(
+        ModelFileError, match=r"bytes of tokenizer\.ggml\.tokens; at most 67,108,864"
+    ):
+        inspect(path)
+
+
 def test_a_truncated_file_says_both_sizes_and_what_to_do(tmp_path: Path) -> None:
     content = model()
     assert refusal(tmp_path, content[:-100]) == (
@@ -173,11 +195,11 @@ VOCABULARIES: dict[str, Numbers] = {
         "/tokenizer.ggml.pre": "glm4",
     },
     "lacks the tokens of 241 of the 256 bytes": {"/tokenizer.ggml.model": "llama"},
-    "has tokens that begin with b'\\n', but not that byte alone": {
+    "has no token for b'\\n' alone": {
         "/tokenizer.ggml.model": "rwkv",
-        "/tokenizer.ggml.tokens": [*TOKENS[1:], "\\n\\n"],
+        "/tokenizer.ggml.tokens": [*TOKENS[1:], "p"],
     },
-    "has tokens that begin with b'x'": {
+    "has no token for b'x' alone": {
         "/tokenizer.ggml.model": "rwkv",
         "/tokenizer.ggml.tokens": [*TOKENS[2:], "\\x0a", "xa"],
     },
@@ -213,6 +235,14 @@ SSM: dict[str, Plain] = {
 }
 EXPERTS: dict[str, Plain] = {"expert_count": 8, "expert_used_count": 2}
 WINDOW: dict[str, Plain] = {"attention.sliding_window": 512}
+LATENT: dict[str, Plain] = {
+    "attention.key_length": 72,
+    "attention.value_length": 64,
+    "attention.kv_lora_rank": 64,
+    "attention.key_length_mla": 32,
+    "attention.value_length_mla": 16,
+    "rope.dimension_count": 16,
+}
 REFUSED: list[tuple[str, Numbers, str]] = [
     ("llama", {"block_count": 0}, "block_count 0, but 1 to 512"),
     ("llama", {"block_count": 513}, "block_count 513, but 1 to 512"),
@@ -249,6 +279,7 @@ REFUSED: list[tuple[str, Numbers, str]] = [
     ("phi3", {"rope.dimension_count": 0}, "rope.dimension_count 0, but it must be at least 2"),
     ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "one of the first three is needed"),
     ("qwen2vl", {"rope.dimension_sections": [8, 8, 8, 0]}, "not exceed a head's 16"),
+    ("deepseek2", LATENT, "it must be kv_lora_rank 64 and 16 rotated ones"),
     ("gemma2", {"attention.sliding_window_pattern": 1}, "without a windowed layer"),
     ("gemma2", {"attention.sliding_window": 1 << 31}, "at most 16,777,216 tokens"),
     ("gemma2", {"attention.key_length_swa": 8}, "all layers must be alike: 16"),
