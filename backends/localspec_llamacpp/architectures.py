@@ -1,4 +1,4 @@
-"""What llama.cpp takes for granted about each architecture, read off version 0.3.36.
+"""What llama.cpp takes for granted about each architecture, as of llama-cpp-python 0.3.36.
 
 A name that is not listed is not held to the rule in question: a newer engine may know it.
 """

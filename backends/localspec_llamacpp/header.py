@@ -242,7 +242,7 @@ class Reader:
 
     def tensor_bytes(self, name: str, shape: tuple[int, ...], kind: int) -> int:
         if kind not in TYPES:
-            known = f"llama.cpp 0.3.36 does not know (its newest is {max(TYPES)})"
+            known = f"llama-cpp-python 0.3.36 does not know (its newest is {max(TYPES)})"
             raise refusal(
                 self.path, f"has tensor {name} of type {kind}, which {known}: choose another file"
             )

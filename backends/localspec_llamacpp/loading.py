@@ -11,13 +11,15 @@ from pathlib import Path
 import psutil
 
 from localspec.backend import Device, Options
-from localspec.errors import BackendError, ModelFileError, UsageError
+from localspec.errors import ModelFileError, UsageError
 from localspec_llamacpp import bindings
 from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
 from localspec_llamacpp.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
+SLOTS = 128  # half of the sequences llama.cpp can tell apart
+CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
 
 
@@ -105,14 +107,19 @@ def performance_cores() -> int | None:
 def _check(options: Options) -> None:
     if options.kv_type not in KV_TYPES:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(KV_TYPES)}")
-    for name, value, low in (
-        ("slots", options.slots, 1),
-        ("context", options.context, 1),
-        ("threads", options.threads, 1),
-        ("GPU layers", options.gpu_layers, 0),
-        ("tentative", options.tentative, 0),
-    ):
-        if value is not None and value < low:
-            raise UsageError(f"{name} is {value}; it must be at least {low}")
-    if options.batch <= options.tentative + 1:
-        raise BackendError(f"a batch of {options.batch} cannot hold {options.tentative} guesses")
+    _within("slots", options.slots, 1, SLOTS)
+    _within("context", options.context, 1, CELLS // options.slots)
+    _within("threads", options.threads, 1, os.cpu_count() or 1)
+    _within("gpu_layers", options.gpu_layers, 0, 1 << 16)
+    _within("tentative", options.tentative, 0, 64)
+    _within("batch", options.batch, options.tentative + 2, 1 << 16)
+    if options.gpu_layers and not any("gpu" in device.kind for device in bindings.devices()):
+        raise UsageError(
+            f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "
+            "llama-cpp-python for yours (CMAKE_ARGS=-DGGML_CUDA=on), or leave the option away"
+        )
+
+
+def _within(name: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+import sys
 import time
 from pathlib import Path
 
@@ -161,14 +162,12 @@ def test_a_truncated_file_says_both_sizes_and_what_to_do(tmp_path: Path) -> None
 
 
 def test_a_path_that_is_no_file_says_what_it_is(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.gguf")
-    (tmp_path / "file").touch()
-    for name, message in (
-        (".", "is a directory: give the path of a .gguf file"),
-        ("pipe.gguf", "is not a regular file"),
-        ("none.gguf", "does not exist"),
-        ("file/model.gguf", "cannot be read: Not a directory"),
-    ):
+    cases = [(".", "is a directory: give the path of a .gguf file"), ("none.gguf", "not exist")]
+    if sys.platform != "win32":
+        os.mkfifo(tmp_path / "pipe.gguf")
+        (tmp_path / "file").touch()
+        cases += [("pipe.gguf", "is not a regular file"), ("file/model.gguf", "cannot be read")]
+    for name, message in cases:
         with pytest.raises(ModelFileError, match=message):
             inspect(tmp_path / name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 import localspec_llamacpp
 from localspec.backend import Row
 from localspec.engine import Engine
-from localspec.errors import BackendError, ModelFileError, UsageError
+from localspec.errors import ModelFileError, UsageError
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from localspec.tokens import tokens_of
@@ -166,13 +166,22 @@ def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):
         ({"kv_type": "q9"}, "q9"),
         ({"slots": 0}, "slots"),
         ({"threads": 0}, "threads"),
-        ({"gpu_layers": -3}, "GPU layers"),
+        ({"threads": 100_000}, "threads"),
+        ({"gpu_layers": -3}, "gpu_layers"),
+        ({"context": 2_000_000_000}, "context"),
+        ({"slots": 1000}, "slots"),
         ({"batch": 8, "tentative": 8}, "batch"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(options, message):
-    with pytest.raises((UsageError, BackendError), match=message):
+    with pytest.raises(UsageError, match=message):
         engines.target("llama", **options)
+
+
+def test_layers_go_to_a_gpu_or_it_is_said_that_there_is_none():
+    seen = any("gpu" in device.kind for device in localspec_llamacpp.probe())
+    with nullcontext() if seen else pytest.raises(UsageError, match="sees no GPU"):
+        engines.target("llama", gpu_layers=3).close()
 
 
 def test_the_devices_include_the_processor_with_its_memory():
