@@ -14,12 +14,13 @@ from localspec.backend import Device, Options
 from localspec.errors import ModelFileError, UsageError
 from localspec_llamacpp import bindings
 from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
-from localspec_llamacpp.footprint import inspect
+from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
+LEARNED_POSITIONS = ("gpt2", "mpt", "starcoder")  # llama.cpp aborts beyond the last one
 CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
 
 
@@ -29,6 +30,8 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     if not footprint.weight_bytes:
         raise ModelFileError(f"{path.name} holds a vocabulary only, without weights")
+    if footprint.architecture in LEARNED_POSITIONS:
+        _within("context", options.context, 1, footprint.context)
     bindings.LOG.verbose = options.verbose
     weights = Weights(path, -1 if options.gpu_layers is None else options.gpu_layers)
     try:

@@ -119,6 +119,35 @@ def test_snapshots_keep_exactly_what_is_asked_for():
         model.close()
 
 
+@pytest.mark.parametrize("name", ["qwen35", "lfm2"])
+@pytest.mark.parametrize("back", [1, 2, 3])
+def test_snapshots_of_an_earlier_batch_are_not_taken_for_this_ones(name, back, close):
+    """llama.cpp restores something else then, and says it went well."""
+    model, fresh = engines.target(name, slots=1), engines.target(name, slots=1)
+    feed(model, 0, TEXT)
+    feed(model, 0, [1, 2, 3])
+    feed(model, 0, [4])
+    wanted = len(TEXT) + 4 - back
+    kept = model.truncate(0, wanted)
+    text = [*[*TEXT, 1, 2, 3, 4][:wanted], 5, 5]
+    assert close(feed(model, 0, text[kept:]), feed(fresh, 0, text))
+    model.close()
+    fresh.close()
+
+
+@pytest.mark.parametrize("name", ["qwen35", "lfm2"])
+def test_snapshots_serve_once_and_going_back_again_is_still_safe(name, close):
+    model, fresh = engines.target(name, slots=1), engines.target(name, slots=1)
+    feed(model, 0, TEXT)
+    feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
+    assert model.truncate(0, len(TEXT) + 3) == len(TEXT) + 3
+    kept = model.truncate(0, len(TEXT) + 2)
+    text = [*TEXT, 1, 2, 5, 5]
+    assert close(feed(model, 0, text[kept:]), feed(fresh, 0, text))
+    model.close()
+    fresh.close()
+
+
 def test_a_checkpoint_loses_only_the_tentative_row():
     model = engines.target("mamba2")
     feed(model, 0, TEXT)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from localspec.errors import ModelFileError
-from localspec_llamacpp.metadata import (
+from localspec_llamacpp.headers.metadata import (
     ARRAY,
     FORMATS,
     LENGTH,
@@ -27,7 +27,7 @@ from localspec_llamacpp.metadata import (
     Value,
     refusal,
 )
-from localspec_llamacpp.quantisation import TYPES
+from localspec_llamacpp.headers.quantisation import TYPES
 
 SCALARS = {kind: struct.Struct(form) for kind, form in FORMATS.items()}
 AGAIN = "download it again"

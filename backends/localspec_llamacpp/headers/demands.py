@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localspec_llamacpp.hyperparameters import Hyperparameters
-from localspec_llamacpp.layers import Layers, own_cache_layers
+from localspec_llamacpp.headers.hyperparameters import Hyperparameters
+from localspec_llamacpp.headers.layers import Layers, own_cache_layers
 
 
 @dataclass(frozen=True, slots=True)

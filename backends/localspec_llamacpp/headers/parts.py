@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from localspec_llamacpp.header import AGAIN, read
-from localspec_llamacpp.metadata import INT32, UINT16, Header
+from localspec_llamacpp.headers.header import AGAIN, read
+from localspec_llamacpp.headers.metadata import INT32, UINT16, Header
 
 PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from localspec_llamacpp.hyperparameters import REDO
-from localspec_llamacpp.metadata import ARRAY, BOOL, FLOAT32, INT32, Header
+from localspec_llamacpp.headers.hyperparameters import REDO
+from localspec_llamacpp.headers.metadata import ARRAY, BOOL, FLOAT32, INT32, Header
 
 PREFIX = "tokenizer.ggml."
 MODEL = PREFIX + "model"

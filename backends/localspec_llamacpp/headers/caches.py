@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from localspec_llamacpp.architectures import DELTA_ATTENTION
-from localspec_llamacpp.hyperparameters import Hyperparameters
-from localspec_llamacpp.layers import Layers
+from localspec_llamacpp.headers.architectures import DELTA_ATTENTION
+from localspec_llamacpp.headers.hyperparameters import Hyperparameters
+from localspec_llamacpp.headers.layers import Layers
 
 KV_BYTES = 2  # of one 16-bit key or value
 STATE_BYTES = 4  # recurrent state is kept in float32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from localspec_llamacpp.metadata import ARRAY, BOOL, FLOAT32, INT32, UINT32, Header
+from localspec_llamacpp.headers.metadata import ARRAY, BOOL, FLOAT32, INT32, UINT32, Header
 
 MOST_LAYERS = 512  # the engine's arrays are this long
 REDO = "convert it again, or choose another file"

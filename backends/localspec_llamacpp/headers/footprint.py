@@ -7,16 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 from localspec.backend import Footprint
-from localspec_llamacpp.architectures import NOT_GENERATIVE
-from localspec_llamacpp.caches import cache_bytes, state_bytes
-from localspec_llamacpp.checks import check_layers, check_sizes, check_weights
-from localspec_llamacpp.header import read
-from localspec_llamacpp.hyperparameters import REDO, Hyperparameters
-from localspec_llamacpp.layers import Layers, resolve
-from localspec_llamacpp.metadata import Header
-from localspec_llamacpp.parts import whole
-from localspec_llamacpp.quantisation import RECIPES, TYPES
-from localspec_llamacpp.vocabulary import MODEL, check_vocabulary
+from localspec_llamacpp.headers.architectures import NOT_GENERATIVE
+from localspec_llamacpp.headers.caches import cache_bytes, state_bytes
+from localspec_llamacpp.headers.checks import check_layers, check_sizes, check_weights
+from localspec_llamacpp.headers.header import read
+from localspec_llamacpp.headers.hyperparameters import REDO, Hyperparameters
+from localspec_llamacpp.headers.layers import Layers, resolve
+from localspec_llamacpp.headers.metadata import Header
+from localspec_llamacpp.headers.parts import whole
+from localspec_llamacpp.headers.quantisation import RECIPES, TYPES
+from localspec_llamacpp.headers.vocabulary import MODEL, check_vocabulary
 
 ARCHITECTURE = "general.architecture"
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")

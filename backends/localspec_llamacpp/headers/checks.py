@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 
-from localspec_llamacpp.architectures import (
+from localspec_llamacpp.headers.architectures import (
     EQUAL_HEADS,
     EXPLICITLY_GATED,
     GATED,
@@ -22,11 +22,11 @@ from localspec_llamacpp.architectures import (
     WHOLE_ROTATION,
     WINDOWS,
 )
-from localspec_llamacpp.demands import check_demands
-from localspec_llamacpp.hyperparameters import MOST_LAYERS, REDO, Hyperparameters
-from localspec_llamacpp.layers import Layers
-from localspec_llamacpp.metadata import Header
-from localspec_llamacpp.quantisation import F32, NOT_FOR_WEIGHTS, TYPES
+from localspec_llamacpp.headers.demands import check_demands
+from localspec_llamacpp.headers.hyperparameters import MOST_LAYERS, REDO, Hyperparameters
+from localspec_llamacpp.headers.layers import Layers
+from localspec_llamacpp.headers.metadata import Header
+from localspec_llamacpp.headers.quantisation import F32, NOT_FOR_WEIGHTS, TYPES
 
 MOST_EXPERTS = 1024
 MOST_WINDOW = 1 << 24  # from 2**31 on the engine runs out of memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localspec_llamacpp.architectures import (
+from localspec_llamacpp.headers.architectures import (
     HEADLESS_RECURRENT,
     INTERVALS,
     LISTED,
@@ -13,7 +13,7 @@ from localspec_llamacpp.architectures import (
     RECURRENT,
     WINDOWS,
 )
-from localspec_llamacpp.hyperparameters import MOST_LAYERS, Hyperparameters
+from localspec_llamacpp.headers.hyperparameters import MOST_LAYERS, Hyperparameters
 
 Flags = tuple[bool, ...]
 
