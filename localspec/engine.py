@@ -123,12 +123,11 @@ class Engine:
             self.target.truncate(slot, 0)
 
     def _drop_cancelled(self) -> None:
-        now = self._clock()
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
-            job.finish("cancelled", now)
+            job.finish("cancelled", self._clock())
         for slot in [slot for slot, job in self._active.items() if job.cancelled]:
-            self._release(slot).finish("cancelled", now)
+            self._release(slot).finish("cancelled", self._clock())
 
     def _admit(self) -> None:
         while self._waiting and self._free:

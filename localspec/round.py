@@ -87,7 +87,5 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
 
 def truth(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
     """The target's law after each number of drafted tokens, worked out when asked for."""
-    if g.sampler.greedy:
-        return lambda at: g.sampler.sampling.distribution(logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])

@@ -73,6 +73,8 @@ class Sampler:
     def __init__(self, sampling: Sampling, seed: int, prompt: Tokens) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
+        self._penalises = sampling.penalises
+        self._adjusts = sampling.penalises or bool(sampling.bias)
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()
@@ -81,26 +83,17 @@ class Sampler:
         )
         self._prompt_ids = np.array(sorted(self._prompt), np.int64)
 
-    @property
-    def greedy(self) -> bool:
-        """Whether the next token is the highest logit as the model gave it."""
-        return (
-            self.sampling.temperature == 0
-            and not self.sampling.penalises
-            and not self.sampling.bias
-        )
-
     def said(self, token: int) -> None:
         """Note a token of the reply."""
-        if self.sampling.penalises:
+        if self._penalises:
             self._said.add(token)
 
     def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
         """The law of the next token, were `drafted` said first."""
-        if self.sampling.bias or self.sampling.penalises:
+        if self._adjusts:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
-        if self.sampling.penalises:
+        if self._penalises:
             self._penalise(logits, drafted)
         return self.sampling.distribution(logits)
 

@@ -82,10 +82,8 @@ class Snapshots:
         self._oldest = held[rows[0].slot] + 1
 
     def back(self, slot: int, length: int) -> int:
-        oldest, self._oldest = self._oldest, None
-        if oldest is None or length < oldest or not self._context.remove(slot, length):
-            return 0
-        return length
+        covered = self._oldest is not None and self._oldest <= length
+        return length if covered and self._context.remove(slot, length) else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
         return False

@@ -14,9 +14,14 @@ BY = "ngram"
 
 
 class NgramProposer:
-    """Longest match first, the most recent wins."""
+    """Longest match first, the most recent wins.
 
-    def __init__(self, longest: int = 4, shortest: int = 2) -> None:
+    Runs of two would find more (1.33 tokens a round against 1.26 over twenty prompts of mixed
+    kinds, at depth 4), and be wrong more often (45% accepted against 62%): on a CPU that costs
+    more than it brings.
+    """
+
+    def __init__(self, longest: int = 4, shortest: int = 3) -> None:
         self._sizes = tuple(range(longest, shortest - 1, -1))
         self._indexes: dict[int, NgramIndex] = {}
 

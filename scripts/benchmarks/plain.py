@@ -41,7 +41,7 @@ def bare_loop(path: Path) -> Iterator[int]:
     """Greedy tokens, with nothing around the engine."""
     model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
     params = lib.llama_context_default_params()
-    params.n_ctx, params.flash_attn_type = CONTEXT, 0
+    params.n_ctx = CONTEXT
     params.n_threads = params.n_threads_batch = physical_cores()
     context = lib.llama_init_from_model(model, params)
     width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
