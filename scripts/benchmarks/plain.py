@@ -23,6 +23,7 @@ from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.catalog import locate
 from localspec.engine import Engine
+from localspec.job import Chunk, Event
 from localspec.proposers.silent import Silent
 from localspec.runtime import Runtime
 from localspec.settings import Settings
@@ -60,13 +61,15 @@ def through_engine(path: Path) -> Iterator[int]:
     """The same tokens through slots, rounds, sampling and text; what a stream is fed from."""
     target = localspec_llamacpp.load(path, Options(context=CONTEXT))
     engine = Engine(target, Silent())
-    said: list[int] = []
     prompt: Tokens = target.tokenizer.encode(PROMPT)
-    engine.add(engine.prepare(prompt, Settings(ignore_end=True), lambda e: said.extend(e.tokens)))
+    heard: list[Event] = []
+    engine.add(engine.prepare(prompt, Settings(ignore_end=True), heard.append))
     while True:
         engine.step()
-        yield from said
-        said.clear()
+        for event in heard:
+            assert isinstance(event, Chunk), event
+            yield from event.tokens
+        heard.clear()
 
 
 def seconds_a_token(loop: Iterator[int]) -> tuple[float, list[int]]:
