@@ -45,24 +45,22 @@ class Generation:
         return self.history.view
 
     @property
-    def pending(self) -> Tokens:
-        return self.history.view[self.cached :]
-
-    @property
     def room(self) -> int:
         return self.ending.limit - len(self.history)
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
-        room, kept = self.room, 0
+        room, ends, text = self.room, self.ending.tokens, self.text
+        kept = 0
         for kept, token in enumerate(tokens, start=1):
-            self.sampler.said(token)
-            if token in self.ending.tokens or self.text.add(self.spell(token)):
+            if token in ends or text.add(self.spell(token)):
                 self.finish = "stop"
             elif kept == room:
                 self.finish = "length"
-            if self.finish:
-                self.text.close()
-                break
+            else:
+                continue
+            text.close()
+            break
+        self.sampler.said(tokens[:kept])
         self.history.extend(tokens[:kept])
         return kept

@@ -43,7 +43,8 @@ class Turn:
         return Ask(g.slot, g.tokens[: g.cached + self.feed], self.guess, g.sampler)
 
     def row(self, draft: Draft) -> Row:
-        tokens = self.generation.pending[: self.feed]
+        g = self.generation
+        tokens = g.tokens[g.cached : g.cached + self.feed]
         if len(draft):
             tokens = np.concatenate((tokens, draft.tokens))
         return Row(self.slot, tokens, outputs=self.emits + len(draft), tentative=len(draft))
@@ -87,5 +88,8 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
 
 def truth(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
     """The target's law after each number of drafted tokens, worked out when asked for."""
+    if not g.sampler.adjusts:
+        law = g.sampler.sampling.distribution
+        return lambda at: law(logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])

@@ -74,7 +74,8 @@ class Sampler:
         self.sampling = sampling
         self.dice = Dice(seed)
         self._penalises = sampling.penalises
-        self._adjusts = sampling.penalises or bool(sampling.bias)
+        # Whether what was said, or bias, changes the logits before the law is made of them
+        self.adjusts = sampling.penalises or bool(sampling.bias)
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()
@@ -83,14 +84,15 @@ class Sampler:
         )
         self._prompt_ids = np.array(sorted(self._prompt), np.int64)
 
-    def said(self, token: int) -> None:
-        """Note a token of the reply."""
+    def said(self, tokens: Sequence[int]) -> None:
+        """Note tokens of the reply."""
         if self._penalises:
-            self._said.add(token)
+            for token in tokens:
+                self._said.add(token)
 
     def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
         """The law of the next token, were `drafted` said first."""
-        if self._adjusts:
+        if self.adjusts:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
         if self._penalises:

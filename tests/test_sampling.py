@@ -91,8 +91,7 @@ def test_absurd_parameters_are_refused_by_name(field, value):
 def test_penalties_count_prompt_and_reply_and_what_is_guessed():
     sampling = Sampling(temperature=1.0, repetition=2.0, presence=0.5, frequency=0.25)
     sampler = Sampler(sampling, 0, tokens_of([0, 0, 1]))
-    for token in (2, 2, 3):
-        sampler.said(token)
+    sampler.said([2, 2, 3])
     logits = np.array([4, -2, 6, 1, 3, 5], np.float32)
     expected = np.array(
         [
