@@ -59,20 +59,38 @@ def commands() -> None:
 @click.argument("prompt")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without chat template.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result with all its figures.")
+@click.option("--logprobs", type=int, metavar="N", help="Of each token and N others; with --json.")
 @click.pass_context
-def generate(context: click.Context, model: str, prompt: str, raw: bool, as_json: bool) -> None:
+def generate(
+    context: click.Context, model: str, prompt: str, raw: bool, as_json: bool, logprobs: int | None
+) -> None:
     """Answer PROMPT, or standard input if it is `-`, and exit.
 
     A model with a chat template is asked through it.
     """
-    wanted = wishes.settings(context)  # before the model is loaded: a wrong wish fails at once
+    if logprobs is not None and not as_json:
+        raise UsageError("--logprobs are part of the result as JSON: add --json")
+    wanted = wishes.settings(context, logprobs)  # a wrong wish fails before anything is loaded
     text = sys.stdin.read() if prompt == "-" else prompt
-    with load(model, wishes.draft(context), wishes.loading(context)) as runtime:
+    with load_as_wished(context, model) as runtime:
         stream = ask(runtime, text, wanted, raw=raw)
         if as_json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream)
+
+
+def load_as_wished(context: click.Context, model: str) -> Runtime:
+    """Load a model or a pair, and say so if their vocabularies differ."""
+    runtime = load(model, wishes.draft(context), wishes.loading(context))
+    pairing = runtime.pairing
+    if pairing and pairing.difference:
+        click.echo(
+            f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "
+            f"guess {pairing.share:.0%} of the target's tokens",
+            err=True,
+        )
+    return runtime
 
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
@@ -97,7 +115,7 @@ def show(stream: Stream) -> None:
 def chat(context: click.Context, model: str) -> None:
     """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D leaves."""
     wanted = wishes.settings(context)
-    with load(model, wishes.draft(context), wishes.loading(context)) as runtime:
+    with load_as_wished(context, model) as runtime:
         converse(runtime, wanted)
 
 

@@ -47,11 +47,13 @@ def load(
     loading = loading or Loading()
     if draft is None and loading.proposer in ("draft-model", "both"):
         raise UsageError(f"proposer {loading.proposer} needs a draft model: give one")
+    if draft is not None and loading.proposer in ("ngram", "none"):
+        raise UsageError(f"proposer {loading.proposer} does without a draft model: give none")
     with ExitStack() as closing:
         target = _load_model(name_or_path, loading.options)
         closing.callback(target.close)
         helper = None
-        if draft is not None and loading.proposer not in ("ngram", "none"):
+        if draft is not None:
             helper = _load_model(draft, replace(loading.options, drafting=True))
             closing.callback(helper.close)
         found = match(target.tokenizer, helper.tokenizer) if helper else None

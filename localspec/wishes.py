@@ -62,13 +62,12 @@ REPLY = (
     click.Option(["--seed"], type=int, help="Makes a sampled reply repeatable."),
     click.Option(["--stop"], multiple=True, metavar="TEXT", help="Ends the reply; may repeat."),
     click.Option(["--ignore-end"], is_flag=True, help="Go on where the model would stop."),
-    click.Option(["--logprobs"], type=int, metavar="N", help="Of each token and N others."),
     click.Option(["--plain"], is_flag=True, help="Do not speculate."),
 )
 
 
 for _option in (*LOADING, *REPLY):
-    # Values stay in the context, for `loading` and `settings` to read: commands take few of them.
+    # Values stay in the context, where `loading` and `settings` read them: commands take few.
     _option.expose_value = False
     _option.callback = lambda context, option, value: context.meta.update({option.name: value})
 
@@ -93,7 +92,7 @@ def loading(context: click.Context) -> Loading:
     return Loading(options, wish["proposer"], wish["depth"])
 
 
-def settings(context: click.Context) -> Settings:
+def settings(context: click.Context, logprobs: int | None = None) -> Settings:
     """What is wished of a reply, as the command line says it."""
     wish = context.meta
     sampling = Sampling(
@@ -112,7 +111,7 @@ def settings(context: click.Context) -> Settings:
         seed=wish["seed"],
         stop=wish["stop"],
         ignore_end=wish["ignore_end"],
-        logprobs=wish["logprobs"],
+        logprobs=logprobs,
         depth=0 if wish["plain"] else None,
     )
 

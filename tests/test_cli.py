@@ -13,6 +13,11 @@ from localspec.cli import run
 from tests import engines
 
 WORDS = "the code is"
+ONE_THREAD = ["--threads", "1"]  # more would only wait for each other on so small a model
+
+
+def ask(arguments):
+    return run(["generate", *ONE_THREAD, *arguments])
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,7 @@ def model():
 
 
 def test_an_answer_is_printed_and_nothing_else(model, capsys):
-    assert run(["generate", model, WORDS, "--max-tokens", "12"]) == 0
+    assert ask([model, WORDS, "--max-tokens", "12"]) == 0
     out, err = capsys.readouterr()
     assert out.endswith("\n")
     assert len(out) > 5
@@ -31,14 +36,14 @@ def test_an_answer_is_printed_and_nothing_else(model, capsys):
 def test_plain_and_speculative_answers_are_the_same(model, capsys):
     texts = []
     for options in (["--plain"], [], ["--draft", str(engines.tiny("llama", seed=3))]):
-        assert run(["generate", model, WORDS, "--max-tokens", "40", *options]) == 0
+        assert ask([model, WORDS, "--max-tokens", "40", *options]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] == texts[2]
 
 
 def test_json_holds_text_and_figures(model, capsys):
     options = ["--max-tokens", "20", "--json", "--logprobs", "2", "--seed", "5"]
-    assert run(["generate", model, WORDS, "--temperature", "0.9", *options]) == 0
+    assert ask([model, WORDS, "--temperature", "0.9", *options]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["seed"] == 5
     assert result["usage"]["completion_tokens"] == len(result["tokens"]) == 20
@@ -56,16 +61,26 @@ def test_json_holds_text_and_figures(model, capsys):
 
 def test_a_prompt_is_read_from_standard_input(model, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(WORDS))
-    assert run(["generate", model, "-", "--max-tokens", "12"]) == 0
+    assert ask([model, "-", "--max-tokens", "12"]) == 0
     piped = capsys.readouterr().out
-    assert run(["generate", model, WORDS, "--max-tokens", "12"]) == 0
+    assert ask([model, WORDS, "--max-tokens", "12"]) == 0
     assert capsys.readouterr().out == piped
+
+
+def test_a_draft_with_another_vocabulary_is_announced_with_its_share(model, capsys):
+    draft = str(engines.tiny("llama", layout="shuffled"))
+    assert ask([model, WORDS, "--max-tokens", "12", "--draft", draft]) == 0
+    mapped = capsys.readouterr()
+    assert ask([model, WORDS, "--max-tokens", "12"]) == 0
+    assert capsys.readouterr().out == mapped.out
+    assert "another vocabulary" in mapped.err
+    assert "% of the target's tokens" in mapped.err
 
 
 def test_raw_prompts_go_without_the_chat_template(model, capsys):
     outs = []
     for options in (["--raw"], []):
-        run(["generate", model, WORDS, "--max-tokens", "12", "--json", *options])
+        ask([model, WORDS, "--max-tokens", "12", "--json", *options])
         outs.append(json.loads(capsys.readouterr().out)["usage"]["prompt_tokens"])
     assert outs[0] < outs[1]
 
@@ -93,9 +108,9 @@ def test_raw_prompts_go_without_the_chat_template(model, capsys):
 )
 def test_every_option_does_what_it_should(model, capsys, option, value, plain):
     """Greedy text changes with what changes the target's law, and with nothing else."""
-    run(["generate", model, WORDS * 3, "--max-tokens", "40"])
+    ask([model, WORDS * 3, "--max-tokens", "40"])
     expected = capsys.readouterr().out
-    assert run(["generate", model, WORDS * 3, "--max-tokens", "40", option, value]) == 0
+    assert ask([model, WORDS * 3, "--max-tokens", "40", option, value]) == 0
     assert (capsys.readouterr().out == expected) == plain
 
 
@@ -127,6 +142,8 @@ def test_info_tells_what_a_recurrent_model_keeps(capsys):
         (["generate", "MODEL", "", "--raw"], 2, "prompt is empty"),
         (["generate", "MODEL", "a" * 900, "--context", "64"], 2, "this model was loaded for 64"),
         (["generate", "MODEL", "hi", "--proposer", "draft-model"], 2, "needs a draft model"),
+        (["generate", "MODEL", "hi", "--draft", "MODEL", "--proposer", "ngram"], 2, "give none"),
+        (["generate", "MODEL", "hi", "--logprobs", "2"], 2, "add --json"),
         (["generate", "MODEL"], 2, "Missing argument"),
         (["generate", "MODEL", "hi", "--depth", "99"], 2, "99"),
         (["info", __file__], 1, "test_cli.py"),
@@ -154,7 +171,7 @@ def command(*arguments, **options):
 
 
 def test_a_conversation_over_a_pipe_answers_each_line_and_ends_with_it(model):
-    process = command("chat", model, "--max-tokens", "8")
+    process = command("chat", model, *ONE_THREAD, "--max-tokens", "8")
     out, err = process.communicate("hello\n\nand again\n", timeout=60)
     assert process.returncode == 0, err
     assert out.count("tokens a round") + out.count("tokens/s") >= 2
@@ -162,7 +179,7 @@ def test_a_conversation_over_a_pipe_answers_each_line_and_ends_with_it(model):
 
 
 def test_a_question_that_is_too_long_ends_only_itself(model):
-    process = command("chat", model, "--max-tokens", "8", "--context", "64")
+    process = command("chat", model, *ONE_THREAD, "--max-tokens", "8", "--context", "64")
     out, err = process.communicate("x" * 500 + "\nhello\n", timeout=60)
     assert process.returncode == 0, err
     assert "this model was loaded for 64" in out
@@ -170,7 +187,7 @@ def test_a_question_that_is_too_long_ends_only_itself(model):
 
 
 def test_a_reader_that_leaves_early_is_no_crash(model):
-    process = command("generate", model, WORDS, "--max-tokens", "400")
+    process = command("generate", model, *ONE_THREAD, WORDS, "--max-tokens", "400")
     process.stdout.read(3)
     process.stdout.close()
     err = process.stderr.read()
