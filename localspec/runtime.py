@@ -11,7 +11,7 @@ from localspec.engine import Engine
 from localspec.job import Result
 from localspec.settings import DEFAULT, Settings
 from localspec.template import ChatTemplate, Message
-from localspec.tokens import Tokens, tokens_of
+from localspec.tokens import tokens_of
 from localspec.vocabulary import Match
 from localspec.worker import Stream, Worker
 
@@ -30,34 +30,35 @@ class Runtime:
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
 
-    def generate(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Result:
+    def generate(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Result:
         """Continue a text and return the whole reply."""
         return self.stream(prompt, settings).result
 
-    def stream(self, prompt: str | Tokens, settings: Settings = DEFAULT) -> Stream:
-        """Continue a text; chunks can be iterated as they come."""
+    def stream(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Stream:
+        """Continue a text, or tokens; chunks can be iterated as they come."""
         tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
-        return self._worker.submit(tokens, settings, owner=self)
+        return self._worker.submit(tokens_of(tokens), settings, owner=self)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
         """Answer a conversation of messages with `role` and `content`."""
         return self.generate(self.conversation(messages), settings)
 
-    def encode(self, text: str) -> Tokens:
+    def encode(self, text: str) -> list[int]:
         """The tokens of a plain prompt, with the start token if the model wants one."""
-        return self._started(self.tokenizer.encode(text))
+        return self._started(self.tokenizer.encode(text).tolist())
 
-    def conversation(self, messages: Sequence[Message]) -> Tokens:
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
         """The tokens that ask for the next reply of a conversation."""
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
-        return self._started(self.tokenizer.encode(self._template.render(messages), special=True))
+        text = self._template.render(messages)
+        return self._started(self.tokenizer.encode(text, special=True).tolist())
 
-    def _started(self, tokens: Tokens) -> Tokens:
+    def _started(self, tokens: list[int]) -> list[int]:
         bos = self.tokenizer.bos
-        if bos is None or not self.tokenizer.starts or (len(tokens) and tokens[0] == bos):
+        if bos is None or not self.tokenizer.starts or tokens[:1] == [bos]:
             return tokens
-        return tokens_of([bos, *tokens.tolist()])
+        return [bos, *tokens]
 
     def close(self) -> None:
         """End every request and free the models; safe to call twice."""

@@ -6,10 +6,11 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from localspec.cli import run
+from localspec.cli import commands, run
 from tests import engines
 
 WORDS = "the code is"
@@ -196,6 +197,14 @@ def test_a_reader_that_leaves_early_is_no_crash(model):
     assert process.wait(60) in (0, 1)
     assert "Traceback" not in err
     assert "BrokenPipe" not in err
+
+
+def test_the_readme_names_every_option():
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    for command in ("generate", "chat", "info"):
+        for option in commands.commands[command].params:
+            if option.opts[0].startswith("--"):
+                assert option.opts[0] in readme
 
 
 def test_version_and_help_are_there(capsys):

@@ -40,6 +40,11 @@ def test_a_stream_is_the_reply_in_pieces(runtime):
     assert runtime.generate("abc", SHORT).text == result.text
 
 
+def test_a_prompt_may_be_tokens(runtime):
+    tokens = runtime.encode("abc")
+    assert runtime.generate(tokens, SHORT).text == runtime.generate("abc", SHORT).text
+
+
 def test_many_threads_may_ask_at_once(runtime):
     alone = [runtime.generate("abc"[: 1 + at % 3], SHORT).text for at in range(12)]
     together = [""] * 12
