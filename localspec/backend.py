@@ -109,7 +109,7 @@ class Model(Protocol):
         """Forget all but the first `length` tokens of a slot; return how many remain.
 
         Attention keeps exactly `length`. A recurrent model may only be able to go back to a
-        checkpoint, so fewer may remain: feed the rest again. Always safe.
+        checkpoint, so fewer may remain: feed the rest again. Any length is safe to ask for.
         """
 
     def copy(self, source: int, target: int, length: int) -> int:

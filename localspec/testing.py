@@ -105,7 +105,7 @@ class ScriptedModel:
 
     def truncate(self, slot: int, length: int) -> int:
         held = self.held.setdefault(slot, [])
-        assert 0 <= length <= len(held), f"slot {slot} holds {len(held)}, not {length}"
+        length = min(length, len(held))
         if self.recurrent and length < len(held):
             checkpoint = len(held) - self._tentative.get(slot, 0)
             length = checkpoint if length >= checkpoint else 0

@@ -55,6 +55,7 @@ class Translated:
 
     def truncate(self, slot: int, length: int) -> int:
         ends = self._ends[slot]
+        length = min(length, len(ends))
         left = self._model.truncate(slot, int(ends[length - 1]) if length else 0)
         kept = int(ends.searchsorted(left, side="right"))
         whole = int(ends[kept - 1]) if kept else 0

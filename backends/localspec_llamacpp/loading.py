@@ -46,6 +46,8 @@ def load(path: Path, options: Options) -> LlamaModel:
 
 def shape(weights: Weights, options: Options) -> Shape:
     context = options.context or min(weights.context, CONTEXT)
+    if options.drafting:  # beyond what it was trained for its guesses would be noise
+        context = min(context, weights.context)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
     return Shape(

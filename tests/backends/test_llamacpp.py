@@ -218,6 +218,13 @@ def test_logits_are_views_of_the_engines_own_memory():
     model.close()
 
 
+def test_a_draft_model_is_not_asked_beyond_what_it_was_trained_for():
+    with closing(engines.draft("llama", context=5000, slots=1)) as model:
+        assert model.context == 4096
+    with closing(engines.target("llama", context=5000, slots=1)) as model:
+        assert model.context == 5000
+
+
 def test_a_draft_model_that_agrees_saves_forwards():
     plain, fast = run("llama", "llama", ENDINGS["length"], 1)
     assert fast[0].speculation.rounds < 0.7 * plain[0].speculation.rounds
