@@ -74,7 +74,7 @@ def backend(name: str = "llamacpp") -> Backend:
     try:
         # A module of functions; it is held against the protocol by the type checker.
         return cast(Backend, next(iter(found)).load())
-    except ImportError as error:
+    except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
         raise BackendError(f"the engine {name} cannot be used: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from localspec.distribution import Distribution
 from localspec.sampling import Sampling
-from localspec.tokens import Logits, Tokens
+from localspec.tokens import NONE, Logits, Tokens
 
 # What a uniform is for. Every use at every position has its own, so that no choice disturbs
 # another: a text does not depend on how deep or by whom it was guessed ahead.
@@ -74,15 +75,11 @@ class Sampler:
         self.sampling = sampling
         self.dice = Dice(seed)
         self._penalises = sampling.penalises
-        # Whether what was said, or bias, changes the logits before the law is made of them
-        self.adjusts = sampling.penalises or bool(sampling.bias)
+        self.adjusts = sampling.penalises or bool(sampling.bias)  # logits, before their law
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()
-        self._prompt = (
-            frozenset(np.unique(prompt).tolist()) if sampling.repetition != 1 else frozenset()
-        )
-        self._prompt_ids = np.array(sorted(self._prompt), np.int64)
+        self._prompt_ids = np.unique(prompt) if sampling.repetition != 1 else NONE
 
     def said(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
@@ -101,9 +98,7 @@ class Sampler:
 
     def _penalise(self, logits: Logits, drafted: Sequence[int]) -> None:
         ids, counts = self._said.ids, self._said.counts
-        guessed = dict.fromkeys(drafted, 0)
-        for token in drafted:
-            guessed[token] += 1
+        guessed = Counter(drafted)
         fresh = [token for token in guessed if not self._said.count(token)]
         ids = np.concatenate((ids, np.array(fresh, np.int64)))
         counts = np.concatenate((counts, np.zeros(len(fresh), np.int64)))
