@@ -50,17 +50,20 @@ class Generation:
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
-        room, ends, text = self.room, self.ending.tokens, self.text
-        kept = 0
-        for kept, token in enumerate(tokens, start=1):
-            if token in ends or text.add(self.spell(token)):
-                self.finish = "stop"
-            elif kept == room:
-                self.finish = "length"
-            else:
-                continue
-            text.close()
-            break
+        kept = self._kept(tokens)
+        if self.finish is None and kept == self.room:
+            self.finish = "length"
         self.sampler.said(tokens[:kept])
         self.history.extend(tokens[:kept])
+        if self.finish:
+            self.text.close()
         return kept
+
+    def _kept(self, tokens: list[int]) -> int:
+        """How many tokens there is room for before the text ends."""
+        ends, spell, text = self.ending.tokens, self.spell, self.text
+        for at, token in enumerate(tokens[: self.room]):
+            if token in ends or text.add(spell(token)):
+                self.finish = "stop"
+                return at + 1
+        return min(len(tokens), self.room)
