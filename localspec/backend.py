@@ -81,7 +81,7 @@ class Options:
     context: int | None = None  # tokens each slot can hold
     batch: int = 512  # most tokens in one forward
     tentative: int = 8  # most tokens a row may mark as tentative
-    kv_type: str = "f16"  # or "q8_0", "q4_0"
+    kv_type: str = "auto"  # of keys and values: 16 bits as suits the engine; or "q8_0", "q4_0"
     flash_attention: bool | None = None
     gpu_layers: int | None = None
     threads: int | None = None

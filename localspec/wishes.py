@@ -30,9 +30,9 @@ LOADING = (
     ),
     click.Option(
         ["--kv-type"],
-        type=click.Choice(["f16", "q8_0", "q4_0"]),
-        default="f16",
-        help="Precision of keys and values; f16 if not given.",
+        type=click.Choice(["auto", "f16", "q8_0", "q4_0"]),
+        default="auto",
+        help="Precision of keys and values; 16 bits if not given.",
     ),
     click.Option(
         ["--flash-attention"],

@@ -20,7 +20,8 @@ from localspec.errors import BackendError
 from localspec.tokens import Logits, Tokens
 
 FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numbers
-KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2}  # ggml's numbers
+# Types of keys and values, by ggml's numbers
+KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
 DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
 _ERROR, _CONTINUED = 4, 5  # levels of the log
 
@@ -180,7 +181,7 @@ class Context:
         params.n_batch = params.n_ubatch = shape.batch
         params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
         params.n_threads = params.n_threads_batch = shape.threads
-        params.type_k = params.type_v = KV_TYPES[shape.kv_type]
+        params.type_k, params.type_v = KV_TYPES[shape.kv_type]
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
         # One pool: rows of different widths run as one batch, and a prefix is shared for free.

@@ -56,7 +56,7 @@ def shape(weights: Weights, options: Options) -> Shape:
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=snapshots(weights, options),
-        kv_type=options.kv_type,
+        kv_type=kv_type(options),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
     )
@@ -70,6 +70,23 @@ def snapshots(weights: Weights, options: Options) -> int:
     """
     single = options.slots == 1 and not options.drafting
     return options.tentative if weights.recurrent and single else 0
+
+
+def kv_type(options: Options) -> str:
+    """Sixteen bits each, and on a CPU with flash attention values as bf16.
+
+    With values as f16 llama.cpp takes another way for a single token than for several, from 256
+    tokens and with more than one thread, and rounds differently: guesses checked in a batch would
+    not be judged as plain decoding judges. bf16 has one way, as close to 32 bits, and faster.
+    """
+    if options.kv_type != "auto":
+        return options.kv_type
+    on_cpu = options.gpu_layers == 0 or not has_gpu()
+    return "f16/bf16" if on_cpu and options.flash_attention is not False else "f16"
+
+
+def has_gpu() -> bool:
+    return any("gpu" in device.kind for device in bindings.devices())
 
 
 def probe() -> list[Device]:
@@ -110,15 +127,16 @@ def performance_cores() -> int | None:
 
 
 def _check(options: Options) -> None:
-    if options.kv_type not in KV_TYPES:
-        raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(KV_TYPES)}")
+    known = ("auto", *KV_TYPES)
+    if options.kv_type not in known:
+        raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")
     _within("slots", options.slots, 1, SLOTS)
     _within("context", options.context, 1, CELLS // options.slots)
     _within("threads", options.threads, 1, os.cpu_count() or 1)
     _within("gpu_layers", options.gpu_layers, 0, 1 << 16)
     _within("tentative", options.tentative, 0, 64)
     _within("batch", options.batch, options.tentative + 2, 1 << 16)
-    if options.gpu_layers and not any("gpu" in device.kind for device in bindings.devices()):
+    if options.gpu_layers and not has_gpu():
         raise UsageError(
             f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "
             "llama-cpp-python for yours (CMAKE_ARGS=-DGGML_CUDA=on), or leave the option away"

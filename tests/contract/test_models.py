@@ -32,6 +32,7 @@ MODELS = {
         for name in ("qwen35", "mamba2", "lfm2")
     },
     "llama q8_0 cache": lambda: engines.target("llama", kv_type="q8_0"),
+    "llama f16 cache": lambda: engines.target("llama", kv_type="f16"),
     "translated gguf": lambda: engines.strange_draft(engines.target("llama")),
 }
 

@@ -66,6 +66,19 @@ def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
     assert sum(len(result.tokens) for result in plain) > 1000
 
 
+def test_long_contexts_are_as_exact_as_short_ones(q8):
+    """Beyond 256 tokens llama.cpp may attend to them in another way for one token than for five."""
+    tale = " ".join(PROMPTS[at] for at in (6, 7, 8, 11, 14, 15)) * 3
+    texts = []
+    for proposer in ("none", "ngram"):
+        with localspec.load(q8, loading=Loading(SMALL, proposer=proposer)) as runtime:
+            results = [ask(runtime, f"{word} {tale}", max_tokens=64) for word in ("Say", "Read")]
+            texts.append([result.tokens for result in results])
+    assert all(result.usage.prompt_tokens > 400 for result in results)
+    assert sum(result.speculation.accepted for result in results) > 5
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.timeout(600)
 def test_a_draft_model_of_its_own_kind_saves_rounds_and_changes_nothing(q8, q4, plain):
     loading = Loading(SMALL, proposer="both")
