@@ -38,7 +38,7 @@ LOADING = (
         ["--flash-attention"],
         type=click.Choice(["auto", "on", "off"]),
         default="auto",
-        help="On a CPU, off is faster in long contexts and may turn near-ties.",
+        help="On a CPU, off is exact no longer: near-ties may turn.",
     ),
     click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
     click.Option(
