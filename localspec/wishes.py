@@ -38,7 +38,7 @@ LOADING = (
         ["--flash-attention"],
         type=click.Choice(["auto", "on", "off"]),
         default="auto",
-        help="On a CPU, off is exact no longer: near-ties may turn.",
+        help="Without it, a CPU may turn near-ties.",
     ),
     click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
     click.Option(
