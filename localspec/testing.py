@@ -79,7 +79,6 @@ class ScriptedModel:
         self.vocabulary = tokenizer.size
         self.recurrent = recurrent
         self.forwards = 0
-        self.closed = False
         self.held: dict[int, list[int]] = {}
         self._logits = logits
         self._tentative: dict[int, int] = {}
@@ -126,5 +125,4 @@ class ScriptedModel:
         return roll_by_forward(self, rolls, floor)
 
     def close(self) -> None:
-        self.closed = True
         self.held.clear()

@@ -75,4 +75,3 @@ def test_a_draft_that_has_no_room_for_the_text_leaves_it_to_the_target():
         [fast] = replies(scripted(), DraftModelProposer(model, floor=0), wants)
         assert said([fast]) == said(replies(scripted(), Silent(), wants))
         assert 0 < fast.speculation.drafted < 60
-        model.held = {}
