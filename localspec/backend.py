@@ -12,9 +12,22 @@ from pathlib import Path
 from typing import Protocol
 
 from localspec.draft import Draft
+from localspec.errors import BackendError, UsageError
 from localspec.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
+
+
+SLOTS = 128  # half of the sequences llama.cpp can tell apart
+CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """How the token after a row will be chosen: an engine may begin on it without being asked."""
+
+    sampler: Sampler
+    position: int  # in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,7 @@ class Row:
     tokens: Tokens
     outputs: int = 1  # trailing positions whose logits are wanted
     tentative: int = 0  # trailing tokens of the slot that `truncate` may still take back
+    next: Next | None = None  # where it is to be fed alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +99,23 @@ class Options:
     flash_attention: bool | None = None
     gpu_layers: int | None = None
     threads: int | None = None
+    adapter: Path | None = None  # a LoRA to put on the weights
     drafting: bool = False  # the model will be asked to roll rather than to verify
     verbose: bool = False  # let the engine write its log to stderr
+
+    def __post_init__(self) -> None:
+        within("slots", self.slots, 1, SLOTS)
+        within("context", self.context, 1, CELLS // self.slots)
+        within("threads", self.threads, 1, 1 << 16)
+        within("gpu_layers", self.gpu_layers, 0, 1 << 16)
+        within("tentative", self.tentative, 0, 64)
+        within("batch", self.batch, self.tentative + 2, 1 << 16)
+
+
+def within(name: str, value: int | None, low: int, high: int) -> None:
+    """Refuse a wish that is out of bounds."""
+    if value is not None and not low <= value <= high:
+        raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")
 
 
 class Model(Protocol):
@@ -127,6 +156,19 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Free everything; calling it twice is safe."""
+
+
+def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
+    """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
+    total = sum(len(row.tokens) for row in rows)
+    if not 0 < total <= model.batch:
+        raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")
+    for row, length in zip(rows, held, strict=True):
+        end = length + len(row.tokens)
+        if end > model.context:
+            raise BackendError(f"slot {row.slot} holds {model.context:,} tokens, not {end:,}")
+        if row.outputs > model.tentative + 1:
+            raise BackendError(f"{row.outputs} outputs; at most {model.tentative + 1}")
 
 
 class Backend(Protocol):

@@ -119,12 +119,13 @@ def chat(context: click.Context, model: str) -> None:
         converse(runtime, wanted)
 
 
-@commands.command()
+@commands.command(params=[wishes.BACKEND])
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.option("--json", "as_json", is_flag=True, help="Print everything, the template included.")
-def info(model: str, as_json: bool) -> None:
-    """Tell what a model file says of itself, without loading it."""
-    footprint = inspect(model)
+@click.pass_context
+def info(context: click.Context, model: str, as_json: bool) -> None:
+    """Tell what a GGUF file or an MLX folder says of itself, without loading it."""
+    footprint = inspect(model, wishes.backend(context))
     if as_json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
@@ -137,7 +138,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
     if f.window:
         kept += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
     lines = [
-        ("file", str(Path(f.path))),
+        ("path", os.fspath(f.path)),
         ("name", f.name),
         ("architecture", f.architecture + (" (recurrent)" if f.recurrent else "")),
         ("quantisation", f.quantisation),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from localspec.backend import Backend, Footprint, Model, Options
-from localspec.catalog import locate
+from localspec.catalog import WISHES, Engine as EngineName, Wish, locate
 from localspec.engine import DEPTH, Engine
 from localspec.errors import BackendError, UsageError
 from localspec.proposer import Proposer
@@ -24,6 +25,11 @@ from localspec.vocabulary import Match, match
 Guesser = Literal["auto", "ngram", "draft-model", "both", "none"]
 GUESSERS: tuple[Guesser, ...] = get_args(Guesser)
 
+INSTALL: Mapping[EngineName, str] = {
+    "llamacpp": "pip install llama-cpp-python",
+    "mlx": 'pip install "localspec[mlx]"',
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Loading:
@@ -32,8 +38,11 @@ class Loading:
     options: Options = field(default_factory=Options)
     proposer: Guesser = "auto"  # the draft model if there is one, else n-grams
     depth: int = DEPTH  # most tokens to guess ahead
+    backend: Wish = "auto"  # the engine; a file or a folder decides for itself
 
     def __post_init__(self) -> None:
+        if self.backend not in WISHES:
+            raise UsageError(f"backend is {self.backend!r}; known: {', '.join(WISHES)}")
         if self.proposer not in GUESSERS:
             raise UsageError(f"proposer is {self.proposer!r}; known: {', '.join(GUESSERS)}")
         if not 0 <= self.depth <= self.options.tentative:
@@ -50,36 +59,39 @@ def load(
     if draft is not None and loading.proposer in ("ngram", "none"):
         raise UsageError(f"proposer {loading.proposer} does without a draft model: give none")
     with ExitStack() as closing:
-        target = _load_model(name_or_path, loading.options)
+        target = _load_model(name_or_path, loading.backend, loading.options)
         closing.callback(target.close)
         helper = None
         if draft is not None:
-            helper = _load_model(draft, replace(loading.options, drafting=True))
+            options = replace(loading.options, drafting=True, adapter=None)
+            helper = _load_model(draft, loading.backend, options)
             closing.callback(helper.close)
         found = match(target.tokenizer, helper.tokenizer) if helper else None
         proposer = _proposer(loading.proposer, target, helper, found)
         return Runtime(Engine(target, proposer, loading.depth), closing.pop_all(), found)
 
 
-def inspect(name_or_path: str | Path) -> Footprint:
-    """What a model file says of itself, without loading it."""
-    return backend().inspect(locate(str(name_or_path)))
+def inspect(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
+    """What a model's files say of it, without loading it."""
+    found = locate(str(name_or_path), wish)
+    return backend(found.engine).inspect(found.path)
 
 
-def backend(name: str = "llamacpp") -> Backend:
+def backend(name: EngineName) -> Backend:
     """An engine by name, from whichever package offers it."""
-    found = entry_points(group="localspec.backends", name=name)
-    if not found:
-        raise BackendError(f"the engine {name} is not installed: pip install localspec")
+    [found] = entry_points(group="localspec.backends", name=name)
     try:
         # A module of functions; it is held against the protocol by the type checker.
-        return cast(Backend, next(iter(found)).load())
+        return cast(Backend, found.load())
+    except ModuleNotFoundError as error:
+        raise BackendError(f"{name} needs {error.name}: {INSTALL[name]}") from error
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
         raise BackendError(f"the engine {name} cannot be used: {error}") from error
 
 
-def _load_model(name_or_path: str | Path, options: Options) -> Model:
-    return backend().load(locate(str(name_or_path)), options)
+def _load_model(name_or_path: str | Path, wish: Wish, options: Options) -> Model:
+    found = locate(str(name_or_path), wish)
+    return backend(found.engine).load(found.path, options)
 
 
 def _proposer(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.backend import Model, Row
+from localspec.backend import Model, Next, Row
 from localspec.distribution import Distribution
 from localspec.draft import EMPTY, Draft
 from localspec.generation import Generation
@@ -47,7 +47,15 @@ class Turn:
         tokens = g.tokens[g.cached : g.cached + self.feed]
         if len(draft):
             tokens = np.concatenate((tokens, draft.tokens))
-        return Row(self.slot, tokens, outputs=self.emits + len(draft), tentative=len(draft))
+        outputs = self.emits + len(draft)
+        return Row(self.slot, tokens, outputs, tentative=len(draft), next=self.next)
+
+    @property
+    def next(self) -> Next | None:
+        """How the next token will be chosen, if it is known that it will be fed alone."""
+        g = self.generation
+        foreseen = self.emits and g.depth == 0 and g.room > 1 and not g.sampler.adjusts
+        return Next(g.sampler, len(g.history)) if foreseen else None
 
 
 @dataclass(frozen=True, slots=True)

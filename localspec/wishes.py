@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from localspec.backend import Options
+from localspec.catalog import WISHES, Wish
 from localspec.engine import DEPTH
 from localspec.errors import UsageError
 from localspec.loading import GUESSERS, Loading
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 
+BACKEND = click.Option(
+    ["--backend"],
+    type=click.Choice(WISHES),
+    default="auto",
+    help="The engine; a GGUF file or an MLX folder decides for itself.",
+)
+
 LOADING = (
+    BACKEND,
     click.Option(["--draft"], metavar="NAME_OR_PATH", help="A smaller model that guesses."),
     click.Option(
         ["--proposer"],
@@ -43,6 +54,11 @@ LOADING = (
     click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
     click.Option(
         ["--threads"], type=click.IntRange(1), help="CPU threads; else one per physical core."
+    ),
+    click.Option(
+        ["--adapter"],
+        type=click.Path(exists=True, path_type=Path),
+        help="A LoRA adapter's folder, to put on an MLX model.",
     ),
     click.Option(["--verbose"], is_flag=True, help="Show the engine's log."),
 )
@@ -77,6 +93,11 @@ def draft(context: click.Context) -> str | None:
     return found
 
 
+def backend(context: click.Context) -> Wish:
+    found: Wish = context.meta["backend"]
+    return found
+
+
 def loading(context: click.Context) -> Loading:
     """How to load, as the command line says it."""
     wish = context.meta
@@ -87,9 +108,10 @@ def loading(context: click.Context) -> Loading:
         flash_attention={"auto": None, "on": True, "off": False}[wish["flash_attention"]],
         gpu_layers=wish["gpu_layers"],
         threads=wish["threads"],
+        adapter=wish["adapter"],
         verbose=wish["verbose"],
     )
-    return Loading(options, wish["proposer"], wish["depth"])
+    return Loading(options, wish["proposer"], wish["depth"], wish["backend"])
 
 
 def settings(context: click.Context, logprobs: int | None = None) -> Settings:

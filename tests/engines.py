@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -17,7 +18,22 @@ from localspec.translated import Translated
 from localspec.vocabulary import match
 from tests.tiny import ARCHITECTURES, Head, write
 
-__all__ = ["ARCHITECTURES"]
+if sys.platform == "win32":  # there is no MLX for it
+    MLX: tuple[str, ...] = ()
+else:
+    import localspec_mlx
+    from tests import tiny_mlx
+
+    MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
+
+__all__ = ["ARCHITECTURES", "MLX"]
+
+
+
+def there(*names: str) -> list[str]:
+    """Those models that can run on this system."""
+    return [name for name in names if name in (*ARCHITECTURES, *MLX)]
+
 
 HEAD = Head()
 OPTIONS = Options(slots=4, context=512, batch=64, threads=1, tentative=8)
@@ -34,14 +50,27 @@ def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head 
     return write(path, architecture, seed=seed, layout=layout, head=head)
 
 
-def target(architecture: str, **options) -> Model:
-    return localspec_llamacpp.load(tiny(architecture), replace(OPTIONS, **options))
+@cache
+def tiny_folder(architecture: str, *, drift: float = 0.0, layout: str = "plain") -> Path:
+    path = folder() / f"mlx-{architecture}-{drift}-{layout}"
+    return tiny_mlx.write(path, architecture, drift=drift, layout=layout)
 
 
-def draft(architecture: str = "llama", **options) -> Model:
+def target(name: str, **options) -> Model:
+    """A model by its architecture, in GGUF unless it begins with `mlx`."""
+    wishes = replace(OPTIONS, **options)
+    if name in MLX:
+        return localspec_mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
+    return localspec_llamacpp.load(tiny(name), wishes)
+
+
+def draft(name: str = "llama", **options) -> Model:
     """A model that says much the same as the target of its architecture."""
-    path = tiny(architecture, head=Head(drift=0.2))
-    return localspec_llamacpp.load(path, replace(OPTIONS, drafting=True, **options))
+    wishes = replace(OPTIONS, drafting=True, **options)
+    if name in MLX:
+        path = tiny_folder(name[4:], drift=0.2)
+        return localspec_mlx.load(path, replace(wishes, threads=None))
+    return localspec_llamacpp.load(tiny(name, head=Head(drift=0.2)), wishes)
 
 
 def strange_draft(target: Model) -> Translated:
@@ -59,6 +88,7 @@ def proposer(name: str, target: Model):
         return Silent(), []
     if name == "ngram":
         return NgramProposer(3, 1), []
-    model = strange_draft(target) if name == "translated" else draft(name.partition(" ")[0])
+    architecture = name.removesuffix(" first-of")
+    model = strange_draft(target) if name == "translated" else draft(architecture)
     made = DraftModelProposer(model, floor=0.2)
     return (FirstOf(NgramProposer(3, 2), made) if name.endswith("first-of") else made), [model]

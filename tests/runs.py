@@ -19,6 +19,12 @@ from localspec.tokens import tokens_of
 from localspec.translated import Translated
 from localspec.vocabulary import match
 
+TEXTS = (
+    "the code is the code, and the return is the return of the code",
+    "def add(a, b):\n    return a + b\n\ndef add",
+    "it was not on the other side; it was on this side of the sea",
+    "naïve café 😀 naïve café 😀",
+)
 LETTERS = Alphabet([bytes([ord("a") + at]) for at in range(7)], ends=[6])
 # The same letters in another order, one of them unknown, one that the target does not have.
 STRANGE_LETTERS = Alphabet([b"c", b"a", b"z", b"b", b"e", b"f", b"g"], ends=[6])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from localspec.backend import Device, Options
+from localspec.backend import Device, Options, within
 from localspec.errors import ModelFileError, UsageError
 from localspec_llamacpp import bindings
 from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
@@ -18,8 +18,6 @@ from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
-SLOTS = 128  # half of the sequences llama.cpp can tell apart
-CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 LEARNED_POSITIONS = ("gpt2", "mpt", "starcoder")  # llama.cpp aborts beyond the last one
 CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
 
@@ -31,7 +29,7 @@ def load(path: Path, options: Options) -> LlamaModel:
     if not footprint.weight_bytes:
         raise ModelFileError(f"{path.name} holds a vocabulary only, without weights")
     if footprint.architecture in LEARNED_POSITIONS:
-        _within("context", options.context, 1, footprint.context)
+        within("context", options.context, 1, footprint.context)
     bindings.LOG.verbose = options.verbose
     weights = Weights(path, -1 if options.gpu_layers is None else options.gpu_layers)
     try:
@@ -130,19 +128,14 @@ def _check(options: Options) -> None:
     known = ("auto", *KV_TYPES)
     if options.kv_type not in known:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")
-    _within("slots", options.slots, 1, SLOTS)
-    _within("context", options.context, 1, CELLS // options.slots)
-    _within("threads", options.threads, 1, os.cpu_count() or 1)
-    _within("gpu_layers", options.gpu_layers, 0, 1 << 16)
-    _within("tentative", options.tentative, 0, 64)
-    _within("batch", options.batch, options.tentative + 2, 1 << 16)
+    within("threads", options.threads, 1, os.cpu_count() or 1)
+    if options.adapter:
+        raise UsageError(
+            "adapters are for MLX models: merge this one with llama.cpp's llama-export-lora"
+        )
     if options.gpu_layers and not has_gpu():
         raise UsageError(
             f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "
             "llama-cpp-python for yours (CMAKE_ARGS=-DGGML_CUDA=on), or leave the option away"
         )
 
-
-def _within(name: str, value: int | None, low: int, high: int) -> None:
-    if value is not None and not low <= value <= high:
-        raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")

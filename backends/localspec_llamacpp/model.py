@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from localspec.backend import Options, Roll, Row
+from localspec.backend import Options, Roll, Row, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
@@ -32,7 +32,9 @@ class LlamaModel:
         self._closed = False
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
-        self._check(rows)
+        if self._closed:
+            raise BackendError("this model was closed; load it again")
+        check(self, rows, [self._lengths[row.slot] for row in rows])
         try:
             return self._forward(rows)
         except BackendError:
@@ -63,19 +65,6 @@ class LlamaModel:
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
         return logits
-
-    def _check(self, rows: Sequence[Row]) -> None:
-        if self._closed:
-            raise BackendError("this model was closed; load it again")
-        total = sum(len(row.tokens) for row in rows)
-        if not 0 < total <= self.batch:
-            raise BackendError(f"a batch has {total} tokens; it must be 1 to {self.batch}")
-        for row in rows:
-            end = self._lengths[row.slot] + len(row.tokens)
-            if end > self.context:
-                raise BackendError(f"slot {row.slot} holds {self.context:,} tokens, not {end:,}")
-            if row.outputs > self.tentative + 1:
-                raise BackendError(f"{row.outputs} outputs; at most {self.tentative + 1}")
 
     def _repair(self, slot: int) -> None:
         """After a failed batch, drop what the slot may have taken in of it."""

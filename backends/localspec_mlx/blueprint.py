@@ -1,0 +1,98 @@
+"""Which caches a model's definition asks for, and what takes their place here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    KVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+
+from localspec_mlx.layers import Foreign, Keys, Layer, Packing, States
+
+# Rows of any widths, of equal widths, or none: padding enters the states of some architectures.
+Sharing = Literal["ragged", "even", "alone"]
+ROUND = 64  # cells of a windowed layer are a multiple of this
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A model, and how to make what one slot holds of it."""
+
+    model: Module
+    fresh: Callable[[], list[Layer]]
+    nesting: tuple[int, ...]  # how many of those each cache is made of; 0: it is one, bare
+    windows: frozenset[tuple[int, int]]  # tokens a layer looks back on, and its cells
+    recurrent: bool  # tokens are taken back by returning to a mark
+    sharing: Sharing = "alone"  # which rows may share a run
+
+    def run(self, tokens: mx.array, layers: Sequence[Layer]) -> mx.array:
+        faces = iter([layer.face() for layer in layers])
+        caches = [
+            tuple(next(faces) for _ in range(count)) if count else next(faces)
+            for count in self.nesting
+        ]
+        logits: mx.array = self.model(tokens, cache=caches)
+        return logits
+
+    def shared(self, sharing: Sharing) -> Blueprint:
+        return replace(self, sharing=sharing)
+
+
+def native(model: Module) -> Blueprint:
+    """With mlx-lm's own caches: always right, for one row at a time."""
+
+    def fresh() -> list[Layer]:
+        return [Foreign(cache) for cache in make_prompt_cache(model)]
+
+    return Blueprint(model, fresh, (0,) * len(fresh()), frozenset(), recurrent=True)
+
+
+def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint | None:
+    """With ours, `slack` cells beyond each window; None if a cache has no counterpart here."""
+    makers: list[Callable[[], Layer]] = []
+    nesting = []
+    windows = set()
+    for cache in make_prompt_cache(model):
+        parts = cache.caches if type(cache) is CacheList else (cache,)
+        nesting.append(len(parts) if type(cache) is CacheList else 0)
+        for part in parts:
+            maker = counterpart(part, slack, packing)
+            if maker is None:
+                return None
+            makers.append(maker)
+            if type(part) is RotatingKVCache:
+                windows.add((part.max_size, cells(part.max_size, slack)))
+    recurrent = any(maker.func is States for maker in makers)
+    return Blueprint(
+        model,
+        lambda: [maker() for maker in makers],
+        tuple(nesting),
+        frozenset(windows),
+        recurrent,
+    )
+
+
+def counterpart(
+    cache: object, slack: int, packing: Packing | None
+) -> partial[Keys] | partial[States] | None:
+    if type(cache) is KVCache:
+        return partial(Keys, packing=packing)
+    if type(cache) is RotatingKVCache and cache.keep == 0:
+        return partial(Keys, cache.max_size, cells(cache.max_size, slack), packing)
+    if type(cache) is ArraysCache:
+        return partial(States, len(cache.cache))
+    return None
+
+
+def cells(window: int, slack: int) -> int:
+    return -(-(window + slack) // ROUND) * ROUND

@@ -1,0 +1,101 @@
+"""One run of a model over rows that differ in what they hold and in what they bring.
+
+Shorter rows are padded on the right. What padding wrote is overwritten before anything can attend
+to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import mlx.core as mx
+
+
+@dataclass(frozen=True)
+class Call:
+    starts: tuple[int, ...]  # tokens each row holds
+    widths: tuple[int, ...]  # tokens each row brings
+
+    @cached_property
+    def width(self) -> int:
+        return max(self.widths)
+
+    @cached_property
+    def end(self) -> int:
+        """How far the furthest row reaches, padding included."""
+        return max(self.starts) + self.width
+
+    @cached_property
+    def offset(self) -> int | mx.array:
+        return self.starts[0] if len(self.starts) == 1 else mx.array(self.starts)
+
+    @cached_property
+    def lengths(self) -> mx.array | None:
+        """The rows' own widths, where there is padding."""
+        return mx.array(self.widths) if min(self.widths) < self.width else None
+
+    @cached_property
+    def queries(self) -> mx.array:
+        """The position of each new token: [rows, width, 1]."""
+        return (mx.array(self.starts)[:, None] + mx.arange(self.width))[..., None]
+
+    @cached_property
+    def _views(self) -> dict[tuple[int, int], View]:
+        return {}
+
+    def view(self, cells: int, window: int) -> View:
+        """What layers with so many cells and such a window share."""
+        found = self._views.get((cells, window))
+        if found is None:
+            found = self._views[cells, window] = View(self, cells, window)
+        return found
+
+
+IDLE = Call((0,), (0,))
+
+
+class View:
+    """Where new tokens go among a layer's cells, and what they attend to.
+
+    Position p lives in cell p modulo the number of cells. A layer that keeps every token has a
+    cell for each; one with a window has some more than the window, and forgets what has left it.
+    """
+
+    def __init__(self, call: Call, cells: int, window: int) -> None:
+        self._call = call
+        self._cells = cells
+        self._window = window
+        start = call.starts[0]
+        self._oldest = max(0, start + 1 - window) if window else 0  # that is attended to
+        self._seen = start + call.width - self._oldest
+        first, low = (at % cells if cells else 0 for at in (start, self._oldest))
+        self.write = (..., slice(first, first + call.width), slice(None))
+        self.read = (..., slice(low, low + self._seen), slice(None))
+        # One row whose cells follow each other: nothing has to be looked up or masked out.
+        self.straight = len(call.starts) == 1 and max(first + call.width, low + self._seen) <= cells
+
+    @cached_property
+    def index(self) -> mx.array:
+        """The cell of each new token: [rows, 1, width, 1]."""
+        return (self._call.queries % self._cells)[:, None]
+
+    def mask(self, window: int | None, as_array: bool) -> mx.array | str | None:
+        """As attention wants it; by default every token sees the layer's window, or everything."""
+        window = window or self._window
+        if self.straight and not as_array and (not window or self._seen <= window):
+            return None if self._call.width == 1 else "causal"
+        positions, queries = self._positions, self._call.queries
+        mask = (positions <= queries) & (positions >= 0)
+        if window:
+            mask = mask & (positions > queries - window)
+        return mask[:, None]
+
+    @cached_property
+    def _positions(self) -> mx.array:
+        """The position that each cell read holds: [rows, 1, cells]; negative: none yet."""
+        if self.straight:
+            return mx.arange(self._oldest, self._oldest + self._seen)[None, None]
+        newest = self._call.queries[:, -1:]
+        return newest - (newest - mx.arange(self._cells)) % self._cells
+

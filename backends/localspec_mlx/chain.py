@@ -1,0 +1,66 @@
+"""Continue texts by tokens that are fed to each other on the device, unseen by the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+
+from localspec.roll import Path
+from localspec.sampler import DRAFT
+from localspec.tokens import Logits
+from localspec_mlx.host import Host
+from localspec_mlx.predict import Choice, predict
+from localspec_mlx.runner import Runner
+
+LOOK = 8  # tokens that are worked out before they are looked at
+# Steps after which the device is set to work, while the host lays out the steps that follow.
+STARTS = (1, 4)
+
+
+def extend(runner: Runner, host: Host, paths: Sequence[Path], floor: float) -> None:
+    """Add some tokens to each path: as far as the core chooses the tokens that were foretold."""
+    at = [path.roll.row.slot for path in paths]
+    starts, logits, tokens = _foretell(runner, host, paths)
+    host.finish([logits, tokens], runner.slots.arrays(at))
+    laws, foretold = host.read(logits), host.read(tokens)
+    for index, path in enumerate(paths):
+        drawn = _follow(path, laws[:, index], foretold[:, index].tolist(), floor)
+        runner.slots.truncate(at[index], starts[index] + drawn - 1)
+
+
+def _foretell(
+    runner: Runner, host: Host, paths: Sequence[Path]
+) -> tuple[list[int], mx.array, mx.array]:
+    """How long the slots are before any drawn token; logits and tokens, a row for each step."""
+    at = [path.roll.row.slot for path in paths]
+    begun = any(path.tokens for path in paths)
+    runner.slots.mark(at, more=begun)
+    logits = [runner.run([replace(path.row(), tentative=0) for path in paths])]
+    starts = [runner.slots.length(slot) for slot in at]
+    steps = min(LOOK, max(path.roll.depth - len(path.tokens) for path in paths))
+    tokens = [predict(logits[0], _choices(paths, 0))]
+    for step in range(1, steps):
+        if step in STARTS:
+            host.start([tokens[-1]])
+        runner.slots.mark(at, more=True)
+        logits.append(runner.step(at, tokens[-1]))
+        tokens.append(predict(logits[-1], _choices(paths, step)))
+    return starts, mx.stack(logits), mx.stack(tokens)
+
+
+def _choices(paths: Sequence[Path], step: int) -> list[Choice]:
+    return [
+        Choice(path.roll.sampler, path.roll.start + len(path.tokens) + step, DRAFT)
+        for path in paths
+    ]
+
+
+def _follow(path: Path, laws: Logits, foretold: Sequence[int], floor: float) -> int:
+    """Draw as the core does; return how many tokens were drawn."""
+    for drawn, (law, token) in enumerate(zip(laws, foretold, strict=True), start=1):
+        path.draw(law)
+        if path.tokens[-1] != token or not path.wants(floor):
+            return drawn
+    return len(foretold)

@@ -1,0 +1,110 @@
+"""Read the small files of a model folder, within bounds.
+
+A hostile or broken file costs one error that names it, and neither memory nor time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from localspec.errors import ModelFileError
+
+TOKENIZER = "tokenizer.json"
+AGAIN = "download it again"
+MOST_BYTES = 8 << 20  # the largest settings seen have 1.2 million
+MOST_TOKENIZER_BYTES = 64 << 20  # the largest tokenizer.json seen has 34 million
+MOST_VALUES = 1 << 22  # in one file; 262,144 tokens and 514,906 merges are 1.8 million
+LONGEST_LINE = 400  # letters of an error
+
+Object = Mapping[str, object]
+
+
+def read(path: Path) -> Object:
+    """An object from a JSON file; an empty one where there is no file."""
+    return read_object(path) or {}
+
+
+def read_object(path: Path) -> Object | None:
+    text = read_text(path)
+    return None if text is None else parse(path, text)
+
+
+def parse(path: Path, text: str) -> Object:
+    values = text.count(",") + text.count("[") + text.count("{")
+    if values > MOST_VALUES:
+        refuse(path, f"has about {values:,} values; at most {MOST_VALUES:,} are read: {AGAIN}")
+    try:
+        found = json.loads(text, object_pairs_hook=_once if path.name == TOKENIZER else None)
+    except (ValueError, RecursionError) as error:
+        refuse(path, f"is cut short, or no JSON ({error}): {AGAIN}")
+    return as_object(path, "its content", found)
+
+
+def _once(pairs: list[tuple[str, object]]) -> Object:
+    """An object none of whose names comes twice: two readers could take it for two things."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"{len(pairs) - len(found):,} names come twice")
+    return found
+
+
+def read_text(path: Path) -> str | None:
+    """A file as text; None where there is none."""
+    raw = _read_bytes(path)
+    if raw is None:
+        return None
+    refuse_pointer(path, raw)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        refuse(path, f"is not UTF-8 at byte {error.start:,} of {len(raw):,}: {AGAIN}")
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    most = MOST_TOKENIZER_BYTES if path.name == TOKENIZER else MOST_BYTES
+    try:
+        if not path.is_file():  # what could be opened and never end is none either
+            return None
+        check_size(path, most)
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:
+        refuse(path, f"cannot be read: {error.strerror or error}")
+
+
+def check_size(path: Path, most: int) -> None:
+    size = path.stat().st_size
+    if size > most:
+        refuse(path, f"has {size:,} bytes; at most {most:,} are read: {AGAIN}")
+
+
+def refuse_pointer(path: Path, start: bytes) -> None:
+    if start.startswith(b"version https://git-lfs"):
+        refuse(path, "is a git-lfs pointer, not the file: run `git lfs pull` where it came from")
+
+
+def as_object(path: Path, name: str, value: object) -> Object:
+    if not isinstance(value, dict):
+        refuse(path, f"has {kind_of(value)} as {name}, not an object: {AGAIN}")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """What JSON calls a value's kind."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "nothing" if value is None else kinds.get(type(value), "a number")
+
+
+def refuse(path: Path, what: str) -> NoReturn:
+    raise ModelFileError(one_line(f"{path.parent.name}/{path.name} {what}")) from None
+
+
+def one_line(text: str) -> str:
+    """A message fit for a terminal, whatever a file or a library put into it."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    return line

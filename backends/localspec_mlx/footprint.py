@@ -1,0 +1,91 @@
+"""Say what an MLX model folder holds and what it will need, without reading its weights."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localspec.backend import Footprint
+from localspec_mlx import config as configuration
+from localspec_mlx import shards
+from localspec_mlx.config import CONTEXTS, HEADS, LAYERS, NAME, TOKENS, WIDTHS, Config
+from localspec_mlx.files import refuse
+from localspec_mlx.lookalikes import AGAIN, check_folder
+from localspec_mlx.shards import Shards
+from localspec_mlx.vocabulary import chat_template, kind
+
+if TYPE_CHECKING:
+    from localspec_mlx.skeleton import Skeleton
+
+# Where a configuration is silent: state and windows set no limit, whatever a definition takes;
+# of the models that keep every token, only early ones are, which were trained for this many.
+BOUNDLESS, LEAST = 1 << 20, 2048
+COMMIT = re.compile(r"[0-9a-f]{40}")
+CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
+
+
+def inspect(path: Path) -> Footprint:
+    """Read a model's configuration and headers, refusing what mlx-lm would not load.
+
+    What files lack is found before mlx-lm is imported, which takes a second.
+    """
+    folder = Path(os.path.abspath(path))
+    check_folder(folder, NAME)
+    config = configuration.read(folder)
+    held = shards.read(folder)
+    check_layers(config, held)
+    from localspec_mlx.skeleton import lay_out
+
+    model = lay_out(config)
+    settings = model.settings
+    heads = config.number(HEADS, settings) if model.kept.heads else 0
+    return Footprint(
+        path=path,
+        architecture=config.model_type,
+        name=name(folder, config),
+        quantisation=model.quantisation,
+        file_bytes=held.file_bytes,
+        weight_bytes=held.weight_bytes,
+        layers=model.layers,
+        heads=heads or model.kept.heads,
+        kv_heads=model.kept.heads,
+        embedding=config.number(WIDTHS, settings),
+        vocabulary=model.kept.vocabulary or config.number(TOKENS, settings),
+        context=context(config, model),
+        kv_bytes_per_token=model.kept.token_bytes,
+        window=model.kept.window,
+        window_bytes_per_token=model.kept.window_bytes,
+        state_bytes=model.kept.state_bytes,
+        tokenizer=kind(folder),
+        chat_template=chat_template(folder),
+    )
+
+
+def context(config: Config, model: Skeleton) -> int:
+    """The tokens it was trained for, as far as that is known."""
+    if not model.kept.token_bytes:
+        return config.number(CONTEXTS) or BOUNDLESS
+    return config.number(CONTEXTS, model.settings) or LEAST
+
+
+def check_layers(config: Config, held: Shards) -> None:
+    """Each layer has some tensors of its own, which bounds what is laid out."""
+    layers, tensors = config.number(LAYERS), len(held.sizes)
+    if layers > tensors:
+        what = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
+        refuse(config.path, f"{what}: {AGAIN}")
+
+
+def name(folder: Path, config: Config) -> str:
+    """The folder's; in a download cache, where folders are named by commit, the model's there."""
+    found = folder.name
+    if COMMIT.fullmatch(found):
+        cached = CACHED.fullmatch(folder.parent.parent.name)
+        origin = config.values.get("_name_or_path")
+        if cached:
+            found = cached["name"]
+        elif isinstance(origin, str):
+            found = origin.rstrip("/").rpartition("/")[2] or found
+    return " ".join(found.split())

@@ -1,0 +1,37 @@
+"""Where Python meets the device, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+CLEARED_EVERY = 256  # evaluations after which buffers no longer in use are given back
+
+
+class Host:
+    def __init__(self) -> None:
+        self.evaluations = 0
+        self.reads = 0
+
+    def start(self, *arrays: Iterable[mx.array]) -> None:
+        """Begin to work arrays out, and do not wait."""
+        mx.async_eval(*map(list, arrays))
+        self._count()
+
+    def finish(self, *arrays: Iterable[mx.array]) -> None:
+        """Wait until arrays are worked out."""
+        mx.eval(*map(list, arrays))
+        self._count()
+
+    def read(self, array: mx.array) -> Any:
+        """A view of an array's memory where it is shared with the device, else a copy."""
+        self.reads += 1
+        return np.asarray(array)
+
+    def _count(self) -> None:
+        self.evaluations += 1
+        if self.evaluations % CLEARED_EVERY == 0:
+            mx.clear_cache()

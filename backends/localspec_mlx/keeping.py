@@ -1,0 +1,138 @@
+"""What a model's caches keep, read off a run that is laid out but never worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    ChunkedKVCache,
+    ConcatenateKVCache,
+    KVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+
+KV_BYTES = 2  # of one 16-bit key or value
+SHORT, LONG = 2047, 4095  # tokens by whose difference an unknown cache is known
+# Look at their numbers while they run, so only their first layer is seen.
+LOOKING = frozenset({"dbrx"})
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What one cache keeps in one slot."""
+
+    token_bytes: int = 0  # of keys and values, 16 bits each
+    window: int = 0  # tokens of which; 0: all
+    state_bytes: int = 0
+    heads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What all caches of a model keep in one slot."""
+
+    parts: tuple[Keeping, ...]
+    vocabulary: int  # width of the logits; 0: not seen
+
+    @property
+    def token_bytes(self) -> int:
+        return sum(part.token_bytes for part in self.parts if not part.window)
+
+    @property
+    def window(self) -> int:
+        return max(part.window for part in self.parts)
+
+    @property
+    def window_bytes(self) -> int:
+        """Of a token in all windows; those that are shorter count for less."""
+        total = sum(part.token_bytes * part.window for part in self.parts)
+        return -(-total // self.window) if self.window else 0
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(part.state_bytes for part in self.parts)
+
+    @property
+    def heads(self) -> int:
+        return max(part.heads for part in self.parts)
+
+
+def kept(model: Module, model_type: str) -> Kept:
+    """What a slot keeps of its past."""
+    caches, width = laid_out(model, (2, 1), model_type in LOOKING)
+    parts = [keeping(cache) for cache in caches]
+    if model_type in LOOKING:
+        parts = parts[:1] * len(parts)
+    if None in parts:
+        shorter, longer = (laid_out(model, (tokens,))[0] for tokens in (SHORT, LONG))
+        grown = [growth(*pair) for pair in zip(shorter, longer, strict=True)]
+        parts = [known or other for known, other in zip(parts, grown, strict=True)]
+    return Kept(tuple(part for part in parts if part), width)
+
+
+def laid_out(model: Module, widths: Sequence[int], looks: bool = False) -> tuple[list[Any], int]:
+    """The caches after as many tokens at a time, and the width of the logits."""
+    caches: list[Any] = make_prompt_cache(model)
+    width = 0
+
+    def run(tokens: mx.array) -> mx.array:
+        nonlocal width
+        for wide in widths:
+            width = model(tokens[:, :wide], cache=caches).shape[-1]
+        return tokens
+
+    try:
+        # What is being compiled cannot be worked out: a model that tries fails, and reads nothing.
+        mx.compile(run)(mx.zeros((1, max(widths)), mx.int32))
+    except ValueError:
+        if not looks:
+            raise
+    return list(flat(caches)), width
+
+
+def flat(caches: Sequence[Any]) -> Iterator[Any]:
+    for cache in caches:
+        if isinstance(cache, CacheList):
+            yield from flat(cache.caches)
+        else:
+            yield cache
+
+
+def keeping(cache: Any) -> Keeping | None:
+    """By the shapes of what it holds; None if the kind of cache is not known."""
+    match cache:
+        case ArraysCache():
+            return Keeping(state_bytes=cache.nbytes)
+        case RotatingKVCache():
+            return windowed(cache, cache.max_size)
+        case ChunkedKVCache():
+            return windowed(cache, cache.chunk_size)
+        case KVCache() | ConcatenateKVCache():
+            return attention(cache)
+    return None
+
+
+def attention(cache: Any, window: int = 0) -> Keeping:
+    if cache.keys is None:
+        return Keeping()
+    numbers = sum(array.size // array.shape[-2] for array in (cache.keys, cache.values))
+    return Keeping(KV_BYTES * numbers, window, heads=cache.keys.shape[1])
+
+
+def windowed(cache: Any, window: int) -> Keeping:
+    if type(window) is not int or not 1 <= window < 1 << 31:
+        raise ValueError(f"a layer looks back on {window} tokens")
+    return attention(cache, window)
+
+
+def growth(shorter: Any, longer: Any) -> Keeping:
+    """By how it grows: what comes with each token, and what is there whatever the length."""
+    each = -(-(longer.nbytes - shorter.nbytes) // (LONG - SHORT))
+    return Keeping(each, state_bytes=max(0, longer.nbytes - each * LONG), heads=1 if each else 0)

@@ -1,0 +1,239 @@
+"""The caches that the layers of mlx-lm's models read and write, a row for each slot.
+
+Their methods are those that mlx-lm's model definitions call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+
+from localspec_mlx.call import IDLE, Call
+
+STEP = 256  # cells by which room for keys and values grows
+
+Memo = Any  # arrays, which never change: to keep one costs nothing but memory
+
+
+class Layer(Protocol):
+    """What one layer, or a part of one, keeps for rows that run together."""
+
+    def face(self) -> object:
+        """What the model's definition is given."""
+
+    def begin(self, call: Call) -> None:
+        """Prepare for a run."""
+
+    def arrays(self) -> Iterator[mx.array]: ...
+
+    def row(self, at: int, length: int) -> Layer:
+        """One row, which holds `length` tokens, for itself."""
+
+    def join(self, others: Sequence[Layer]) -> Layer:
+        """This row and others as one layer."""
+
+    def mark(self) -> Memo:
+        """What `put_back` needs to return here; None if a length is enough."""
+
+    def put_back(self, at: int, memo: Memo, row: int) -> None:
+        """Return a row to where a row was when it was marked."""
+
+
+class Keys:
+    """Keys and values of every token, or of those in a window; quantised if `bits` are given."""
+
+    def __init__(self, window: int = 0, most: int = 0, packing: Packing | None = None) -> None:
+        self.window = window
+        self.most = most  # cells, where there is a window
+        self.cells = 0
+        self.parts: list[mx.array] = []
+        self.packing = packing
+        self.offset: int | mx.array = 0
+        self.view = IDLE.view(0, window)
+        if packing:  # mlx-lm attends to quantised keys where it finds these
+            self.bits, self.group_size = packing.bits, packing.group_size
+
+    def face(self) -> object:
+        return self
+
+    def begin(self, call: Call) -> None:
+        needed = -(-call.end // STEP) * STEP
+        cells = max(self.cells, min(needed, self.most) if self.most else needed)
+        if cells > self.cells:
+            self.cells, self.parts = cells, [grown(part, cells) for part in self.parts]
+        self.offset, self.view = call.offset, call.view(cells, self.window)
+
+    def make_mask(
+        self, width: int, return_array: bool = False, window_size: int | None = None
+    ) -> mx.array | str | None:
+        return self.view.mask(window_size, return_array)
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        new = self.packing.pack(keys, values) if self.packing else (keys, values)
+        if not self.parts:
+            self.parts = [grown(each[..., :0, :], self.cells) for each in new]
+        if self.view.straight:
+            for part, added in zip(self.parts, new, strict=True):
+                part[self.view.write] = added
+            found = [part[self.view.read] for part in self.parts]
+        else:
+            found = self.parts = [
+                mx.put_along_axis(part, self.view.index, added, axis=2)
+                for part, added in zip(self.parts, new, strict=True)
+            ]
+        if not self.packing:
+            return found[0], found[1]
+        return tuple(found[: len(found) // 2]), tuple(found[len(found) // 2 :])
+
+    def arrays(self) -> Iterator[mx.array]:
+        yield from self.parts
+
+    def row(self, at: int, length: int) -> Keys:
+        cells = self.cells if self.window else min(-(-length // STEP) * STEP, self.cells)
+        return self._of(cells, [taken(part[..., :cells, :], at) for part in self.parts])
+
+    def join(self, others: Sequence[Keys]) -> Keys:
+        rows = [self, *others]
+        cells = max(row.cells for row in rows)
+        empty = next(([part[:1, :, :0] for part in row.parts] for row in rows if row.parts), [])
+        whole = [[grown(part, cells) for part in row.parts or empty] for row in rows]
+        return self._of(cells, [mx.concatenate(parts) for parts in zip(*whole, strict=True)])
+
+    def _of(self, cells: int, parts: list[mx.array]) -> Keys:
+        made = Keys(self.window, self.most, self.packing)
+        made.cells, made.parts = cells, parts
+        return made
+
+    def mark(self) -> Memo:
+        return None
+
+    def put_back(self, at: int, memo: Memo, row: int) -> None:
+        pass
+
+
+class Packing:
+    """Keys and values in 8 or 4 bits, a scale and a bias for each group of numbers."""
+
+    def __init__(self, bits: int, group_size: int = 64) -> None:
+        self.bits = bits
+        self.group_size = group_size
+
+    def pack(self, keys: mx.array, values: mx.array) -> list[mx.array]:
+        return [
+            part
+            for each in (keys, values)
+            for part in mx.quantize(each, group_size=self.group_size, bits=self.bits)
+        ]
+
+
+class States:
+    """The states of a recurrent layer, which sum up all tokens so far."""
+
+    left_padding = None
+
+    def __init__(self, size: int) -> None:
+        self.held: list[mx.array | None] = [None] * size
+        self.lengths: mx.array | None = None
+
+    def __getitem__(self, at: int) -> mx.array | None:
+        return self.held[at]
+
+    def __setitem__(self, at: int, value: mx.array) -> None:
+        self.held[at] = value
+
+    def face(self) -> object:
+        return self
+
+    def begin(self, call: Call) -> None:
+        self.lengths = call.lengths
+
+    def make_mask(self, width: int) -> mx.array | None:
+        """Which tokens are real: padding must not enter a state."""
+        return None if self.lengths is None else mx.arange(width) < self.lengths[:, None]
+
+    def advance(self, width: int) -> None:
+        if self.lengths is not None:
+            self.lengths = self.lengths - width
+
+    def arrays(self) -> Iterator[mx.array]:
+        yield from (each for each in self.held if each is not None)
+
+    def row(self, at: int, length: int) -> States:
+        return self._of([None if each is None else taken(each, at) for each in self.held])
+
+    def join(self, others: Sequence[States]) -> States:
+        rows = zip(*(row.held for row in (self, *others)), strict=True)
+        return self._of([joined(row) for row in rows])
+
+    def _of(self, held: list[mx.array | None]) -> States:
+        made = States(0)
+        made.held = held
+        return made
+
+    def mark(self) -> Memo:
+        return list(self.held)
+
+    def put_back(self, at: int, memo: Memo, row: int) -> None:
+        for index, (now, old) in enumerate(zip(self.held, memo, strict=True)):
+            if len(now) == 1:
+                self.held[index] = old if len(old) == 1 else taken(old, row)
+            else:
+                now[at : at + 1] = old[row : row + 1]
+
+
+class Foreign:
+    """A cache of mlx-lm's own, of a kind that has no counterpart here; one row only."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def face(self) -> object:
+        return self._cache
+
+    def begin(self, call: Call) -> None:
+        pass
+
+    def arrays(self) -> Iterator[mx.array]:
+        yield from (each for _, each in tree_flatten(self.mark()) if isinstance(each, mx.array))
+
+    def row(self, at: int, length: int) -> Foreign:
+        return Foreign(type(self._cache).from_state(self.mark()))
+
+    def join(self, others: Sequence[Layer]) -> Layer:
+        raise NotImplementedError("rows of such caches never run together")
+
+    def mark(self) -> Memo:
+        return apart(self._cache.state)
+
+    def put_back(self, at: int, memo: Memo, row: int) -> None:
+        self._cache = type(self._cache).from_state(apart(memo))
+
+
+def apart(state: Memo) -> Memo:
+    """The same lists and arrays as objects of their own, for mlx-lm writes into those it has."""
+    return tree_map(lambda each: mx.array(each) if isinstance(each, mx.array) else each, state)
+
+
+def grown(part: mx.array, cells: int) -> mx.array:
+    """With room for more tokens."""
+    missing = cells - part.shape[2]
+    if missing <= 0:
+        return part
+    room = mx.zeros((*part.shape[:2], missing, *part.shape[3:]), part.dtype)
+    return mx.concatenate([part, room], axis=2)
+
+
+def taken(part: mx.array, at: int) -> mx.array:
+    """A copy of one row, which lets go of the memory of the others."""
+    return part[...] if len(part) == 1 else mx.take(part, mx.array([at]), axis=0)
+
+
+def joined(rows: Sequence[mx.array | None]) -> mx.array | None:
+    """Rows as one; a state that has not begun is all zeros."""
+    known = next((row for row in rows if row is not None), None)
+    if known is None:
+        return None
+    return mx.concatenate([mx.zeros_like(known) if row is None else row for row in rows])

@@ -1,0 +1,87 @@
+"""The tokenizers library behind a model folder: every call to it, its errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tokenizers import AddedToken, Tokenizer
+
+from localspec.errors import BackendError
+from localspec_mlx.files import AGAIN, one_line, refuse
+from localspec_mlx.vocabulary import Added
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Makes tokens of texts."""
+
+    path: Path
+    tokenizer: Tokenizer
+
+    def ids(self, text: str) -> list[int]:
+        try:  # as a batch: unlike `encode` it lets other threads run, and is twice as fast
+            [found] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        except BaseException as error:
+            if not _is_reported(error):
+                raise
+            what = f"could not tokenise a text of {len(text):,} letters: {error}"
+            raise BackendError(one_line(f"{self.path.name} {what}")) from None
+        ids: list[int] = found.ids
+        return ids
+
+
+class Library:
+    """A tokenizer.json as the library understands it."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        with refusing(path, "is no tokenizer"):
+            self._loaded = Tokenizer.from_str(text)
+            self._loaded.no_truncation()
+            self._loaded.no_padding()
+            if type(self._loaded.model).__name__ == "BPE":
+                self._loaded.model.dropout = None
+            self.ids: dict[str, int] = self._loaded.get_vocab(with_added_tokens=False)
+
+    def starts_with(self, token: int) -> bool:
+        """Whether texts for training begin with a token."""
+        with refusing(self._path, "could not tokenise an empty text"):
+            return bool(self._loaded.encode("", add_special_tokens=True).ids[:1] == [token])
+
+    def reader(self, added: Mapping[int, Added], *, special: bool) -> Reader:
+        """A tokenizer of its own on the same model; not `special`: control tokens are text."""
+        tokens = [(token, added[token]) for token in sorted(added)]
+        with refusing(self._path, "has added tokens that cannot be"):
+            made = Tokenizer(self._loaded.model)
+            made.normalizer = self._loaded.normalizer
+            made.pre_tokenizer = self._loaded.pre_tokenizer
+            made.add_tokens([AddedToken(**asdict(each)) for _, each in tokens])
+            made.encode_special_tokens = not special
+            numbers = [made.token_to_id(each.content) for _, each in tokens]
+        for (token, each), number in zip(tokens, numbers, strict=True):
+            if number != token:
+                refuse(
+                    self._path,
+                    f"adds {each.content!r} as token {token:,}, but it would be {number}: the "
+                    "tokens before it are not all there; take files that belong together",
+                )
+        return Reader(self._path, made)
+
+
+@contextmanager
+def refusing(path: Path, what: str, then: str = AGAIN) -> Iterator[None]:
+    """Report what foreign code has against a file."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_reported(error):
+            raise
+        refuse(path, f"{what} ({error}): {then}")
+
+
+def _is_reported(error: BaseException) -> bool:
+    """Whether an error is the library's to report: a panic in it is no `Exception`."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

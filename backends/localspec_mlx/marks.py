@@ -1,0 +1,88 @@
+"""The tokens at the start and at the end of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec_mlx.files import AGAIN, Object, kind_of, read, refuse
+from localspec_mlx.library import Library
+from localspec_mlx.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named
+
+# Control tokens after which a model has said what it had to say, whatever its settings name:
+# those llama.cpp knows. `</s>` is left to the settings: it also ends what is struck through.
+_ENDS = """
+<|im_end|> <|eot_id|> <|eom_id|> <|end|> <|return|> <|call|> <|flush|> <|calls|>
+<end_of_turn> <turn|> <|tool_response> <|endoftext|> <|end_of_text|> <eos> <EOT> _<EOT>
+[EOT] [EOS] [e~[ <end_of_utterance> <\uff5cend▁of▁sentence\uff5c>
+"""
+ENDS = frozenset(_ENDS.split())
+# Where both of a pair are there, <|end|> ends a thought, not the reply.
+PAIRS = ({"<|return|>", "<|call|>"}, {"<|calls|>", "<|flush|>"})
+# After these another file begins, where code is filled in. Some vocabularies call them text.
+_SEPARATORS = """
+<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]
+<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|>
+"""
+SEPARATORS = frozenset(_SEPARATORS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    bos: int | None
+    starts: bool  # whether a text should begin with it
+    eos: int | None
+    ends: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Finds the tokens that a folder's settings name."""
+
+    folder: Path
+    settings: Object
+    ids: Mapping[str, int]
+    vocabulary: int
+
+    def marks(self, library: Library, added: Mapping[int, Added]) -> Marks:
+        bos, eos = self._token("bos"), self._token("eos")
+        starts = bos is not None and (library.starts_with(bos) or self._wish("add_bos_token"))
+        named = end_ids(self.folder, self.vocabulary) | known_ends(added)
+        return Marks(bos, starts, eos, named if eos is None else named | {eos})
+
+    def _token(self, name: str) -> int | None:
+        """By the text in the settings; where they do not speak of it, by its number."""
+        path = self.folder / SETTINGS
+        text = token_named(path, self.settings, f"{name}_token")
+        if text is not None:
+            if text not in self.ids:
+                refuse(
+                    path,
+                    f"has {text!r} as its {name}_token, which is none of the {len(self.ids):,} "
+                    "tokens there are: correct it, or take files that belong together",
+                )
+            return self.ids[text]
+        if f"{name}_token" in self.settings:
+            return None
+        path = self.folder / "config.json"
+        return next(token_ids(path, read(path), f"{name}_token_id", self.vocabulary), None)
+
+    def _wish(self, name: str) -> bool:
+        found = self.settings.get(name)
+        if found is not None and not isinstance(found, bool):
+            path = self.folder / SETTINGS
+            refuse(path, f"has {kind_of(found)} as {name}, not true or false: {AGAIN}")
+        return bool(found)
+
+
+def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
+    """The tokens whose texts alone tell that a reply is over."""
+    named = {
+        each.content: token
+        for token, each in added.items()
+        if each.content in SEPARATORS or (each.special and each.content in ENDS)
+    }
+    if any(pair <= named.keys() for pair in PAIRS):
+        named.pop("<|end|>", None)
+    return frozenset(named.values())

@@ -1,0 +1,139 @@
+"""An MLX model behind the core's seam: slots, ragged batches, and work begun ahead."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from localspec.backend import Options, Roll, Row, check
+from localspec.draft import Draft
+from localspec.errors import BackendError, LocalSpecError
+from localspec.roll import Path, roll_by_forward
+from localspec.sampler import TARGET
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.chain import extend
+from localspec_mlx.host import Host
+from localspec_mlx.predict import Choice, predict
+from localspec_mlx.runner import Runner, lead
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A run that was begun before it was asked for."""
+
+    slots: tuple[int, ...]
+    tokens: mx.array
+    logits: mx.array
+
+
+class MlxModel:
+    def __init__(self, blueprint: Blueprint, tokenizer: Tokenizer, options: Options) -> None:
+        assert options.context is not None
+        self.tokenizer = tokenizer
+        self.vocabulary = tokenizer.size
+        self.slots, self.context = options.slots, options.context
+        self.batch, self.tentative = options.batch, options.tentative
+        self.host = Host()
+        self._stream = mx.new_thread_local_stream(mx.default_device())
+        self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size)
+        self._ahead: Ahead | None = None
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        at = tuple(row.slot for row in rows)
+        with self._device(at) as runner:
+            check(self, rows, [self._length(runner, slot) for slot in at])
+            logits = self._take_ahead(runner, rows)
+            if logits is None:
+                logits = runner.run(rows)
+                self.host.start([logits], runner.slots.arrays(at))
+            self._go_ahead(runner, rows, logits)
+            found = self.host.read(logits)
+            if any(map(lead, rows)):
+                mx.clear_cache()
+        ends = itertools.accumulate((row.outputs for row in rows), initial=0)
+        return [found[start:end] for start, end in itertools.pairwise(ends)]
+
+    def _take_ahead(self, runner: Runner, rows: Sequence[Row]) -> mx.array | None:
+        """The logits of rows, if that is what was begun ahead; anything else undoes it."""
+        ahead = self._ahead
+        if ahead and ahead.slots == tuple(row.slot for row in rows):
+            alone = all(len(row.tokens) == row.outputs == 1 and not row.tentative for row in rows)
+            if alone and self.host.read(ahead.tokens).tolist() == [row.tokens[0] for row in rows]:
+                self._ahead = None
+                return ahead.logits
+        self._undo_ahead(runner)
+        return None
+
+    def _go_ahead(self, runner: Runner, rows: Sequence[Row], logits: mx.array) -> None:
+        """Begin on the tokens the core is about to choose, so that the device need not wait."""
+        hints = [row.next for row in rows if row.next]
+        at = tuple(row.slot for row in rows)
+        if len(hints) < len(rows) or any(runner.slots.length(s) >= self.context for s in at):
+            return
+        runner.slots.mark(at)
+        tokens = predict(logits, [Choice(hint.sampler, hint.position, TARGET) for hint in hints])
+        following = runner.step(at, tokens)
+        self.host.start([tokens, following], runner.slots.arrays(at))
+        self._ahead = Ahead(at, tokens, following)
+
+    def _undo_ahead(self, runner: Runner) -> None:
+        if self._ahead:
+            for slot in self._ahead.slots:
+                runner.slots.truncate(slot, runner.slots.length(slot) - 1)
+            self._ahead = None
+
+    def _length(self, runner: Runner, slot: int) -> int:
+        """How many tokens a slot holds, but for one that was fed ahead."""
+        ahead = self._ahead is not None and slot in self._ahead.slots
+        return runner.slots.length(slot) - ahead
+
+    def truncate(self, slot: int, length: int) -> int:
+        with self._device([slot]) as runner:
+            held = self._length(runner, slot)
+            if length >= held:
+                return held
+            self._undo_ahead(runner)
+            return runner.slots.truncate(slot, length)
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        with self._device([target]) as runner:
+            self._undo_ahead(runner)
+            return runner.slots.copy(source, target, length)
+
+    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+        if any(roll.sampler.adjusts for roll in rolls):
+            return roll_by_forward(self, rolls, floor)
+        paths = [Path(roll) for roll in rolls]
+        at = [roll.row.slot for roll in rolls]
+        with self._device(at) as runner:
+            self._undo_ahead(runner)
+            check(self, [roll.row for roll in rolls], [runner.slots.length(slot) for slot in at])
+            while live := [path for path in paths if path.wants(floor)]:
+                extend(runner, self.host, live, floor)
+        return [path.draft() for path in paths]
+
+    @contextmanager
+    def _device(self, slots: Sequence[int]) -> Iterator[Runner]:
+        """Run on a stream of our own; after a failure the slots hold nothing."""
+        if self._runner is None:
+            raise BackendError("this model was closed; load it again")
+        try:
+            with mx.stream(self._stream):
+                yield self._runner
+        except LocalSpecError:
+            raise
+        except Exception as error:
+            self._ahead = None
+            for slot in slots:
+                self._runner.slots.clear(slot)
+            raise BackendError(f"MLX could not run the model: {error}") from error
+
+    def close(self) -> None:
+        self._runner = self._ahead = None
+        mx.clear_cache()

@@ -1,0 +1,57 @@
+"""The tokens that the core will choose, foretold on the device so that it need not wait for them.
+
+The core's own choice, by the same dice, decides. Where rounding makes them differ, about once in a
+million tokens, what was worked out ahead is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from localspec.sampler import Sampler
+from localspec.sampling import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one row's next token will be chosen."""
+
+    sampler: Sampler
+    position: int
+    lane: int
+
+
+def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
+    """A token for each row of logits [rows, vocabulary]."""
+    if all(greedy(choice.sampler.sampling) for choice in choices):
+        return mx.argmax(logits, axis=-1)
+    return mx.stack([_choose(row, choice) for row, choice in zip(logits, choices, strict=True)])
+
+
+def greedy(sampling: Sampling) -> bool:
+    return sampling.temperature == 0 or sampling.top_k == 1
+
+
+def _choose(logits: mx.array, choice: Choice) -> mx.array:
+    sampling = choice.sampler.sampling
+    if greedy(sampling):
+        return mx.argmax(logits)
+    weights = mx.exp((logits - logits.max()) / sampling.temperature)
+    totals = mx.cumsum(mx.where(weights >= _least(weights, sampling), weights, 0))
+    goal = choice.sampler.dice.roll(choice.position, choice.lane) * totals[-1]
+    return mx.minimum((totals <= goal).sum(), len(logits) - 1).astype(mx.uint32)
+
+
+def _least(weights: mx.array, sampling: Sampling) -> mx.array | float:
+    """The weight of the least likely token that top-k, top-p and min-p leave in."""
+    if 0 < sampling.top_k < len(weights):
+        best = -mx.sort(-mx.topk(weights, sampling.top_k))
+    elif sampling.top_p < 1:
+        best = -mx.sort(-weights)
+    else:
+        return sampling.min_p
+    keep = (best.cumsum() - best < sampling.top_p * best.sum()) & (best >= sampling.min_p)
+    return mx.where(keep, best, mx.inf).min()

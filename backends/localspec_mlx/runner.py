@@ -1,0 +1,83 @@
+"""Rows of tokens through a model, as few runs as they need; nothing is waited for here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+import numpy as np
+
+from localspec.backend import Row
+from localspec.errors import BackendError
+from localspec.tokens import Tokens
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.slots import Slots
+
+# The most tokens with which a row runs beside others. What a longer row has before the tokens
+# whose logits are wanted is read by itself: padding the others to its width would cost more, and
+# its logits are never worked out. A recurrent slot gets a new mark that way, too.
+WIDE = 16
+
+
+class Runner:
+    def __init__(self, blueprint: Blueprint, slots: int, vocabulary: int) -> None:
+        self.slots = Slots(blueprint, slots)
+        self._sharing = blueprint.sharing
+        self._vocabulary = vocabulary
+
+    def run(self, rows: Sequence[Row]) -> mx.array:
+        """Append rows; the logits that are wanted, [outputs, vocabulary]."""
+        for row in rows:
+            if first := lead(row):
+                self.slots.run([row.slot], self._batch([row.tokens[:first]]), [first])
+                self.slots.anchor(row.slot)
+        rest = [replace(row, tokens=row.tokens[lead(row) :]) for row in rows]
+        rest = [row for row in rest if len(row.tokens)]
+        self.slots.mark([row.slot for row in rest if row.tentative])
+        found = {slot: logits for call in self._calls(rest) for slot, logits in self._call(call)}
+        if not found:
+            return mx.zeros((0, self._vocabulary))
+        return mx.concatenate([found[row.slot] for row in rest]).astype(mx.float32)
+
+    def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """The rows by who may share a run."""
+        if self._sharing == "ragged" and rows:
+            return [list(rows)]
+        calls: dict[int, list[Row]] = {}
+        for row in rows:
+            calls.setdefault(len(row.tokens) if self._sharing == "even" else row.slot, []).append(row)
+        return list(calls.values())
+
+    def _call(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
+        """The logits that are wanted of each slot."""
+        widths = [len(row.tokens) for row in rows]
+        tokens = self._batch([row.tokens for row in rows])
+        logits = self.slots.run([row.slot for row in rows], tokens, widths)
+        for at, (row, end) in enumerate(zip(rows, widths, strict=True)):
+            yield row.slot, logits[at, end - row.outputs : end]
+
+    def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
+        """Feed each slot a token that may not be known yet; the logits, [slots, vocabulary]."""
+        if self._sharing != "alone" or len(at) == 1:
+            logits = self.slots.run(at, tokens[:, None], [1] * len(at))[:, -1]
+        else:
+            each = zip(at, tokens, strict=True)
+            runs = [self.slots.run([slot], token.reshape(1, 1), [1]) for slot, token in each]
+            logits = mx.concatenate(runs)[:, -1]
+        return logits.astype(mx.float32)
+
+    def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
+        """Tokens of rows as one array, padded on the right."""
+        padded = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
+        for row, each in zip(padded, tokens, strict=True):
+            row[: len(each)] = each
+        if padded.min() < 0 or padded.max() >= self._vocabulary:
+            raise BackendError(f"a token is not within 0 to {self._vocabulary - 1:,}")
+        return mx.array(padded)
+
+
+def lead(row: Row) -> int:
+    """How many leading tokens of a row are read by themselves."""
+    tail = max(row.outputs, row.tentative + 1 if row.tentative else 0)
+    return len(row.tokens) - tail if len(row.tokens) > WIDE else 0

@@ -1,0 +1,102 @@
+"""A model as mlx-lm would load it, whose weights are never read: MLX is lazy until asked."""
+
+from __future__ import annotations
+
+import glob
+import pkgutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import mlx.core as mx
+import mlx_lm
+from mlx.nn.layers.base import Module
+from mlx_lm import models
+from mlx_lm.utils import MODEL_REMAPPING, load_model
+from mlx_lm.utils import _get_classes as get_classes
+
+from localspec_mlx.config import Config
+from localspec_mlx.files import Object, refuse
+from localspec_mlx.keeping import Kept, kept
+from localspec_mlx.weights import quantisation
+
+PATIENCE_SECONDS = 30.0  # 64 layers take 0.4 seconds
+LONGEST_REASON = 200  # letters of what a definition says is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """What only a model's definition can tell."""
+
+    layers: int
+    settings: Object  # what the configuration says, and what it leaves to the definition
+    quantisation: str
+    kept: Kept
+
+
+def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
+    """Lay out a model by the headers of its shards, which must be what its definition asks for."""
+    check_known(config)
+    folder = config.path.parent
+    if glob.escape(str(folder)) != str(folder):
+        refuse(folder, "has one of *?[ in its path, a pattern to mlx-lm: rename it")
+    try:
+        with limited(seconds):
+            model, _ = load_model(folder, lazy=True)
+            found = kept(model, config.model_type)
+            return Skeleton(len(model.layers), settings(model), quantisation(model), found)
+    except Exception as error:  # of whatever kind: definitions of all sorts run here
+        known = f"a {config.model_type} model as mlx-lm {mlx_lm.__version__} knows it"
+        what = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        refuse(folder, f"is not {known} ({what}): choose another conversion")
+    finally:
+        # Weights were to be drawn, though never were: their dice must not wait to be thrown.
+        mx.eval(mx.random.state[0])  # type: ignore[index]
+
+
+def check_known(config: Config) -> None:
+    name = config.model_type
+    known = {found.name for found in pkgutil.iter_modules(models.__path__)} | set(MODEL_REMAPPING)
+    if name in known and is_model(name):
+        return
+    close = [near for near in get_close_matches(name, sorted(known)) if is_model(near)]
+    hint = f" (it knows {', '.join(close)})" if close else ""
+    what = f"is of a {name!r} model, which mlx-lm {mlx_lm.__version__} does not know{hint}"
+    refuse(config.path, f"{what}: a newer one may, pip install -U mlx-lm")
+
+
+def is_model(name: str) -> bool:
+    """Whether mlx-lm has a model of this name, rather than a part that models share."""
+    try:
+        get_classes({"model_type": name})
+    except (AttributeError, ValueError):
+        return False
+    return True
+
+
+def settings(model: Module) -> Object:
+    found: dict[str, object] = {}
+    for module in reversed(model.modules()):  # type: ignore[no-untyped-call]
+        for arguments in (vars(module).get("args"), vars(module).get("config")):
+            found |= getattr(arguments, "__dict__", {})
+    return found
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """End Python code of this thread that takes too long: numbers can make it loop for ages."""
+    end = time.monotonic() + seconds
+
+    def look(*_: object) -> None:
+        if time.monotonic() > end:
+            raise TimeoutError(f"its numbers take more than {seconds:g} seconds to lay out")
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)

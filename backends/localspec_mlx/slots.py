@@ -1,0 +1,178 @@
+"""What every slot holds, and the groups of slots that run together.
+
+The slots of a group share arrays, a row each, for as long as the same slots run; the others are
+rows for themselves and cost nothing meanwhile. Attention takes tokens back by forgetting a length.
+A recurrent layer returns to a mark: the arrays it had then, which cost nothing but memory to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.call import Call
+from localspec_mlx.layers import Layer, Memo
+
+ANCHORS = 2  # marks kept where long readings ended, for another text that begins alike
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    slots: tuple[int, ...]
+    layers: list[Layer]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    length: int
+    row: int
+    memos: list[Memo]
+
+
+@dataclass(slots=True)
+class Slot:
+    length: int = 0
+    reached: int = 0  # tokens ever written, padding and those taken back included
+    group: Group | None = None
+    marks: list[Mark] = field(default_factory=list)
+    anchors: list[Mark] = field(default_factory=list)
+
+
+class Slots:
+    def __init__(self, blueprint: Blueprint, count: int) -> None:
+        self._blueprint = blueprint
+        self._slots = [Slot() for _ in range(count)]
+        self._moved: list[mx.array] = []
+
+    def length(self, slot: int) -> int:
+        return self._slots[slot].length
+
+    def run(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
+        """Append tokens [rows, width]; the logits of all, not yet worked out."""
+        group = self._gather(tuple(slots))
+        rows = [self._slots[slot] for slot in slots]
+        call = Call(tuple(row.length for row in rows), tuple(widths))
+        for layer in group.layers:
+            layer.begin(call)
+        logits = self._blueprint.run(tokens, group.layers)
+        for row, width in zip(rows, widths, strict=True):
+            row.reached = max(row.reached, row.length + call.width)
+            row.length += width
+        return logits
+
+    def arrays(self, slots: Sequence[int]) -> Iterator[mx.array]:
+        """What must be worked out so that nothing of the past is kept: after a run, or a move."""
+        yield from self._moved
+        self._moved.clear()
+        for group in {id(g): g for slot in slots if (g := self._slots[slot].group)}.values():
+            for layer in group.layers:
+                yield from layer.arrays()
+
+    def mark(self, slots: Sequence[int], *, more: bool = False) -> None:
+        """Let `truncate` return here; the last marks are dropped unless there are to be more."""
+        if not self._blueprint.recurrent:
+            return
+        for slot in slots:
+            held = self._slots[slot]
+            if held.group:
+                held.marks = [*(held.marks if more else ()), self._mark(slot, held.group)]
+
+    def anchor(self, slot: int) -> None:
+        """Like a mark that stays until there are newer ones."""
+        held = self._slots[slot]
+        if self._blueprint.recurrent and held.group:
+            held.anchors = [*held.anchors, self._mark(slot, held.group)][-ANCHORS:]
+
+    def _mark(self, slot: int, group: Group) -> Mark:
+        memos = [layer.mark() for layer in group.layers]
+        return Mark(self._slots[slot].length, group.slots.index(slot), memos)
+
+    def truncate(self, slot: int, length: int) -> int:
+        """Forget all but the first `length` tokens, or more where that cannot be done."""
+        held = self._slots[slot]
+        if length >= held.length:
+            return held.length
+        mark = self._last_mark(held, length)
+        if self._blueprint.recurrent:
+            length = mark.length if mark else 0
+        if length <= 0 or held.group is None or not self._intact(held, length):
+            self.clear(slot)
+            return 0
+        if mark:
+            put_back(held.group.layers, held.group.slots.index(slot), mark)
+        held.length = length
+        held.marks = [each for each in held.marks if each.length <= length]
+        held.anchors = [each for each in held.anchors if each.length <= length]
+        return length
+
+    def clear(self, slot: int) -> None:
+        self._slots[slot] = Slot()
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        """Give `target` the first `length` tokens of `source`; 0 where that cannot be done."""
+        self.clear(target)
+        held, mark = self._slots[source], None
+        if held.group is None or length <= 0 or not self._intact(held, length):
+            return 0
+        if self._blueprint.recurrent and length != held.length:
+            mark = self._last_mark(held, length)
+            if mark is None or mark.length != length:
+                return 0
+        layers = self._row(source, length)
+        if mark:
+            put_back(layers, 0, mark)
+        self._slots[target] = Slot(length, held.reached, self._alone(target, layers))
+        return length
+
+    def _last_mark(self, held: Slot, length: int) -> Mark | None:
+        fit = [each for each in (*held.anchors, *held.marks) if each.length <= length]
+        return max(fit, key=lambda each: each.length, default=None)
+
+    def _intact(self, held: Slot, length: int) -> bool:
+        """Whether all that the token at `length` attends to is still there."""
+        return all(
+            held.reached <= most or length + 1 - window >= held.reached - most
+            for window, most in self._blueprint.windows
+        )
+
+    def _gather(self, slots: tuple[int, ...]) -> Group:
+        first = self._slots[slots[0]].group
+        if first and first.slots == slots and all(self._slots[s].group is first for s in slots):
+            return first
+        old = [self._slots[slot].group for slot in slots]
+        rows = [self._row(slot, self._slots[slot].length) for slot in slots]
+        layers = rows[0]
+        if len(rows) > 1:
+            layers = [row[0].join(row[1:]) for row in zip(*rows, strict=True)]
+        group = self._alone(slots[0], layers) if len(slots) == 1 else Group(slots, layers)
+        for slot in slots:
+            self._slots[slot].group = group
+        self._disband(old)
+        return group
+
+    def _row(self, slot: int, length: int) -> list[Layer]:
+        group = self._slots[slot].group
+        if group is None:
+            return self._blueprint.fresh()
+        at = group.slots.index(slot)
+        return [layer.row(at, length) for layer in group.layers]
+
+    def _alone(self, slot: int, layers: list[Layer]) -> Group:
+        self._moved.extend(array for layer in layers for array in layer.arrays())
+        return Group((slot,), layers)
+
+    def _disband(self, groups: Sequence[Group | None]) -> None:
+        """Let those left behind in a group go on as rows for themselves."""
+        for group in groups:
+            for slot in group.slots if group else ():
+                held = self._slots[slot]
+                if held.group is group:
+                    held.group = self._alone(slot, self._row(slot, held.length))
+
+
+def put_back(layers: Sequence[Layer], at: int, mark: Mark) -> None:
+    for layer, memo in zip(layers, mark.memos, strict=True):
+        layer.put_back(at, memo, mark.row)

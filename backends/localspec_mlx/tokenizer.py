@@ -1,0 +1,49 @@
+"""The tokenizer of a model folder behind the core's protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localspec.tokens import Tokens, tokens_of
+from localspec_mlx.definition import definition
+from localspec_mlx.library import Library
+from localspec_mlx.marks import Marks, Naming
+from localspec_mlx.vocabulary import SETTINGS, chat_template
+from localspec_mlx.words import Words, all_added, check_width, words_of
+
+
+class FolderTokenizer:
+    def __init__(self, kind: str, words: Words, marks: Marks, chat_template: str | None) -> None:
+        self.kind = kind
+        self.chat_template = chat_template
+        self.size = len(words.texts)
+        self.bos, self.eos = marks.bos, marks.eos
+        self.starts = marks.starts
+        self.ends = marks.ends
+        self._words = words
+        self._bytes: dict[int, bytes] = {}
+
+    def encode(self, text: str, *, special: bool = False) -> Tokens:
+        reader = self._words.special if special else self._words.plain
+        return tokens_of(reader.ids(text.encode("utf-8", "replace").decode()))
+
+    def token_bytes(self, token: int) -> bytes:
+        known = self._bytes.get(token)
+        if known is None:
+            known = self._bytes[token] = self._words.said(token)
+        return known
+
+    def token_text(self, token: int) -> str:
+        return self._words.texts[token]
+
+
+def load_tokenizer(folder: Path, vocabulary: int) -> FolderTokenizer:
+    """Build the tokenizer of a model that has logits for `vocabulary` tokens."""
+    found = definition(folder)
+    library = Library(found.path, found.text)
+    check_width(found.path, library, vocabulary)
+    added = all_added(found, folder / SETTINGS, library, vocabulary)
+    ids = library.ids | {each.content: token for token, each in added.items()}
+    marks = Naming(folder, found.settings, ids, vocabulary).marks(library, added)
+    words = words_of(found, library, added, marks, vocabulary)
+    return FolderTokenizer(found.kind, words, marks, chat_template(folder))

@@ -1,0 +1,93 @@
+"""Find out by trying, once when a model is loaded, how it may be run.
+
+Nothing is taken on trust about a definition that was written for other caches: short texts must
+get the logits that mlx-lm's own caches give, a text at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Row
+from localspec.errors import ModelFileError, UsageError
+from localspec.tokens import Tokens
+from localspec_mlx.blueprint import Blueprint, Sharing, native, own
+from localspec_mlx.layers import Packing
+from localspec_mlx.runner import Runner
+
+# Run by run, how many tokens each of two texts brings: alone, then unequal, then equal.
+SCRIPT: Sequence[dict[int, int]] = ({0: 3}, {0: 2, 1: 3}, {0: 1, 1: 1})
+GROUPS = (64, 32)  # numbers that share a scale
+FAR = 0.1  # apart, as a share of how far logits deviate; rounding brings 0.02, a wrong token 1
+
+Figures = NDArray[np.float32]
+
+
+def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Blueprint:
+    """The best way to run a model that is right; keys and values in so many bits, if given."""
+    try:
+        vocabulary = width(model)
+        truth = logits(native(model), vocabulary)
+    except Exception as error:
+        raise ModelFileError(f"mlx-lm cannot run this model: {error}") from error
+    plain = own(model, slack)
+    if plain is None or not agrees(plain, vocabulary, truth):
+        if bits:
+            raise UsageError("this model's own kind of cache cannot be quantised: leave --kv-type")
+        return native(model)
+    sharings = get_args(Sharing) if slots > 1 else ("alone",)
+    best = next(way for way in sharings if agrees(plain.shared(way), vocabulary, truth))
+    found = packed(model, slack, bits, vocabulary) if bits else plain
+    return found.shared(best)
+
+
+def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
+    """With keys and values in so many bits, in groups as large as their widths allow."""
+    reason: Exception | None = None
+    for size in GROUPS:
+        found = own(model, slack, Packing(bits, size))
+        try:
+            if found:
+                logits(found, vocabulary)
+                return found
+        except ValueError as error:  # a width it does not divide, or attention that cannot
+            reason = error
+    raise UsageError(f"its keys and values cannot be quantised: {reason}: leave --kv-type away")
+
+
+def width(model: Module) -> int:
+    """How many logits a token gets; nothing is worked out for that."""
+    found = native(model)
+    shape: tuple[int, ...] = found.run(mx.zeros((1, 1), mx.int32), found.fresh()).shape
+    return shape[-1]
+
+
+def agrees(blueprint: Blueprint, vocabulary: int, truth: Figures) -> bool:
+    try:
+        found = logits(blueprint, vocabulary)
+    except Exception:  # a definition may choke on a cache in any way
+        return False
+    apart = np.abs(found - truth).mean(axis=-1)
+    return bool((apart <= FAR * truth.std(axis=-1)).all())
+
+
+def logits(blueprint: Blueprint, vocabulary: int) -> Figures:
+    """Of the last token of each text in each run."""
+    runner = Runner(blueprint, len(SCRIPT[-1]), vocabulary)
+    texts = np.random.default_rng(0).integers(0, vocabulary, (2, 6)).astype(np.int32)
+    found = []
+    for brought in SCRIPT:
+        found.append(runner.run([row(runner, texts, slot, brought[slot]) for slot in brought]))
+        mx.eval(found[-1], list(runner.slots.arrays(list(brought))))
+    return np.array(mx.concatenate(found))
+
+
+def row(runner: Runner, texts: Sequence[Tokens], slot: int, count: int) -> Row:
+    start = runner.slots.length(slot)
+    return Row(slot, texts[slot][start : start + count])

@@ -1,0 +1,186 @@
+"""What the files of a model folder say of its vocabulary, without building a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.errors import ModelFileError
+from localspec_mlx.files import (
+    AGAIN,
+    TOKENIZER,
+    Object,
+    as_object,
+    kind_of,
+    read,
+    read_object,
+    read_text,
+    refuse,
+    refuse_pointer,
+)
+
+SETTINGS = "tokenizer_config.json"
+ALGORITHMS = ("BPE", "Unigram", "WordLevel", "WordPiece")
+# Files that can stand in for tokenizer.json, with what each is; the first that is there counts.
+SOURCES = {
+    "tokenizer.model": "sentencepiece",
+    "tekken.json": "tiktoken",
+    "tiktoken.model": "tiktoken",
+    "vocab.json": "bpe",
+}
+WHOLE = "download the whole folder again"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A token that is found in a text before anything else is, and how."""
+
+    content: str
+    special: bool = False
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+
+
+def chat_template(folder: Path) -> str | None:
+    """The jinja2 source; a file of its own counts before what the settings hold."""
+    found = read_text(folder / "chat_template.jinja")
+    if found is not None:
+        return found
+    for path in (folder / SETTINGS, folder / "chat_template.json"):
+        template = read(path).get("chat_template")
+        if template is not None:
+            return _default(path, template)
+    return None
+
+
+def _default(path: Path, template: object) -> str:
+    """A template is a text, or one of several that have names."""
+    if isinstance(template, list):
+        entries = [as_object(path, "a chat_template", each) for each in template]
+        named = [each for each in entries if each.get("name") == "default"]
+        template = (named or entries or [{}])[0].get("template")
+    if not isinstance(template, str):
+        refuse(path, f"has {kind_of(template)} as its chat_template, not a text: {AGAIN}")
+    return template
+
+
+def kind(folder: Path) -> str:
+    """The algorithm tokenizer.json is of; without one, the format of the file that is there."""
+    data = read_object(folder / TOKENIZER)
+    return source(folder)[1] if data is None else algorithm(folder / TOKENIZER, data)
+
+
+def algorithm(path: Path, data: Object) -> str:
+    model = as_object(path, "its model", data.get("model"))
+    name = model.get("type")
+    if name is None:  # early files did not say
+        name = "BPE" if "merges" in model else "Unigram"
+    if name not in ALGORITHMS:
+        refuse(path, f"has a model of type {name!r}; {', '.join(ALGORITHMS)} are known: {AGAIN}")
+    return str(name).lower()
+
+
+def source(folder: Path) -> tuple[Path, str]:
+    """The file that stands in for tokenizer.json, and its format."""
+    found = next((name for name in SOURCES if (folder / name).is_file()), None)
+    if found is None:
+        names = ", ".join((TOKENIZER, *SOURCES))
+        raise ModelFileError(f"{folder.name} has none of {names}: {WHOLE}")
+    path = folder / found
+    if found == "vocab.json" and not (folder / "merges.txt").is_file():
+        refuse(path, f"comes without merges.txt: {WHOLE}")
+    try:
+        with path.open("rb") as file:
+            start = file.read(64)
+    except OSError as error:
+        refuse(path, f"cannot be read: {error.strerror or error}")
+    refuse_pointer(path, start)
+    if found == "tokenizer.model" and not start.startswith(b"\n"):
+        return path, "tiktoken"  # the same name, but lines of text
+    return path, SOURCES[found]
+
+
+def end_ids(folder: Path, vocabulary: int) -> frozenset[int]:
+    """The tokens that generation_config.json and config.json name as the end of a reply."""
+    found: set[int] = set()
+    for path in (folder / "generation_config.json", folder / "config.json"):
+        data = read(path)
+        for part in (data, as_object(path, "its text_config", data.get("text_config", {}))):
+            found.update(token_ids(path, part, "eos_token_id", vocabulary))
+    return frozenset(found)
+
+
+def token_ids(path: Path, data: Object, name: str, vocabulary: int) -> Iterator[int]:
+    """The tokens a setting names: none, one, or a list."""
+    value = data.get(name)
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        if not isinstance(each, int) or isinstance(each, bool):
+            refuse(path, f"has {kind_of(each)} in {name}, not the number of a token: {AGAIN}")
+        if not 0 <= each < vocabulary:
+            refuse(
+                path,
+                f"has token {each:,} in {name}, but the model has {vocabulary:,} tokens, from 0: "
+                "correct it, or take files that belong together",
+            )
+        yield each
+
+
+def settings(folder: Path) -> Object:
+    """What tokenizer_config.json says; where it lists no tokens, special_tokens_map.json too."""
+    found = read(folder / SETTINGS)
+    if "added_tokens_decoder" in found:
+        return found
+    return {**found, **read(folder / "special_tokens_map.json")}
+
+
+def token_named(path: Path, data: Object, name: str) -> str | None:
+    """The text of a token that the settings name, bare or with how it is found in a text."""
+    found = data.get(name)
+    if isinstance(found, dict):
+        found = found.get("content")
+    if found is not None and not isinstance(found, str):
+        refuse(path, f"has {kind_of(found)} as its {name}, not a text: {AGAIN}")
+    return found or None
+
+
+def added_tokens(path: Path, data: Object) -> dict[int, Added]:
+    """What a tokenizer.json adds to its model's tokens, by id."""
+    listed = data.get("added_tokens") or []
+    if not isinstance(listed, list):
+        refuse(path, f"has {kind_of(listed)} as added_tokens, not a list: {AGAIN}")
+    entries = [as_object(path, "an added token", each) for each in listed]
+    return {_id(path, entry.get("id")): added(path, entry) for entry in entries}
+
+
+def listed_tokens(path: Path, data: Object) -> dict[int, Added]:
+    """What the settings list of the same; they have the last word on what is special."""
+    listed = as_object(path, "added_tokens_decoder", data.get("added_tokens_decoder") or {})
+    return {
+        _id(path, token): added(path, as_object(path, f"token {token}", entry))
+        for token, entry in listed.items()
+    }
+
+
+def _id(path: Path, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        refuse(path, f"numbers an added token {value!r}: {AGAIN}")
+
+
+def added(path: Path, entry: Object) -> Added:
+    content = entry.get("content")
+    if not isinstance(content, str):
+        refuse(path, f"has {kind_of(content)} as the content of a token, not a text: {AGAIN}")
+    special = bool(entry.get("special"))
+    return Added(
+        content,
+        special,
+        bool(entry.get("single_word")),
+        bool(entry.get("lstrip")),
+        bool(entry.get("rstrip")),
+        bool(entry.get("normalized", not special)),
+    )

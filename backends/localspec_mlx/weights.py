@@ -1,0 +1,49 @@
+"""How a model's weights are stored: what most of their bytes are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+NOTABLE = 0.1  # the share of all bytes from which on a format counts
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    name: str
+    group: int = 0  # numbers that share a scale, where that is not in the name
+    bits: int = 0  # 0: not quantised
+
+
+def quantisation(model: Module) -> str:
+    """The format of most bytes; several, where a good part is quantised otherwise."""
+    sizes: Counter[Format] = Counter()
+    for module in model.modules():  # type: ignore[no-untyped-call]
+        for name, value in module.items():
+            if isinstance(value, mx.array) and not name.startswith("_"):
+                sizes[stored(module, value)] += value.nbytes
+    largest = sizes.most_common(1)[0][0]
+    if not largest.bits:
+        return largest.name
+    least = NOTABLE * sizes.total()
+    return joined([each for each, size in sizes.items() if each.bits and size >= least])
+
+
+def stored(module: Module, value: mx.array) -> Format:
+    bits = getattr(module, "bits", 0)
+    if not bits or "scales" not in module:
+        return Format(str(value.dtype).rpartition(".")[2])
+    if module.mode == "affine":
+        return Format(f"{bits}-bit", module.group_size, bits)
+    return Format(module.mode, 0, bits)
+
+
+def joined(formats: list[Format]) -> str:
+    formats.sort(key=lambda each: (each.bits, each.group))
+    names = list(dict.fromkeys(each.name for each in formats))
+    groups = sorted({each.group for each in formats if each.group})
+    text = names[0] if len(formats) == 1 else f"mixed {' and '.join(names)}"
+    return text + (f", groups of {' and '.join(map(str, groups))}" if groups else "")

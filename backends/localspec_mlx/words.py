@@ -1,0 +1,107 @@
+"""Every token of a folder's vocabulary, what it says, and the tokens a text is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localspec_mlx.definition import Definition, without
+from localspec_mlx.files import refuse
+from localspec_mlx.library import Library, Reader
+from localspec_mlx.limits import check_added
+from localspec_mlx.marks import Marks
+from localspec_mlx.spelling import Spelling, spelling
+from localspec_mlx.vocabulary import Added, listed_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    texts: list[str]
+    added: Mapping[int, Added]
+    silent: frozenset[int]  # control tokens, and numbers that no token has
+    spelling: Spelling
+    plain: Reader
+    special: Reader  # finds control tokens by their texts; two, as threads may ask at once
+
+    def said(self, token: int) -> bytes:
+        if token in self.silent:
+            return b""
+        if token in self.added:
+            return self.spelling.said_as_added(self.texts[token])
+        return self.spelling.said(self.texts[token])
+
+
+def check_width(path: Path, library: Library, vocabulary: int) -> None:
+    most = max(library.ids.values(), default=-1)
+    if not 0 <= most < vocabulary:
+        refuse(
+            path,
+            f"numbers its tokens up to {most:,}, but the model has {vocabulary:,}, from 0: take "
+            "files that belong together",
+        )
+
+
+def all_added(
+    found: Definition, settings: Path, library: Library, vocabulary: int
+) -> dict[int, Added]:
+    """The added tokens that the model has logits for, by id.
+
+    The settings may name more of them, and have the last word on how one is found; what
+    contradicts the tokens that are there is left out.
+    """
+    ids = library.ids | {each.content: token for token, each in found.added.items()}
+    taken = set(ids.values())
+    listed = {
+        token: each
+        for token, each in listed_tokens(settings, found.settings).items()
+        if ids.get(each.content) == token or not (each.content in ids or token in taken)
+    }
+    check_added(settings, listed)
+    tokens = {**found.added, **listed}
+    return {token: each for token, each in tokens.items() if token < vocabulary}
+
+
+def words_of(
+    found: Definition, library: Library, added: Mapping[int, Added], marks: Marks, vocabulary: int
+) -> Words:
+    texts = [""] * vocabulary
+    for text, token in library.ids.items():
+        texts[token] = text
+    for token, each in added.items():
+        texts[token] = each.content
+    missing = [token for token, text in enumerate(texts) if not text]
+    for token in missing:
+        texts[token] = f"<unused {token}>"
+    added = controlled(added, texts, marks)
+    silent = {token for token, each in added.items() if each.special}.union(missing)
+    return Words(
+        texts,
+        added,
+        frozenset(silent),
+        spelling(found.path, found.data),
+        plain(found, library, added),
+        library.reader(added, special=True),
+    )
+
+
+def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> Reader:
+    """What makes tokens of texts, and never a control token."""
+    own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
+    control = {each.content for each in own.values() if each.special}
+    changed = without(found, control) if control else None
+    if changed is None:
+        return library.reader(added, special=False)
+    others = {token: each for token, each in added.items() if not (token in own and each.special)}
+    return Library(found.path, changed).reader(others, special=False)
+
+
+def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:
+    """The added tokens, and those that begin or end a text, which are no text."""
+    found = dict(added)
+    for token in marks.ends & added.keys():
+        found[token] = replace(found[token], special=True)
+    for mark in (marks.bos, marks.eos):
+        if mark is not None:
+            found[mark] = replace(found.get(mark, Added(texts[mark])), special=True)
+    return found

@@ -1,0 +1,285 @@
+"""LocalSpec on MLX against mlx-lm's own generation: same weights, prompts and depth, in one run.
+
+The target is the starter model in 32 bits; the draft is the same with weights rounded to 4 bits,
+but stored in 32 as well, since MLX multiplies quantised matrices fifty times slower on a CPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm import stream_generate
+from mlx_lm.generate import generate_step
+from mlx_lm.models import qwen3
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.sample_utils import make_sampler
+from mlx_lm.utils import load as load_pair
+
+import localspec_mlx
+from benchmarks.machine import heading
+from localspec.backend import Options, Row
+from localspec.catalog import locate
+from localspec.engine import Engine
+from localspec.job import Chunk, Event
+from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.silent import Silent
+from localspec.sampling import GREEDY, Sampling
+from localspec.settings import Settings
+from localspec.testing import Alphabet
+from localspec.tokens import tokens_of
+from localspec_mlx.from_gguf.conversion import Wishes, convert
+from localspec_mlx.model import MlxModel
+from localspec_mlx.runner import Runner
+from localspec_mlx.trial import proven
+
+DEPTH = 4
+LENGTH = 48  # tokens of a reply
+FEW = 8  # tokens that one says before it is the other's turn
+START = list(range(1, 9))
+TURN = 16  # tokens that one loop says before it is the other's turn
+TURNS = 40
+SLOWER = 1.03  # what plain decoding may take of mlx-lm's time: the machine's noise
+QUIET = (lambda folder: None, lambda done, total: None)
+PROMPTS = (
+    "Explain in three sentences why the sky is blue.",
+    "Write a Python class for a stack with push, pop, peek and is_empty.",
+    "Summarise: The river rose for three days. On the fourth day the river reached the bridge.",
+)
+
+
+Said = Iterator[tuple[int, bool]]  # tokens, and whether they were drafted
+
+
+@dataclass
+class Side:
+    """One way of saying a text, and what that took."""
+
+    loop: Said
+    drafts: bool
+    seconds: float = 0.0
+    evaluations: int = 0
+    said: list[tuple[int, bool]] = field(default_factory=list)
+
+    def turn(self, tokens: int) -> None:
+        with counted() as calls:
+            begun = time.perf_counter()
+            self.said += islice(self.loop, tokens)
+            self.seconds += time.perf_counter() - begun
+            self.evaluations += calls[0]
+
+    @property
+    def line(self) -> str:
+        size, accepted = len(self.said), sum(drafted for _, drafted in self.said)
+        forwards = size - accepted
+        rate = f"{accepted / (forwards * DEPTH):12.0%}" if self.drafts else f"{'-':>12}"
+        return (
+            f"{size / forwards:10.2f}{self.evaluations / size:14.2f}"
+            f"{size / self.seconds:12.2f}{rate}"
+        )
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """How often anything is asked to be worked out, by whomever."""
+    calls = [0]
+    wait, start = mx.eval, mx.async_eval
+
+    def counting(function: Callable[..., None]) -> Callable[..., None]:
+        def call(*arrays: object) -> None:
+            calls[0] += 1
+            function(*arrays)
+
+        return call
+
+    mx.eval, mx.async_eval = counting(wait), counting(start)
+    try:
+        yield calls
+    finally:
+        mx.eval, mx.async_eval = wait, start
+
+
+def theirs(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
+    """mlx-lm's own generation."""
+    options: dict[str, object] = {"sampler": make_sampler(temp=sampling.temperature)}
+    if depth:
+        options |= {"draft_model": pair.draft, "num_draft_tokens": depth}
+    mx.random.seed(1)
+    found = stream_generate(pair.target, pair.tokenizer, prompt, max_tokens=2 * LENGTH, **options)
+    for part in found:
+        yield part.token, part.from_draft
+
+
+def ours(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
+    """The same through LocalSpec's engine."""
+    proposer = DraftModelProposer(pair.our_draft, 0) if depth else Silent()
+    engine = Engine(pair.our_target, proposer, depth)
+    heard: list[Event] = []
+    settings = Settings(max_tokens=2 * LENGTH, sampling=sampling, seed=1, ignore_end=True)
+    engine.add(engine.prepare(tokens_of(prompt), settings, heard.append))
+    while True:
+        engine.step()
+        for event in heard:
+            assert isinstance(event, Chunk), event
+            yield from ((token, at < event.accepted) for at, token in enumerate(event.tokens))
+        heard.clear()
+
+
+class Pair:
+    """Target and draft, loaded once for either."""
+
+    def __init__(self, target: Path, draft: Path) -> None:
+        self.target, self.tokenizer = load_pair(str(target))
+        self.draft, _ = load_pair(str(draft))
+        options = Options(slots=1, context=1024)
+        self.our_target = localspec_mlx.load(target, options)
+        self.our_draft = localspec_mlx.load(draft, options)
+
+
+def rounded(folder: Path, made: Path) -> Path:
+    """A copy of a model with its matrices rounded to 4 bits and stored in 32."""
+    made.mkdir()
+    for each in folder.iterdir():
+        if each.suffix == ".json":
+            (made / each.name).write_bytes(each.read_bytes())
+    weights = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(weights, dict)
+    for name, values in weights.items():
+        if values.ndim == 2:
+            weights[name] = mx.dequantize(*mx.quantize(values, bits=4), bits=4)
+    mx.save_safetensors(str(made / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return made
+
+
+def speculation(folder: Path) -> bool:
+    """The table of replies; False where a greedy text left that of mlx-lm's plain decoding."""
+    target = folder / "target"
+    convert(locate("smollm2-135m", "llamacpp").path, target, Wishes(dtype="float32"), *QUIET)
+    pair = Pair(target, rounded(target, folder / "draft"))
+    print(f"{'':30}{'a forward':>10}{'evaluations':>14}{'tokens/s':>12}{'accepted':>12}")
+    same = True
+    for prompt in PROMPTS:
+        print(prompt)
+        asked = [{"role": "user", "content": prompt}]
+        tokens = pair.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+        plain = compare(pair, tokens, "plain", GREEDY, 0)
+        fast = compare(pair, tokens, "draft model", GREEDY, DEPTH)
+        compare(pair, tokens, "temperature 1", Sampling(1.0), DEPTH)
+        same = same and len({*plain, *fast}) == 1
+    return same
+
+
+def compare(
+    pair: Pair, prompt: list[int], name: str, sampling: Sampling, depth: int
+) -> list[tuple[int, ...]]:
+    """Let both say a text in turns of a few tokens; print what it took and return the texts."""
+    sides = {
+        who: Side(loop(pair, prompt, sampling, depth), depth > 0)
+        for who, loop in (("mlx-lm", theirs), ("LocalSpec", ours))
+    }
+    for side in sides.values():
+        next(side.loop)  # it reads the prompt
+    for _ in range(LENGTH // FEW):
+        for side in sides.values():
+            side.turn(FEW)
+    for who, side in sides.items():
+        print(f"  {name + ', ' + who:28}{side.line}", flush=True)
+    return [tuple(token for token, _ in side.said) for side in sides.values()]
+
+
+def toy() -> qwen3.Model:
+    """36 layers so narrow that only Python's own time is left."""
+    arguments = qwen3.ModelArgs(
+        model_type="qwen3",
+        hidden_size=64,
+        num_hidden_layers=36,
+        intermediate_size=128,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        rms_norm_eps=1e-6,
+        vocab_size=512,
+        max_position_embeddings=8192,
+        rope_theta=1e4,
+        tie_word_embeddings=True,
+    )
+    model = qwen3.Model(arguments)
+    mx.eval(model.parameters())
+    return model
+
+
+def host_time() -> bool:
+    """Milliseconds until a forward is laid out, and of a token in either pipelined loop."""
+    model = toy()
+    vocabulary = Alphabet([b"x"] * 512)
+    fits = proven(model, 600, 1)
+    print(f"\n36 layers of width 64, median of {TURNS}, ms")
+    for name, seconds in layouts(model, Runner(fits, 1, 512)).items():
+        print(f"  {name:32}{np.median(seconds) * 1e3:10.2f}")
+    engine = Engine(MlxModel(fits, vocabulary, Options(context=8192)), Silent(), 0)
+    loops = (
+        (token for token, _ in generate_step(mx.array(START), model, max_tokens=-1)),
+        tokens_said(engine),
+    )
+    turns: list[tuple[float, float]] = []
+    for _ in range(TURNS):
+        one, other = (turn(loop) for loop in loops)
+        assert one[1] == other[1], "the two do not say the same"
+        turns.append((one[0], other[0]))
+    ratio = float(np.median([b / a for a, b in turns[2:]]))
+    for name, column in zip(("mlx-lm", "LocalSpec"), zip(*turns, strict=True), strict=True):
+        print(f"  {name + ', a token of plain decoding':32}{np.median(column) * 1e3:10.2f}")
+    print(f"  {'ratio':32}{ratio:10.3f}")
+    return ratio <= SLOWER
+
+
+def layouts(model: qwen3.Model, runner: Runner) -> dict[str, list[float]]:
+    """Seconds Python takes before anything is worked out, in turns."""
+    caches = make_prompt_cache(model)
+    found: dict[str, list[float]] = {}
+
+    def timed(name: str, run: Callable[[], mx.array]) -> None:
+        begun = time.perf_counter()
+        logits = run()
+        found.setdefault(name, []).append(time.perf_counter() - begun)
+        mx.eval(logits)
+
+    single, five = (Row(0, tokens_of(START[:size]), outputs=size) for size in (1, 5))
+    for _ in range(TURNS):
+        timed("mlx-lm, a forward of 1", lambda: model(mx.array([START[:1]]), cache=caches))
+        timed("mlx-lm, a forward of 5", lambda: model(mx.array([START[:5]]), cache=caches))
+        timed("LocalSpec, a forward of 1", lambda: runner.run([single]))
+        timed("LocalSpec, a forward of 5", lambda: runner.run([five]))
+    return found
+
+
+def tokens_said(engine: Engine) -> Iterator[int]:
+    heard: list[Event] = []
+    engine.add(engine.prepare(tokens_of(START), Settings(ignore_end=True), heard.append))
+    while True:
+        engine.step()
+        for event in heard:
+            assert isinstance(event, Chunk), event
+            yield from event.tokens
+        heard.clear()
+
+
+def turn(loop: Iterator[int]) -> tuple[float, list[int]]:
+    begun = time.perf_counter()
+    tokens = list(islice(loop, TURN))
+    return (time.perf_counter() - begun) / TURN, tokens
+
+
+def main() -> bool:
+    """Print the tables; False if a text differs or plain decoding is slower than mlx-lm's."""
+    print(heading(), "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        same = speculation(Path(folder))
+    return host_time() and same

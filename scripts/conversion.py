@@ -1,0 +1,124 @@
+"""Convert a GGUF to a folder for MLX, if the folder's tokenizer then agrees with llama.cpp's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import tokenizers
+
+import localspec_llamacpp
+from localspec.backend import Options
+from localspec.catalog import locate
+from localspec.errors import LocalSpecError, ModelFileError, UsageError
+from localspec.tokenizer import Tokenizer
+from localspec_mlx.from_gguf import BITS, DTYPES, GROUP_SIZES, Wishes, convert
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+JOINED = 4000  # texts of several pieces
+AT_ONCE = 4096  # texts in hand
+VOCABULARY_ONLY = Options(context=64, batch=16, threads=1, gpu_layers=0)
+
+# Where tokenizers differ: signs that are case, space, number or letter to one and not to the next.
+BLANK = " \t\n\r\v\x85\xa0\u2028\u3000"
+HIDDEN = "\0\x04\x1f\x7f\u0301\u200b\u200d\ufeff\ufffd\U000f0000"
+SIGNS = """
+    's 'S 't 'll 'LL 'Ve 're '\u017f ' '' " ` a b The the THE camelCase HTTPServer É é e\u0301 ß İ ǅ
+    \u0131 \u212a 漢字 かな カナ 한국어 العربية עברית हिन्दी ไทย 😀 🇵🇹 \U0001f468\u200d\U0001f467 € ▁
+    1 12 123 1234567 3.14 ½ ² ٣ Ⅷ ① ! !! !?... _ __ - -- = == => / // \\ ( ) [ ] { } < > <| |> $ + ^
+    ~ | & % @ # 、 。 ¿ Ġ Ċ <0x0A> <s> </s> <|im_end|> <|endoftext|>
+"""
+PIECES = ("", "  ", "\n\n", "\r\n", *BLANK, *HIDDEN, *SIGNS.split(), "def f(x):\n    return x\n")
+RUNS = (" ", "▁", "\n", "\t", "=", "-", "a", "ab", "aba", " a", "1", "é")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one conversion; 0, or 1 failed, 2 wrong usage, 130 interrupted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is half done goes
+    options = parser().parse_args(arguments)
+    wishes = Wishes(options.dtype, options.bits, options.group_size)
+    try:
+        source = locate(options.source, "llamacpp").path
+        convert(source, options.folder, wishes, lambda made: compare(source, made), show)
+    except LocalSpecError as error:
+        print(f"gguf_to_mlx: {error}", file=sys.stderr)
+        return USAGE if isinstance(error, UsageError) else FAILED
+    except KeyboardInterrupt:
+        print("\ngguf_to_mlx: stopped; nothing is left behind", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{options.folder} is ready: its tokenizer says what llama.cpp's says")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="gguf_to_mlx", description=__doc__)
+    made.add_argument("source", metavar="NAME_OR_PATH", help="a GGUF file, or a model by name")
+    made.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder")
+    made.add_argument("--bits", type=int, choices=BITS, help="quantise the weights anew")
+    made.add_argument("--group-size", type=int, choices=GROUP_SIZES, default=64)
+    made.add_argument("--dtype", choices=sorted(DTYPES), help="of what is not quantised")
+    return made
+
+
+def show(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\r{done} of {total} tensors", end=end, file=sys.stderr, flush=True)
+
+
+def compare(source: Path, folder: Path) -> None:
+    """Refuse a folder that does not split, begin and end texts as llama.cpp does."""
+    ours = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    ends = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    with closing(localspec_llamacpp.load(source, VOCABULARY_ONLY)) as model:
+        theirs = model.tokenizer
+        check(source, "begins texts", theirs.starts, settings["add_bos_token"])
+        check(source, "ends texts by", sorted(theirs.ends), ends["eos_token_id"])
+        check_texts(source, theirs, ours)
+
+
+def check_texts(source: Path, theirs: Tokenizer, ours: tokenizers.Tokenizer) -> None:
+    texts = samples(theirs)
+    for special in (False, True):
+        ours.encode_special_tokens = not special  # which means: as other text
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            for text, found in zip(some, ours.encode_batch(some, False), strict=True):
+                expected = theirs.encode(text, special=special).tolist()
+                check(source, f"reads {text[:40]!r} as", expected, found.ids)
+
+
+def check(source: Path, does: str, expected: object, found: object) -> None:
+    if expected != found:
+        raise ModelFileError(
+            f"{source.name} cannot be converted exactly: llama.cpp {does} "
+            f"{str(expected)[:80]}, the folder {str(found)[:80]}"
+        )
+
+
+def samples(tokenizer: Tokenizer) -> list[str]:
+    """Every token as it is written and as it is spelt, hard pieces, and both joined at random."""
+    ids = range(tokenizer.size)
+    spelt = [tokenizer.token_text(token) for token in ids]
+    written = [tokenizer.token_bytes(token).decode(errors="replace") for token in ids]
+    control = [text for text, shown in zip(spelt, written, strict=True) if not shown]
+    around = [f"a {text} b{text}{text}\n{text}" for text in control]
+    runs = [f"{run * count}{end}" for run in RUNS for count in range(1, 40) for end in ("", "b")]
+    dice = random.Random(0)
+    joined = [
+        "".join(dice.choice(dice.choice((PIECES, PIECES, written, spelt))) for _ in range(length))
+        for length in range(2, 10)
+        for _ in range(JOINED // 8)
+    ]
+    return list(dict.fromkeys([*PIECES, *spelt, *written, *around, *runs, *joined]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

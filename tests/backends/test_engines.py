@@ -1,0 +1,168 @@
+"""The whole engine on real models: speculation never changes a token."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import pytest
+
+from localspec.backend import Row
+from localspec.engine import Engine
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+from localspec.tokens import tokens_of
+from tests import engines
+from tests.runs import TEXTS, Want, converse, replies, said
+from tests.statistics import chi_square, limit
+
+EVERY = (*engines.ARCHITECTURES, *engines.MLX)
+GUESSERS = {
+    **dict.fromkeys(
+        engines.ARCHITECTURES, ("ngram", "llama", "mamba2", "translated", "llama first-of")
+    ),
+    **dict.fromkeys(engines.MLX, ("ngram", "mlx qwen3_5 first-of")),
+}
+# Where one of every kind is enough: full attention, windows, states.
+MLX = engines.there("mlx llama", "mlx gpt_oss", "mlx qwen3_5")
+SOME = ["llama", "qwen35", "mamba2", *MLX]
+if engines.MLX:
+    GUESSERS["mlx llama"] = ("ngram", "mlx llama", "mlx mamba2", "translated", "llama first-of")
+ENDINGS = {
+    "length": Settings(max_tokens=48, ignore_end=True),
+    "end token": Settings(max_tokens=48),
+    "stop text": Settings(max_tokens=48, ignore_end=True, stop=("th", "e ", "é")),
+}
+
+
+def wants(model, settings, count):
+    return [
+        Want(model.tokenizer.encode(text).tolist(), replace(settings, seed=at))
+        for at, text in enumerate(TEXTS[:count])
+    ]
+
+
+def run(architecture, name, settings, count, **options):
+    """Plain replies one after the other on a fresh model, and speculative ones together."""
+    with ExitStack() as stack:
+        target = engines.target(architecture, **options)
+        stack.callback(target.close)
+        requests = wants(target, settings, count)
+        silent, _ = engines.proposer("silent", target)
+        plain = [replies(target, silent, [want])[0] for want in requests]
+        target.close()
+        target = engines.target(architecture, **options)
+        stack.callback(target.close)
+        proposer, models = engines.proposer(name, target)
+        for model in models:
+            stack.callback(model.close)
+        return plain, replies(target, proposer, requests)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"), [(each, name) for each in EVERY for name in GUESSERS[each]]
+)
+@pytest.mark.parametrize(("count", "slots"), [(1, 1), (2, 1), (4, 4)])
+def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
+    plain, fast = run(architecture, name, ENDINGS["length"], count, slots=slots)
+    assert said(fast) == said(plain)
+    assert sum(result.speculation.drafted for result in fast) > 0
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("batch", [10, 64])
+@pytest.mark.parametrize("architecture", SOME)
+def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architecture, batch, ending):
+    plain, fast = run(architecture, "llama first-of", ENDINGS[ending], 3, batch=batch)
+    assert said(fast) == said(plain)
+
+
+@pytest.mark.parametrize("architecture", ["gemma3", "lfm2", *engines.there("mlx gemma3_text", "mlx gpt_oss")])
+def test_a_long_text_that_outgrows_its_windows_stays_the_plain_text(architecture):
+    settings = Settings(max_tokens=350, ignore_end=True)
+    plain, fast = run(architecture, "llama first-of", settings, 2)
+    assert said(fast) == said(plain)
+
+
+@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0"])
+@pytest.mark.parametrize("architecture", ["llama", *engines.there("mlx llama", "mlx gemma3_text")])
+def test_quantised_keys_and_values_give_their_own_plain_text(architecture, kv_type):
+    plain, fast = run(architecture, "ngram", ENDINGS["length"], 1, kv_type=kv_type)
+    assert said(fast) == said(plain)
+
+
+@pytest.mark.parametrize("architecture", EVERY)
+def test_a_seeded_text_is_the_plain_text_when_drafts_are_looked_up(architecture):
+    settings = Settings(max_tokens=40, sampling=Sampling(temperature=1.0, top_p=0.9))
+    plain, fast = run(architecture, "ngram", settings, 4)
+    assert said(fast) == said(plain)
+
+
+@pytest.mark.parametrize("architecture", EVERY)
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_conversation_goes_on_from_what_its_slot_holds(architecture, slots):
+    target = engines.target(architecture, slots=slots)
+    proposer, _ = engines.proposer("ngram", target)
+    engine = Engine(target, proposer)
+    prompt = target.tokenizer.encode(TEXTS[0]).tolist()
+    for turn in range(3):
+        want = Want(prompt, Settings(max_tokens=12))
+        [result] = converse(engine, [want])
+        with closing(engines.target(architecture)) as fresh:
+            [alone] = replies(fresh, proposer, [want])
+        assert said([result]) == said([alone])
+        assert (result.usage.cached_tokens > 0) == (turn > 0)
+        prompt = [*prompt, *result.tokens, *target.tokenizer.encode(" and").tolist()]
+    target.close()
+
+
+NARROW = Sampling(temperature=1.0, top_k=6, top_p=0.8)
+
+
+def texts_law(model, prompt, length):
+    """The law of every text of a few tokens, from the model's own logits."""
+    laws = {(): 1.0}
+    for _ in range(length):
+        longer = {}
+        for text, p in laws.items():
+            model.truncate(0, 0)
+            [logits] = model.forward([Row(0, tokens_of([*prompt, *text]))])
+            law = NARROW.distribution(logits[0])
+            longer |= {
+                (*text, t): p * q for t, q in zip(law.ids.tolist(), law.probs.tolist(), strict=True)
+            }
+        laws = longer
+    model.truncate(0, 0)
+    return laws
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        *(("llama", name) for name in ("ngram", "llama", "translated")),
+        *((name, name) for name in MLX[:1]),
+    ],
+)
+def test_sampled_texts_follow_the_targets_law(architecture, name):
+    target = engines.target(architecture)
+    prompt = target.tokenizer.encode(TEXTS[0]).tolist()
+    law = texts_law(target, prompt, 3)
+    proposer, models = engines.proposer(name, target)
+    total = 3000
+    settings = Settings(max_tokens=3, sampling=NARROW, ignore_end=True)
+    results = replies(
+        target, proposer, [Want(prompt, replace(settings, seed=seed)) for seed in range(total)]
+    )
+    counts = Counter(result.tokens for result in results)
+    assert sum(result.speculation.drafted for result in results) > 500
+    statistic, freedom = chi_square(counts, law, total)
+    assert statistic < limit(freedom)
+    for model in (target, *models):
+        model.close()
+
+
+@pytest.mark.parametrize("architecture", ["llama", *MLX[:1]])
+def test_a_draft_model_that_agrees_saves_forwards(architecture):
+    plain, fast = run(architecture, architecture, ENDINGS["length"], 1)
+    assert fast[0].speculation.rounds < 0.7 * plain[0].speculation.rounds

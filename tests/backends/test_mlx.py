@@ -1,0 +1,320 @@
+"""What is MLX's own: how often Python waits, which caches a model gets, options and adapters."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localspec.backend import Roll, Row
+from localspec.engine import Engine
+from localspec.errors import BackendError, ModelFileError, UsageError
+from localspec.proposers.silent import Silent
+from localspec.sampler import TARGET, Sampler
+from localspec.sampling import GREEDY, Sampling
+from localspec.settings import Settings
+from localspec.tokens import tokens_of
+from tests import engines
+from tests.runs import TEXTS, Want, converse, replies, said
+
+pytestmark = pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")
+if engines.MLX:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+    from mlx_lm.utils import load_model
+
+    import localspec_mlx
+    from localspec_mlx.model import MlxModel
+    from localspec_mlx.predict import Choice, predict
+    from localspec_mlx.slots import ANCHORS
+    from localspec_mlx.trial import proven
+
+PROMPT = tokens_of([5, 3, 1, 4, 1, 5, 2, 6])
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "everything": Sampling(temperature=0.9),
+    "top-k": Sampling(temperature=1.2, top_k=20),
+    "top-p": Sampling(temperature=1.0, top_p=0.8),
+    "min-p": Sampling(temperature=1.5, min_p=0.05),
+    "all of them": Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.02),
+}
+
+
+class Recorder:
+    """A network that keeps the shape of what it is given, and fails when told to."""
+
+    def __init__(self, network):
+        self.network = network
+        self.shapes = []
+        self.fails = False
+
+    def __call__(self, tokens, cache):
+        self.shapes.append(tokens.shape)
+        if self.fails:
+            raise RuntimeError("[metal::malloc] attempting to allocate 9 GB")
+        return self.network(tokens, cache=cache)
+
+
+def recorded(name, **options):
+    """A model, and what its network is given."""
+    wishes = replace(engines.OPTIONS, threads=None, **options)
+    with closing(engines.target(name)) as model:
+        tokenizer = model.tokenizer
+    network, _ = load_model(engines.tiny_folder(name[4:]))
+    fits = proven(network, wishes.batch + 2 * wishes.tentative, wishes.slots)
+    recorder = Recorder(network)
+    return MlxModel(replace(fits, model=recorder), tokenizer, wishes), recorder
+
+
+def cost(model, work):
+    """Evaluations and transfers that some work takes."""
+    before = model.host.evaluations, model.host.reads
+    work()
+    return model.host.evaluations - before[0], model.host.reads - before[1]
+
+
+@pytest.mark.parametrize("name", engines.MLX)
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_verification_takes_one_evaluation_and_one_transfer(name, slots):
+    with closing(engines.target(name)) as model:
+        for slot in range(slots):
+            model.forward([Row(slot, PROMPT[: 4 + slot])])
+        rows = [Row(slot, PROMPT[: 5 - slot], 5 - slot, 4 - slot) for slot in range(slots)]
+        assert cost(model, lambda: model.forward(rows)) == (1, 1)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9, top_k=20)], ids=["greedy", "sampled"])
+def test_drafting_waits_once_whatever_its_depth(name, sampling):
+    with closing(engines.draft(name)) as model:
+        for depth in (1, 4, 8):
+            sampler = Sampler(sampling, 3, PROMPT)
+            roll = Roll(Row(0, PROMPT), depth, sampler, len(PROMPT))
+            evaluations, reads = cost(model, lambda roll=roll: model.roll([roll], 0.0))
+            assert evaluations <= (1 if depth == 1 else 3)
+            assert reads == 2
+            model.truncate(0, 0)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
+def test_plain_decoding_never_lets_the_device_wait(name, sampling):
+    """Each token is asked for before the one before it is known."""
+    with closing(engines.target(name)) as model:
+        engine, heard = Engine(model, Silent(), 0), []
+        settings = Settings(max_tokens=60, sampling=sampling, seed=5, ignore_end=True)
+        engine.add(engine.prepare(PROMPT, settings, heard.append))
+        engine.step()
+
+        def finish():
+            while engine.busy:
+                engine.step()
+
+        assert cost(model, finish) == (58, 118)
+        assert len(heard[-1].tokens) == 60
+
+
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5", "mlx nemotron_h"))
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9)], ids=["greedy", "sampled"])
+def test_what_is_begun_ahead_leaves_no_trace(name, sampling):
+    """Texts end, others begin, and each says what it says alone."""
+    settings = Settings(sampling=sampling, seed=7, ignore_end=True, depth=0)
+    wants = [
+        Want([at, *PROMPT.tolist()], replace(settings, max_tokens=5 + 6 * at)) for at in range(6)
+    ]
+    with closing(engines.target(name, slots=3)) as model:
+        together = replies(model, Silent(), wants)
+    alone = []
+    for want in wants:
+        with closing(engines.target(name, slots=1)) as model:
+            unforeseen = replace(want, settings=replace(want.settings, depth=1))
+            alone += replies(model, Silent(), [unforeseen])
+    assert said(together) == said(alone)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+def test_the_token_foretold_is_the_token_chosen(sampling):
+    rng = np.random.default_rng(1)
+    logits = rng.normal(0, 3, (300, 700)).astype(np.float32)
+    samplers = [Sampler(sampling, seed, PROMPT) for seed in range(300)]
+    choices = [Choice(sampler, 11, TARGET) for sampler in samplers]
+    foretold = predict(mx.array(logits), choices).tolist()
+    chosen = [
+        sampler.distribution(row).draw(sampler.dice.roll(11, TARGET))
+        for sampler, row in zip(samplers, logits, strict=True)
+    ]
+    assert sum(a != b for a, b in zip(foretold, chosen, strict=True)) <= 1
+
+
+def test_rows_run_together_and_idle_slots_do_not_run():
+    model, recorder = recorded("mlx llama")
+    for slot in range(4):
+        model.forward([Row(slot, PROMPT)])
+    recorder.shapes.clear()
+    model.forward([Row(1, PROMPT[:5], 5, 4), Row(3, PROMPT[:1]), Row(0, PROMPT[:3], 3, 2)])
+    model.forward([Row(2, PROMPT[:1])])
+    assert recorder.shapes == [(3, 5), (1, 1)]
+
+
+def test_a_prompt_is_read_by_itself_beside_replies():
+    model, recorder = recorded("mlx llama")
+    model.forward([Row(0, PROMPT)])
+    recorder.shapes.clear()
+    model.forward([Row(0, PROMPT[:1]), Row(1, tokens_of(list(range(40))))])
+    assert recorder.shapes == [(1, 39), (2, 1)]
+
+
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
+def test_four_requests_at_once_take_fewer_runs_than_one_after_the_other(name):
+    def run(slots):
+        model, recorder = recorded(name, slots=slots)
+        proposer, helpers = engines.proposer("mlx llama", model)
+        wants = [
+            Want(model.tokenizer.encode(text).tolist(), Settings(max_tokens=32, ignore_end=True))
+            for text in TEXTS
+        ]
+        results = replies(model, proposer, wants)
+        for each in (model, *helpers):
+            each.close()
+        return said(results), len(recorder.shapes)
+
+    (one_by_one, turns), (together, runs) = run(1), run(4)
+    assert together == one_by_one
+    assert runs < 0.6 * turns
+
+
+def test_padding_enters_no_state_even_where_a_definition_lets_it():
+    """mlx-lm's nemotron_h masks padding in its convolution alone: unequal rows run apart."""
+    model, recorder = recorded("mlx nemotron_h")
+    for slot in range(3):
+        model.forward([Row(slot, PROMPT)])
+    recorder.shapes.clear()
+    model.forward([Row(0, PROMPT[:2]), Row(1, PROMPT[:3]), Row(2, PROMPT[:2])])
+    assert sorted(recorder.shapes) == [(1, 3), (2, 2)]
+
+
+def test_a_failure_of_the_engine_is_an_error_and_costs_only_its_slots():
+    model, recorder = recorded("mlx llama")
+    expected = model.forward([Row(2, PROMPT)])[0].copy()
+    model.truncate(2, 7)
+    model.forward([Row(0, PROMPT)])
+    recorder.fails = True
+    with pytest.raises(BackendError, match="9 GB"):
+        model.forward([Row(0, PROMPT[:1]), Row(1, PROMPT)])
+    recorder.fails = False
+    assert model.truncate(0, 8) == model.truncate(1, 8) == 0
+    assert np.allclose(model.forward([Row(2, PROMPT[7:])])[0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx qwen3_5", "mlx mamba2"))
+def test_a_recurrent_slot_goes_back_to_where_its_prompt_ended(name):
+    long = tokens_of([at % 7 for at in range(60)])
+    with closing(engines.target(name)) as model:
+        model.forward([Row(0, long)])
+        for token in range(30):
+            model.forward([Row(0, tokens_of([token]))])
+        assert model.truncate(0, 70) == 59
+        assert model.copy(0, 1, 59) == 59
+        again, copied = (model.forward([Row(slot, long[59:])])[0].copy() for slot in (0, 1))
+        assert np.allclose(again, copied, atol=1e-5)
+
+
+def test_marks_do_not_pile_up():
+    with closing(engines.target("mlx qwen3_5", slots=1)) as model:
+        sizes = []
+        for _ in range(6):
+            for _ in range(10):
+                model.forward([Row(0, PROMPT[:3], 3, 2)])
+                model.truncate(0, model.truncate(0, 1 << 20) - 1)
+            model.truncate(0, 0)
+            mx.clear_cache()
+            sizes.append(mx.get_active_memory())
+        assert sizes[-1] <= sizes[1] + (1 << 16)
+        assert ANCHORS <= 4
+
+
+def test_memory_is_given_back_on_closing():
+    before = mx.get_active_memory()
+    model = engines.target("mlx llama")
+    for slot in range(4):
+        model.forward([Row(slot, PROMPT)])
+    assert mx.get_active_memory() > before + (1 << 18)
+    model.close()
+    assert mx.get_active_memory() <= before + (1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kv_type": "f16"}, "f16"),
+        ({"gpu_layers": 3}, "gpu_layers"),
+        ({"threads": 2}, "threads"),
+        ({"flash_attention": True}, "flash_attention"),
+        ({"adapter": Path("nowhere")}, "nowhere"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_by_name(options, message):
+    wishes = replace(engines.OPTIONS, **{"threads": None, **options})
+    with pytest.raises((UsageError, ModelFileError), match=message):
+        localspec_mlx.load(engines.tiny_folder("llama"), wishes)
+
+
+def test_attention_with_sinks_says_that_it_cannot_be_quantised():
+    with pytest.raises(UsageError, match="sinks"):
+        engines.target("mlx gpt_oss", kv_type="q8_0")
+
+
+def adapter(folder):
+    """A LoRA that changes what the tiny llama says."""
+    folder.mkdir()
+    network, _ = load_model(engines.tiny_folder("llama"))
+    parameters = {"rank": 4, "scale": 20.0, "dropout": 0.0}
+    linear_to_lora_layers(network, 2, parameters)
+    rng = np.random.default_rng(3)
+    weights = {
+        name: mx.array(rng.normal(0, 0.2, value.shape).astype(np.float32))
+        for name, value in tree_flatten(network.parameters())
+        if "lora_" in name
+    }
+    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
+    settings = {"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": parameters}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path):
+    path = adapter(tmp_path / "lora")
+    texts = []
+    for options, name in (({}, "silent"), ({"adapter": path}, "silent"), ({"adapter": path}, "ngram")):
+        with closing(engines.target("mlx llama", **options)) as model:
+            proposer, _ = engines.proposer(name, model)
+            want = Want(PROMPT.tolist(), Settings(max_tokens=40, ignore_end=True))
+            texts.append(said(converse(Engine(model, proposer), [want])))
+    assert texts[0] != texts[1] == texts[2]
+
+
+def test_the_device_has_a_name_and_memory():
+    [device] = localspec_mlx.probe()
+    assert device.name
+    assert 0 < device.free_bytes <= device.total_bytes
+
+
+def test_what_was_chosen_is_told_on_request(capfd):
+    engines.target("mlx nemotron_h", verbose=True).close()
+    assert "even" in capfd.readouterr().err
+    engines.target("mlx nemotron_h").close()
+    assert capfd.readouterr().err == ""
+
+
+def test_lengths_are_told_without_waiting():
+    with closing(engines.target("mlx llama")) as model:
+        model.forward([Row(0, PROMPT)])
+        held = [model.truncate(0, length) for length in (9, 8, 7, 6)]
+        assert held == [8, 8, 7, 6]
+        assert all(a >= b for a, b in pairwise(held))

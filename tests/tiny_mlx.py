@@ -1,0 +1,225 @@
+"""Tiny random models as MLX folders, one for each kind of cache an architecture of mlx-lm asks for.
+
+The definitions are mlx-lm's own; the weights are drawn by name and shape, in 32 bits. Attention
+scores deviate by more than 1, so that what came before shows in the logits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+from mlx_lm.utils import _get_classes as get_classes
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+from tests.tiny_vocabulary import BEGIN, CHAT_TEMPLATE, CONTROL, END, Layout, vocabulary
+
+WINDOW = 16
+WIDTH = 64
+FOCUS = 2.5  # gain of key projections
+
+_SHARED: Mapping[str, Any] = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 3,
+    "intermediate_size": 96,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000.0,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+}
+_DELTA = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+    "full_attention_interval": 3,
+    "partial_rotary_factor": 0.5,
+}
+_EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "norm_topk_prob": True,
+}
+_SCAN = {
+    "num_heads": 4,
+    "head_dim": 32,
+    "state_size": 16,
+    "layer_norm_epsilon": 1e-6,
+    "conv_kernel": 4,
+    "n_groups": 1,
+    "use_bias": False,
+    "use_conv_bias": True,
+    "time_step_limit": [0.0, 100.0],
+    "time_step_rank": 4,
+}
+
+# What each adds to the shared configuration; the name is mlx-lm's `model_type`.
+ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
+    "llama": {},
+    "qwen3": {},
+    "qwen3_moe": _EXPERTS,
+    "gemma3_text": {
+        "sliding_window": WINDOW,
+        "sliding_window_pattern": 3,
+        "query_pre_attn_scalar": 32,
+        "rope_local_base_freq": 10_000.0,
+    },
+    "gpt_oss": {
+        "num_hidden_layers": 4,
+        "sliding_window": WINDOW,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "rope_theta": 10_000,
+    },
+    "qwen3_5": {
+        **_DELTA,
+        "rope_parameters": {
+            "type": "default",
+            "rope_theta": 10_000,
+            "partial_rotary_factor": 0.5,
+        },
+    },
+    "qwen3_next": {**_DELTA, **_EXPERTS, "shared_expert_intermediate_size": 32},
+    "mamba2": _SCAN,
+    "lfm2": {
+        "norm_eps": 1e-6,
+        "conv_bias": False,
+        "conv_L_cache": 3,
+        "block_dim": WIDTH,
+        "block_multiple_of": 8,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_auto_adjust_ff_dim": False,
+        "layer_types": ["conv", "full_attention", "conv"],
+    },
+    "falcon_h1": {
+        "mamba_d_ssm": 128,
+        "mamba_n_heads": 4,
+        "mamba_d_head": 32,
+        "mamba_d_state": 16,
+        "mamba_chunk_size": 16,
+        "embedding_multiplier": 1.0,
+        "lm_head_multiplier": 1.0,
+        "key_multiplier": 1.0,
+    },
+    "nemotron_h": {
+        "hybrid_override_pattern": ["M", "*", "-", "M"],
+        "attention_bias": False,
+        "mlp_bias": False,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 32,
+        "mamba_proj_bias": False,
+        "ssm_state_size": 16,
+        "conv_kernel": 4,
+        "n_groups": 1,
+        "layer_norm_epsilon": 1e-6,
+        "use_bias": False,
+        "use_conv_bias": True,
+    },
+    "granitemoehybrid": {
+        "attention_bias": False,
+        "embedding_multiplier": 1.0,
+        "attention_multiplier": 0.2,
+        "logits_scaling": 1.0,
+        "residual_multiplier": 1.0,
+        "layer_types": ["mamba", "attention", "mamba"],
+        "mamba_n_heads": 4,
+        "mamba_d_head": 32,
+        "mamba_proj_bias": False,
+        "mamba_d_state": 16,
+        "mamba_d_conv": 4,
+        "mamba_n_groups": 1,
+        "mamba_conv_bias": True,
+    },
+}
+
+
+def write(
+    folder: Path,
+    architecture: str,
+    *,
+    seed: int = 0,
+    drift: float = 0.0,
+    layout: Layout = "plain",
+    **changes: Any,
+) -> Path:
+    """Write a model and return its folder; `drift` is the share of other logits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = vocabulary(layout)
+    config = {
+        "model_type": architecture,
+        "vocab_size": len(words.tokens),
+        "eos_token_id": words.id_of(END),
+        "bos_token_id": words.id_of(BEGIN),
+        **_SHARED,
+        **ARCHITECTURES.get(architecture, {}),
+        **changes,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    model_class, arguments = get_classes(config)
+    model = model_class(arguments.from_dict(config))
+    own, other = (np.random.default_rng([seed, part]) for part in (0, 1))
+    weights = {}
+    for name, old in sorted(tree_flatten(model.parameters())):
+        values = weight(own, name, old.shape)
+        if "lm_head" in name:
+            values = np.sqrt(1 - drift**2) * values + drift * weight(other, name, old.shape)
+        weights[name] = mx.array(values.astype(np.float32))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    write_tokenizer(folder, layout)
+    return folder
+
+
+def weight(random: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor such as its name and shape suggest."""
+    kind = name.rpartition(".")[2]
+    part = name.removesuffix(f".{kind}").rpartition(".")[2]
+    values = random.standard_normal(shape, dtype=np.float32)
+    if kind == "A_log":
+        return np.log(0.05 + 0.2 * np.abs(values))
+    if kind in ("dt_bias", "D", "bias", "sinks"):
+        return 0.2 * values
+    if len(shape) == 1:
+        return (0.8 + 0.2 * np.abs(values)).astype(np.float32)
+    if "embed" in name:
+        return values
+    fan_in = np.prod(shape[1:]) if "conv" in part else shape[-1]
+    gain = {"k_proj": FOCUS, "lm_head": 4.0}.get(part, 1.0)
+    return (values * (gain * fan_in**-0.5)).astype(np.float32)
+
+
+def write_tokenizer(folder: Path, layout: Layout = "plain") -> None:
+    """The tiny vocabulary as tokenizer.json, with the settings that go with it."""
+    words = vocabulary(layout)
+    pairs = [tuple(pair.split(" ")) for pair in words.merges]
+    ids = {text: at for at, text in enumerate(words.tokens)}
+    tokenizer = Tokenizer(models.BPE(ids, pairs))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    control = [w for w, kind in zip(words.tokens, words.types, strict=True) if kind == CONTROL]
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in control])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": BEGIN,
+        "eos_token": END,
+        "add_bos_token": False,
+        "chat_template": CHAT_TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
