@@ -17,7 +17,6 @@ from localspec.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
 
-
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 

@@ -68,15 +68,15 @@ def locate(name_or_path: str, wish: Wish = "auto") -> Found:
 
 
 def choose(entry: Entry, wish: Wish, order: Sequence[Engine]) -> Engine:
-    """The engine for a named model: the one wished for, or the first that the model is there for."""
-    if wish == "auto":
-        return next(engine for engine in order if engine in entry.sources)
-    if wish not in entry.sources:
-        raise UsageError(
-            f"{entry.name} is not listed as {KINDS[wish]}, which {wish} needs: "
-            "leave --backend away, or give a path"
-        )
-    return wish
+    """The engine for a named model: the one wished for, or the first it is there for."""
+    engines = order if wish == "auto" else (wish,)
+    for engine in engines:
+        if engine in entry.sources:
+            return engine
+    raise UsageError(
+        f"{entry.name} is not listed as {KINDS[engines[0]]}, which {engines[0]} needs: "
+        "leave --backend away, or give a path"
+    )
 
 
 def preferred() -> tuple[Engine, ...]:
@@ -87,10 +87,9 @@ def preferred() -> tuple[Engine, ...]:
 
 def _engine_of(path: Path, wish: Wish) -> Engine:
     engine: Engine = "mlx" if path.is_dir() else "llamacpp"
-    if wish not in ("auto", engine):
+    if wish != "auto" and wish != engine:
         raise UsageError(
-            f"{path} is {'a folder' if path.is_dir() else 'a file'}; {wish} takes {KINDS[wish]}: "
-            f"leave --backend away for {engine}"
+            f"{path} is for {engine}; {wish} takes {KINDS[wish]}: leave --backend away"
         )
     return engine
 

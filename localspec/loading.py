@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from localspec.backend import Backend, Footprint, Model, Options
-from localspec.catalog import WISHES, Engine as EngineName, Wish, locate
+from localspec.catalog import WISHES, Wish, locate
+from localspec.catalog import Engine as EngineName
 from localspec.engine import DEPTH, Engine
 from localspec.errors import BackendError, UsageError
 from localspec.proposer import Proposer

@@ -29,7 +29,6 @@ else:
 __all__ = ["ARCHITECTURES", "MLX"]
 
 
-
 def there(*names: str) -> list[str]:
     """Those models that can run on this system."""
     return [name for name in names if name in (*ARCHITECTURES, *MLX)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -59,40 +58,34 @@ def native(model: Module) -> Blueprint:
 
 def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint | None:
     """With ours, `slack` cells beyond each window; None if a cache has no counterpart here."""
-    makers: list[Callable[[], Layer]] = []
-    nesting = []
-    windows = set()
-    for cache in make_prompt_cache(model):
-        parts = cache.caches if type(cache) is CacheList else (cache,)
-        nesting.append(len(parts) if type(cache) is CacheList else 0)
-        for part in parts:
-            maker = counterpart(part, slack, packing)
-            if maker is None:
-                return None
-            makers.append(maker)
-            if type(part) is RotatingKVCache:
-                windows.add((part.max_size, cells(part.max_size, slack)))
-    recurrent = any(maker.func is States for maker in makers)
+    caches = make_prompt_cache(model)
+    parts = [list(cache.caches) if type(cache) is CacheList else [cache] for cache in caches]
+    flat = [part for each in parts for part in each]
+    if not all(map(known, flat)):
+        return None
+    sizes = {part.max_size for part in flat if type(part) is RotatingKVCache}
     return Blueprint(
         model,
-        lambda: [maker() for maker in makers],
-        tuple(nesting),
-        frozenset(windows),
-        recurrent,
+        lambda: [counterpart(part, slack, packing) for part in flat],
+        tuple(len(cache.caches) if type(cache) is CacheList else 0 for cache in caches),
+        frozenset((size, cells(size, slack)) for size in sizes),
+        recurrent=any(type(part) is ArraysCache for part in flat),
     )
 
 
-def counterpart(
-    cache: object, slack: int, packing: Packing | None
-) -> partial[Keys] | partial[States] | None:
-    if type(cache) is KVCache:
-        return partial(Keys, packing=packing)
-    if type(cache) is RotatingKVCache and cache.keep == 0:
-        return partial(Keys, cache.max_size, cells(cache.max_size, slack), packing)
+def known(cache: Any) -> bool:
+    kind = type(cache)
+    return kind in (KVCache, ArraysCache) or (kind is RotatingKVCache and cache.keep == 0)
+
+
+def counterpart(cache: Any, slack: int, packing: Packing | None) -> Layer:
     if type(cache) is ArraysCache:
-        return partial(States, len(cache.cache))
-    return None
+        return States(len(cache.cache))
+    if type(cache) is RotatingKVCache:
+        return Keys(cache.max_size, cells(cache.max_size, slack), packing)
+    return Keys(packing=packing)
 
 
 def cells(window: int, slack: int) -> int:
+    """Room for a window and the slack beyond it."""
     return -(-(window + slack) // ROUND) * ROUND

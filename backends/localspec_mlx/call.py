@@ -98,4 +98,3 @@ class View:
             return mx.arange(self._oldest, self._oldest + self._seen)[None, None]
         newest = self._call.queries[:, -1:]
         return newest - (newest - mx.arange(self._cells)) % self._cells
-

@@ -18,7 +18,7 @@ class Host:
 
     def start(self, *arrays: Iterable[mx.array]) -> None:
         """Begin to work arrays out, and do not wait."""
-        mx.async_eval(*map(list, arrays))
+        mx.async_eval(*map(list, arrays))  # type: ignore[no-untyped-call]
         self._count()
 
     def finish(self, *arrays: Iterable[mx.array]) -> None:

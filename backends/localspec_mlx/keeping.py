@@ -66,31 +66,30 @@ class Kept:
 
 def kept(model: Module, model_type: str) -> Kept:
     """What a slot keeps of its past."""
-    caches, width = laid_out(model, (2, 1), model_type in LOOKING)
+    caches, width = laid_out(model, 1, model_type in LOOKING)
     parts = [keeping(cache) for cache in caches]
     if model_type in LOOKING:
         parts = parts[:1] * len(parts)
     if None in parts:
-        shorter, longer = (laid_out(model, (tokens,))[0] for tokens in (SHORT, LONG))
+        shorter, longer = (laid_out(model, tokens)[0] for tokens in (SHORT, LONG))
         grown = [growth(*pair) for pair in zip(shorter, longer, strict=True)]
         parts = [known or other for known, other in zip(parts, grown, strict=True)]
     return Kept(tuple(part for part in parts if part), width)
 
 
-def laid_out(model: Module, widths: Sequence[int], looks: bool = False) -> tuple[list[Any], int]:
-    """The caches after as many tokens at a time, and the width of the logits."""
+def laid_out(model: Module, tokens: int, looks: bool = False) -> tuple[list[Any], int]:
+    """The caches after so many tokens, and the width of the logits."""
     caches: list[Any] = make_prompt_cache(model)
     width = 0
 
-    def run(tokens: mx.array) -> mx.array:
+    def run(inputs: mx.array) -> mx.array:
         nonlocal width
-        for wide in widths:
-            width = model(tokens[:, :wide], cache=caches).shape[-1]
-        return tokens
+        width = model(inputs, cache=caches).shape[-1]
+        return inputs
 
     try:
         # What is being compiled cannot be worked out: a model that tries fails, and reads nothing.
-        mx.compile(run)(mx.zeros((1, max(widths)), mx.int32))
+        mx.compile(run)(mx.zeros((1, tokens), mx.int32))
     except ValueError:
         if not looks:
             raise
@@ -127,7 +126,7 @@ def attention(cache: Any, window: int = 0) -> Keeping:
 
 
 def windowed(cache: Any, window: int) -> Keeping:
-    if type(window) is not int or not 1 <= window < 1 << 31:
+    if not 1 <= window < 1 << 31:
         raise ValueError(f"a layer looks back on {window} tokens")
     return attention(cache, window)
 

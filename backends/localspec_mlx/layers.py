@@ -6,7 +6,7 @@ Their methods are those that mlx-lm's model definitions call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
@@ -29,10 +29,10 @@ class Layer(Protocol):
 
     def arrays(self) -> Iterator[mx.array]: ...
 
-    def row(self, at: int, length: int) -> Layer:
+    def row(self, at: int, length: int) -> Self:
         """One row, which holds `length` tokens, for itself."""
 
-    def join(self, others: Sequence[Layer]) -> Layer:
+    def join(self, others: Sequence[Self]) -> Self:
         """This row and others as one layer."""
 
     def mark(self) -> Memo:
@@ -100,7 +100,7 @@ class Keys:
         cells = max(row.cells for row in rows)
         empty = next(([part[:1, :, :0] for part in row.parts] for row in rows if row.parts), [])
         whole = [[grown(part, cells) for part in row.parts or empty] for row in rows]
-        return self._of(cells, [mx.concatenate(parts) for parts in zip(*whole, strict=True)])
+        return self._of(cells, [mx.concatenate(list(parts)) for parts in zip(*whole, strict=True)])
 
     def _of(self, cells: int, parts: list[mx.array]) -> Keys:
         made = Keys(self.window, self.most, self.packing)
@@ -178,8 +178,8 @@ class States:
 
     def put_back(self, at: int, memo: Memo, row: int) -> None:
         for index, (now, old) in enumerate(zip(self.held, memo, strict=True)):
-            if len(now) == 1:
-                self.held[index] = old if len(old) == 1 else taken(old, row)
+            if now is None or len(now) == 1:
+                self.held[index] = taken(old, row)
             else:
                 now[at : at + 1] = old[row : row + 1]
 
@@ -197,12 +197,12 @@ class Foreign:
         pass
 
     def arrays(self) -> Iterator[mx.array]:
-        yield from (each for _, each in tree_flatten(self.mark()) if isinstance(each, mx.array))
+        yield from arrays_in(self._cache.state)
 
     def row(self, at: int, length: int) -> Foreign:
         return Foreign(type(self._cache).from_state(self.mark()))
 
-    def join(self, others: Sequence[Layer]) -> Layer:
+    def join(self, others: Sequence[Foreign]) -> Foreign:
         raise NotImplementedError("rows of such caches never run together")
 
     def mark(self) -> Memo:
@@ -210,6 +210,11 @@ class Foreign:
 
     def put_back(self, at: int, memo: Memo, row: int) -> None:
         self._cache = type(self._cache).from_state(apart(memo))
+
+
+def arrays_in(tree: object) -> Iterator[mx.array]:
+    found: Any = tree_flatten(tree)
+    yield from (each for _, each in found if isinstance(each, mx.array))
 
 
 def apart(state: Memo) -> Memo:

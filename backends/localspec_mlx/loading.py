@@ -8,7 +8,6 @@ from pathlib import Path
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx.utils import tree_flatten
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.backend import Options
@@ -16,6 +15,7 @@ from localspec.errors import ModelFileError, UsageError
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.devices import prepare
 from localspec_mlx.footprint import inspect
+from localspec_mlx.layers import arrays_in
 from localspec_mlx.model import MlxModel
 from localspec_mlx.tokenizer import load_tokenizer
 from localspec_mlx.trial import proven, width
@@ -43,7 +43,7 @@ def load(path: Path, options: Options) -> MlxModel:
 
 def _weights(path: Path, adapter: Path | None) -> Module:
     try:
-        model, _ = load_model(path)
+        model: Module = load_model(path)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         raise ModelFileError(f"{path.name} cannot be loaded: {error}") from error
     if adapter is not None:
@@ -53,7 +53,7 @@ def _weights(path: Path, adapter: Path | None) -> Module:
             raise ModelFileError(f"the adapter {adapter} does not fit: {error}") from error
         model.eval()
     # Tables that a definition keeps for itself too: another thread could not work them out.
-    mx.eval([value for _, value in tree_flatten(dict(model)) if isinstance(value, mx.array)])
+    mx.eval(list(arrays_in(dict(model))))
     return model
 
 

@@ -42,11 +42,11 @@ class Runner:
 
     def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
         """The rows by who may share a run."""
-        if self._sharing == "ragged" and rows:
-            return [list(rows)]
+        kinds = {"ragged": lambda row: 0, "even": lambda row: len(row.tokens)}
+        kind = kinds.get(self._sharing, lambda row: row.slot)
         calls: dict[int, list[Row]] = {}
         for row in rows:
-            calls.setdefault(len(row.tokens) if self._sharing == "even" else row.slot, []).append(row)
+            calls.setdefault(kind(row), []).append(row)
         return list(calls.values())
 
     def _call(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:

@@ -23,8 +23,7 @@ from localspec_mlx.files import Object, refuse
 from localspec_mlx.keeping import Kept, kept
 from localspec_mlx.weights import quantisation
 
-PATIENCE_SECONDS = 30.0  # 64 layers take 0.4 seconds
-LONGEST_REASON = 200  # letters of what a definition says is wrong
+PATIENCE_SECONDS = 30.0  # 64 layers take 0.3 seconds, 70,000 tensors in 61 files 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
             return Skeleton(len(model.layers), settings(model), quantisation(model), found)
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         known = f"a {config.model_type} model as mlx-lm {mlx_lm.__version__} knows it"
-        what = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
-        refuse(folder, f"is not {known} ({what}): choose another conversion")
+        why = f"{type(error).__name__}: {error}"
+        refuse(folder, f"is not {known} ({why}): choose another conversion")
     finally:
         # Weights were to be drawn, though never were: their dice must not wait to be thrown.
         mx.eval(mx.random.state[0])  # type: ignore[index]
@@ -59,9 +58,9 @@ def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
 
 def check_known(config: Config) -> None:
     name = config.model_type
-    known = {found.name for found in pkgutil.iter_modules(models.__path__)} | set(MODEL_REMAPPING)
-    if name in known and is_model(name):
+    if is_model(name):
         return
+    known = {found.name for found in pkgutil.iter_modules(models.__path__)} | set(MODEL_REMAPPING)
     close = [near for near in get_close_matches(name, sorted(known)) if is_model(near)]
     hint = f" (it knows {', '.join(close)})" if close else ""
     what = f"is of a {name!r} model, which mlx-lm {mlx_lm.__version__} does not know{hint}"

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import get_args
 
 import mlx.core as mx
-from mlx.nn.layers.base import Module
 import numpy as np
+from mlx.nn.layers.base import Module
 from numpy.typing import NDArray
 
 from localspec.backend import Row
 from localspec.errors import ModelFileError, UsageError
-from localspec.tokens import Tokens
+from localspec.tokens import Tokens, tokens_of
 from localspec_mlx.blueprint import Blueprint, Sharing, native, own
 from localspec_mlx.layers import Packing
 from localspec_mlx.runner import Runner
@@ -80,7 +80,8 @@ def agrees(blueprint: Blueprint, vocabulary: int, truth: Figures) -> bool:
 def logits(blueprint: Blueprint, vocabulary: int) -> Figures:
     """Of the last token of each text in each run."""
     runner = Runner(blueprint, len(SCRIPT[-1]), vocabulary)
-    texts = np.random.default_rng(0).integers(0, vocabulary, (2, 6)).astype(np.int32)
+    random = np.random.default_rng(0)
+    texts = [tokens_of(random.integers(0, vocabulary, 6).tolist()) for _ in SCRIPT[-1]]
     found = []
     for brought in SCRIPT:
         found.append(runner.run([row(runner, texts, slot, brought[slot]) for slot in brought]))

@@ -22,8 +22,8 @@ def quantisation(model: Module) -> str:
     """The format of most bytes; several, where a good part is quantised otherwise."""
     sizes: Counter[Format] = Counter()
     for module in model.modules():  # type: ignore[no-untyped-call]
-        for name, value in module.items():
-            if isinstance(value, mx.array) and not name.startswith("_"):
+        for value in module.values():
+            if isinstance(value, mx.array):
                 sizes[stored(module, value)] += value.nbytes
     largest = sizes.most_common(1)[0][0]
     if not largest.bits:
@@ -34,11 +34,12 @@ def quantisation(model: Module) -> str:
 
 def stored(module: Module, value: mx.array) -> Format:
     bits = getattr(module, "bits", 0)
-    if not bits or "scales" not in module:
+    if not bits:
         return Format(str(value.dtype).rpartition(".")[2])
-    if module.mode == "affine":
-        return Format(f"{bits}-bit", module.group_size, bits)
-    return Format(module.mode, 0, bits)
+    mode = getattr(module, "mode", "affine")
+    if mode != "affine":
+        return Format(mode, 0, bits)
+    return Format(f"{bits}-bit", getattr(module, "group_size", 0), bits)
 
 
 def joined(formats: list[Format]) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
+
 
 def heading() -> str:
-    packages = " ".join(f"{name} {version(name)}" for name in ("llama-cpp-python", "numpy"))
+    packages = " ".join(f"{name} {version(name)}" for name in PACKAGES)
     return "\n".join(
         (
             f"command    {' '.join(['scripts/bench', *sys.argv[1:]])}",

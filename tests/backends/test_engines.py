@@ -78,7 +78,9 @@ def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architect
     assert said(fast) == said(plain)
 
 
-@pytest.mark.parametrize("architecture", ["gemma3", "lfm2", *engines.there("mlx gemma3_text", "mlx gpt_oss")])
+@pytest.mark.parametrize(
+    "architecture", ["gemma3", "lfm2", *engines.there("mlx gemma3_text", "mlx gpt_oss")]
+)
 def test_a_long_text_that_outgrows_its_windows_stays_the_plain_text(architecture):
     settings = Settings(max_tokens=350, ignore_end=True)
     plain, fast = run(architecture, "llama first-of", settings, 2)

@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+
 from localspec.errors import ModelFileError, UsageError
 from localspec_mlx.from_gguf import Wishes
 from tests import engines
 from tests.backends.gguf_copies import FREQUENCIES, Stop, biases, copied, made, numbers, stop
 
+NATURAL = Wishes()
 
 # What cannot be converted, by what is said of it.
 KEYS = {
@@ -75,7 +77,7 @@ CHANGES = {text: (keys, {}) for text, keys in KEYS.items()}
 CHANGES |= {text: ({}, tensors) for text, tensors in TENSORS.items()}
 
 
-def refusal(source, target, wishes=Wishes()):
+def refusal(source, target, wishes=NATURAL):
     with pytest.raises(ModelFileError) as caught:
         made(source, target, wishes)
     line = str(caught.value)

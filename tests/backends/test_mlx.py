@@ -291,7 +291,11 @@ def adapter(folder):
 def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path):
     path = adapter(tmp_path / "lora")
     texts = []
-    for options, name in (({}, "silent"), ({"adapter": path}, "silent"), ({"adapter": path}, "ngram")):
+    for options, name in (
+        ({}, "silent"),
+        ({"adapter": path}, "silent"),
+        ({"adapter": path}, "ngram"),
+    ):
         with closing(engines.target("mlx llama", **options)) as model:
             proposer, _ = engines.proposer(name, model)
             want = Want(PROMPT.tolist(), Settings(max_tokens=40, ignore_end=True))

@@ -87,7 +87,9 @@ def test_large_numbers_that_count_nothing_are_let_through(tmp_path: Path) -> Non
 
 
 def test_the_language_part_of_a_configuration_goes_first(tmp_path: Path) -> None:
-    found = config.read(configured(tmp_path, text_config={"hidden_size": 32, "n_ctx": [7, 9]}))
+    found = config.read(
+        configured(tmp_path, text_config={"hidden_size": 32, "n_ctx": [7, 9, 1 << 40]})
+    )
     assert found.number(config.WIDTHS) == 32
     assert found.number(config.CONTEXTS) == 9
     assert found.number(config.LAYERS) == 2

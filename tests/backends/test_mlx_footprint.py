@@ -24,6 +24,7 @@ from localspec_mlx.skeleton import lay_out
 from tests import tiny_mlx
 from tests.backends.mlx_folders import (
     COMPRESSING,
+    OTHERS,
     hollow,
     reconfigured,
     refusal,
@@ -136,6 +137,16 @@ def test_weights_are_named_by_what_most_of_them_are(name: str, tmp_path: Path) -
     assert found.kv_bytes_per_token == wide.kv_bytes_per_token
 
 
+def test_weights_that_are_not_quantised_go_unnamed_if_most_are(tmp_path: Path) -> None:
+    def change(model: nn.Module) -> None:
+        model.set_dtype(mx.bfloat16)
+        nn.quantize(model.model.layers[0].mlp, group_size=32, bits=4)
+
+    folder = written(tmp_path / "tiny", "llama", intermediate_size=2048, num_hidden_layers=1)
+    found = inspect(rewritten(folder, change, quantization={"group_size": 32, "bits": 4}))
+    assert found.quantisation == "4-bit, groups of 32"
+
+
 def test_several_widths_are_all_named(tmp_path: Path) -> None:
     def change(model: nn.Module) -> None:
         def chosen(path: str, module: nn.Module) -> object:
@@ -188,6 +199,21 @@ def test_a_large_model_costs_neither_time_nor_memory(
     assert found.kv_bytes_per_token == 64 * 2 * 8 * 128 * 2
 
 
+def test_a_model_that_looks_at_its_numbers_reads_none(tmp_path: Path) -> None:
+    values = {**tiny_mlx._SHARED, **OTHERS["dbrx"], "model_type": "dbrx", "vocab_size": 100_000}
+    folder = hollow(tmp_path / "large", values | {"d_model": 2048, "n_heads": 16})
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    assert inspect(folder).kv_bytes_per_token == 3 * 2 * 128 * 2
+    assert mx.get_peak_memory() - before < 1 << 20
+
+
+def test_a_look_leaves_no_work_behind(tmp_path: Path) -> None:
+    inspect(written(tmp_path / "tiny", "llama"))
+    mx.export_to_dot(str(tmp_path / "graph"), mx.random.state[0])
+    assert "Split" not in (tmp_path / "graph").read_text()
+
+
 # What mlx-lm would not load
 
 
@@ -197,7 +223,7 @@ TYPES = {
     "cache": "does not know",
     "..utils": "is of a '..utils' model",
     "llama.Model": "does not know (it knows llama",
-    "gated_delta": "a newer one may, pip install -U mlx-lm",
+    "gated_deltas": "does not know: a newer one may, pip install -U mlx-lm",
 }
 
 

@@ -16,6 +16,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
 from localspec_mlx.footprint import inspect
+from localspec_mlx.keeping import Keeping, Kept
 from tests import tiny_mlx
 from tests.backends.mlx_folders import CHUNKED, COMPRESSING, OTHERS, rewritten, written
 
@@ -74,6 +75,11 @@ def test_layers_that_share_a_window_are_counted_together(tmp_path: Path) -> None
     found = inspect(written(tmp_path / "tiny", "gemma3_text"))
     assert (found.window, found.window_bytes_per_token) == (16, 2 * 2 * 2 * 32)
     assert found.kv_bytes_per_token == 2 * 2 * 32
+
+
+def test_shorter_windows_count_for_less() -> None:
+    found = Kept((Keeping(100, window=8), Keeping(10, window=3), Keeping(7)), 0)
+    assert (found.window, found.window_bytes, found.token_bytes) == (8, 104, 7)
 
 
 def test_a_cache_of_unknown_kind_is_known_by_how_it_grows(tmp_path: Path) -> None:

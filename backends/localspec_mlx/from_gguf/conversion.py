@@ -121,4 +121,4 @@ def save(path: Path, weights: dict[str, mx.array]) -> None:
     try:
         mx.save_safetensors(str(path), weights, metadata={"format": "mlx"})
     except RuntimeError as error:  # all that MLX says of a full disk
-        raise ModelFileError(f"{path} could not be written: is the disk full? {error}") from None
+        raise ModelFileError(f"{path} cannot be written: is the disk full? {error}") from None
