@@ -65,7 +65,8 @@ def load(
         helper = None
         if draft is not None:
             options = replace(loading.options, drafting=True, adapter=None)
-            helper = _load_model(draft, loading.backend, options)
+            by_path = Path(draft).expanduser().exists()  # which may be for the other engine
+            helper = _load_model(draft, "auto" if by_path else loading.backend, options)
             closing.callback(helper.close)
         found = match(target.tokenizer, helper.tokenizer) if helper else None
         proposer = _proposer(loading.proposer, target, helper, found)

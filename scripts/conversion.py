@@ -20,6 +20,7 @@ from localspec_mlx.tokenizer import load_tokenizer
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 JOINED = 4000  # texts of several pieces
+AT_ONCE = 16  # tokens that are read in one text
 VOCABULARY_ONLY = Options(context=64, batch=16, threads=1, gpu_layers=0)
 
 # Where tokenizers differ: signs that are case, space, number or letter to one and not to the next.
@@ -107,10 +108,12 @@ def agree(source: Path, does: str, expected: object, found: object) -> None:
 
 
 def samples(tokenizer: Tokenizer) -> list[str]:
-    """Every token as it is written and as it is spelt, hard pieces, and both joined at random."""
+    """Every token as it is spelt and as it is written, hard pieces, and all joined at random."""
     ids = range(tokenizer.size)
     spelt = [tokenizer.token_text(token) for token in ids]
     written = [tokenizer.token_bytes(token).decode(errors="replace") for token in ids]
+    tokens = list(dict.fromkeys((*spelt, *written)))
+    lines = ["\n".join(tokens[start : start + AT_ONCE]) for start in range(0, len(tokens), AT_ONCE)]
     control = [text for text, shown in zip(spelt, written, strict=True) if not shown]
     around = [f"a {text} b{text}{text}\n{text}" for text in control]
     runs = [f"{run * count}{end}" for run in RUNS for count in range(1, 40) for end in ("", "b")]
@@ -120,7 +123,7 @@ def samples(tokenizer: Tokenizer) -> list[str]:
         for length in range(2, 10)
         for _ in range(JOINED // 8)
     ]
-    return list(dict.fromkeys([*PIECES, *spelt, *written, *around, *runs, *joined]))
+    return [*PIECES, *lines, *around, *runs, *joined]
 
 
 if __name__ == "__main__":

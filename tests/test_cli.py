@@ -212,3 +212,29 @@ def test_version_and_help_are_there(capsys):
     assert "localspec" in capsys.readouterr().out
     assert run(["generate", "--help"]) == 0
     assert "--temperature" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")
+def test_an_mlx_folder_answers_and_tells_of_itself_like_a_file(capsys):
+    folder = str(engines.tiny_folder("qwen3_5"))
+    texts = []
+    for options in (["--plain"], [], ["--backend", "mlx", "--draft", str(engines.tiny("llama"))]):
+        assert run(["generate", folder, WORDS, "--max-tokens", "30", *options]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert run(["info", folder]) == 0
+    assert "qwen3_5 (recurrent)" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")
+def test_an_option_of_the_other_engine_is_refused(model, capsys):
+    folder = str(engines.tiny_folder("llama"))
+    for arguments, word in (
+        ([folder, WORDS, "--threads", "2"], "llama.cpp"),
+        ([folder, WORDS, "--backend", "llamacpp"], "GGUF"),
+        ([model, WORDS, "--backend", "mlx"], "MLX folder"),
+        ([model, WORDS, "--adapter", folder], "MLX"),
+        ([folder, WORDS, "--kv-type", "f16"], "auto"),
+    ):
+        assert run(["generate", *arguments]) == 2
+        assert word in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.backend import Row
@@ -12,6 +14,7 @@ from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.sampling import Sampling
 from localspec.settings import Settings
+from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests.runs import PROPOSERS, Want, replies, said, scripted
 
@@ -310,3 +313,36 @@ def test_the_figures_add_up(length, proposer):
     assert sorted(s.acceptance_by_position, reverse=True) == list(s.acceptance_by_position)
     assert r.timings.first_token <= r.timings.total
     assert r.timings.between_tokens_p50 <= r.timings.between_tokens_p95
+
+
+class Watched(ScriptedModel):
+    """Keeps the rows it was given."""
+
+    def __init__(self):
+        super().__init__(hashed_logits(1))
+        self.rows = []
+
+    def forward(self, rows):
+        self.rows += rows
+        return super().forward(rows)
+
+
+@pytest.mark.parametrize(
+    ("settings", "foreseen"),
+    [
+        (Settings(max_tokens=6, depth=0), 5),  # nothing is fed after the last
+        (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 5),
+        (Settings(max_tokens=6, depth=0, sampling=Sampling(repetition=1.2)), 0),
+        (Settings(max_tokens=6, depth=2), 0),
+    ],
+    ids=["greedy", "sampled", "penalised", "speculative"],
+)
+def test_a_token_is_foreseen_where_it_will_be_fed_alone_and_drawn_as_told(settings, foreseen):
+    model = Watched()
+    [result] = replies(model, Silent(), [Want([1, 2, 3], replace(settings, ignore_end=True))])
+    told = [row.next for row in model.rows if row.next]
+    assert len(told) == foreseen
+    for at, each in enumerate(told):
+        assert each.position == 3 + at
+        assert each.sampler.sampling == settings.sampling
+        assert each.sampler.dice.seed == result.seed

@@ -32,6 +32,7 @@ class Blueprint:
     nesting: tuple[int, ...]  # how many of those each cache is made of; 0: it is one, bare
     windows: frozenset[tuple[int, int]]  # tokens a layer looks back on, and its cells
     recurrent: bool  # tokens are taken back by returning to a mark
+    own: bool  # the caches are ours
     sharing: Sharing = "alone"  # which rows may share a run
 
     def run(self, tokens: mx.array, layers: Sequence[Layer]) -> mx.array:
@@ -53,7 +54,7 @@ def native(model: Module) -> Blueprint:
     def fresh() -> list[Layer]:
         return [Foreign(cache) for cache in make_prompt_cache(model)]
 
-    return Blueprint(model, fresh, (0,) * len(fresh()), frozenset(), recurrent=True)
+    return Blueprint(model, fresh, (0,) * len(fresh()), frozenset(), recurrent=True, own=False)
 
 
 def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint | None:
@@ -70,6 +71,7 @@ def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint 
         tuple(len(cache.caches) if type(cache) is CacheList else 0 for cache in caches),
         frozenset((size, cells(size, slack)) for size in sizes),
         recurrent=any(type(part) is ArraysCache for part in flat),
+        own=True,
     )
 
 

@@ -155,8 +155,7 @@ class States:
         return None if self.lengths is None else mx.arange(width) < self.lengths[:, None]
 
     def advance(self, width: int) -> None:
-        if self.lengths is not None:
-            self.lengths = self.lengths - width
+        """Nothing to do: lengths are told anew for each run."""
 
     def arrays(self) -> Iterator[mx.array]:
         yield from (each for each in self.held if each is not None)

@@ -58,8 +58,9 @@ def _weights(path: Path, adapter: Path | None) -> Module:
 
 
 def _report(blueprint: Blueprint) -> None:
-    own = "mlx-lm's own caches" if not blueprint.nesting else "caches of its own"
-    print(f"mlx {mx.default_device()}: {blueprint.sharing} rows, {own}", file=sys.stderr)
+    whose = "ours" if blueprint.own else "mlx-lm's"
+    device = mx.default_device()
+    print(f"mlx: on {device}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
 
 
 def _check(options: Options) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class MlxModel:
         self._stream = mx.new_thread_local_stream(mx.default_device())
         self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size)
         self._ahead: Ahead | None = None
+        self._verbose = options.verbose
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         at = tuple(row.slot for row in rows)
@@ -135,5 +137,7 @@ class MlxModel:
             raise BackendError(f"MLX could not run the model: {error}") from error
 
     def close(self) -> None:
+        if self._verbose and self._runner:
+            print(f"mlx: {mx.get_peak_memory() / 2**20:,.0f} MiB at most", file=sys.stderr)
         self._runner = self._ahead = None
         mx.clear_cache()

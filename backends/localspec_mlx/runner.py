@@ -42,12 +42,13 @@ class Runner:
 
     def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
         """The rows by who may share a run."""
-        kinds = {"ragged": lambda row: 0, "even": lambda row: len(row.tokens)}
-        kind = kinds.get(self._sharing, lambda row: row.slot)
         calls: dict[int, list[Row]] = {}
         for row in rows:
-            calls.setdefault(kind(row), []).append(row)
+            calls.setdefault(self._kind(row), []).append(row)
         return list(calls.values())
+
+    def _kind(self, row: Row) -> int:
+        return {"ragged": 0, "even": len(row.tokens), "alone": row.slot}[self._sharing]
 
     def _call(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
         """The logits that are wanted of each slot."""

@@ -26,6 +26,9 @@ from localspec.catalog import locate
 from localspec.errors import UsageError
 from localspec.template import ChatTemplate
 from localspec_mlx.from_gguf import Wishes
+from localspec_mlx.from_gguf.header import read
+from localspec_mlx.from_gguf.shape import read_shape
+from localspec_mlx.from_gguf.weights import parts, plan
 from tests import engines
 from tests.backends.gguf_copies import (
     FREQUENCIES,
@@ -116,6 +119,19 @@ def test_both_engines_say_the_same_with_the_same_certainty(name, tmp_path):
     found = logits(made(source, tmp_path / "folder"), prompt + said)[len(prompt) - 1 :]
     assert np.abs(log_probabilities(found) - log_probabilities(expected)).max() < 1e-3
     assert found.argmax(-1)[:-1].tolist() == said
+
+
+@pytest.mark.parametrize(("most", "counts"), [(1, (2, 32, 64, 96, 384)), (3000, (2, 3, 9))])
+def test_weights_are_the_same_in_parts_of_any_size(most, counts):
+    """Whole rows, and of queries and keys whole heads, two and one in the tiny model."""
+    file = read(engines.tiny("llama"))
+    seen = {1}
+    for weight in plan(file, read_shape(file)):
+        [whole] = parts(file, weight)
+        cut = list(parts(file, weight, most))
+        assert np.array_equal(np.concatenate(cut), whole)
+        seen.add(len(cut))
+    assert sorted(seen) == [1, *counts]
 
 
 @pytest.mark.parametrize(("bits", "steps"), [(4, 15), (8, 255)])

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -97,6 +98,11 @@ def test_state_and_windows_set_no_limit_where_none_is_named(tmp_path: Path) -> N
         assert inspect(reconfigured(folder, max_position_embeddings=None)).context == context
 
 
+def test_a_model_without_attention_has_no_heads(tmp_path: Path) -> None:
+    found = inspect(written(tmp_path / "tiny", "mamba2"))
+    assert (found.heads, found.kv_heads, found.layers) == (0, 0, 3)
+
+
 def test_a_model_that_names_no_context_gets_a_short_one(tmp_path: Path) -> None:
     folder = written(tmp_path / "tiny", "dbrx")
     assert inspect(reconfigured(folder, max_position_embeddings=None)).context == 2048
@@ -145,6 +151,18 @@ def test_weights_that_are_not_quantised_go_unnamed_if_most_are(tmp_path: Path) -
     folder = written(tmp_path / "tiny", "llama", intermediate_size=2048, num_hidden_layers=1)
     found = inspect(rewritten(folder, change, quantization={"group_size": 32, "bits": 4}))
     assert found.quantisation == "4-bit, groups of 32"
+
+
+def test_a_width_that_few_weights_have_goes_unnamed(tmp_path: Path) -> None:
+    def change(model: nn.Module) -> None:
+        nn.quantize(model.model.layers[0].self_attn, group_size=32, bits=8)
+        nn.quantize(model, group_size=32, bits=4)
+
+    folder = written(tmp_path / "tiny", "llama", intermediate_size=2048, num_hidden_layers=1)
+    parts = [f"model.layers.0.self_attn.{part}_proj" for part in "qkvo"]
+    choice = {part: {"group_size": 32, "bits": 8} for part in parts}
+    rewritten(folder, change, quantization={"group_size": 32, "bits": 4, **choice})
+    assert inspect(folder).quantisation == "4-bit, groups of 32"
 
 
 def test_several_widths_are_all_named(tmp_path: Path) -> None:
@@ -208,6 +226,22 @@ def test_a_model_that_looks_at_its_numbers_reads_none(tmp_path: Path) -> None:
     assert mx.get_peak_memory() - before < 1 << 20
 
 
+def test_a_look_leaves_a_profiler_as_it_was(tmp_path: Path) -> None:
+    folder = written(tmp_path / "tiny", "llama")
+    seen: list[str] = []
+
+    def mine(frame: FrameType, event: str, argument: object) -> None:
+        seen.append(event)
+
+    sys.setprofile(mine)
+    try:
+        inspect(folder)
+        assert sys.getprofile() is mine
+    finally:
+        sys.setprofile(None)
+    assert seen
+
+
 def test_a_look_leaves_no_work_behind(tmp_path: Path) -> None:
     inspect(written(tmp_path / "tiny", "llama"))
     mx.export_to_dot(str(tmp_path / "graph"), mx.random.state[0])
@@ -261,6 +295,11 @@ def test_a_definition_says_what_does_not_fit_it(message: str, tmp_path: Path) ->
     assert "/tiny is not a llama model as mlx-lm " in line
     assert message in line
     assert line.endswith("choose another conversion")
+
+
+def test_a_model_that_cannot_run_is_refused(tmp_path: Path) -> None:
+    heads = {"head_dim": 1, "num_attention_heads": 64, "num_key_value_heads": 32}
+    assert "dims must be even" in refusal(written(tmp_path / "tiny", "llama", **heads))
 
 
 def test_weights_of_another_kind_are_refused(tmp_path: Path) -> None:

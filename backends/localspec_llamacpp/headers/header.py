@@ -69,7 +69,7 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
     if start.startswith(b"version https://git-lfs"):
         what = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
     elif start[8:9] == b"{" and LENGTH(start)[0] < size:
-        what = "a safetensors file, not GGUF: convert it with llama.cpp"
+        what = "a safetensors file, not GGUF: give its folder to MLX, or convert it with llama.cpp"
     elif start.startswith(b"PK\x03\x04"):
         what = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"
     elif lowered.startswith((b"<!doctype", b"<html", b"<?xml")):

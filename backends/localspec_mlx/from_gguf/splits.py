@@ -22,12 +22,11 @@ def any_case(number: str) -> str:
     return rf"{words}|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{LINES}"
 
 
-def by_case(number: str, ending: str = "") -> str:
-    """The same, but a word also ends where capitals follow."""
+def by_case(number: str) -> str:
+    """The same, but a word also ends where capitals follow, and contractions do not stand alone."""
     start = r"[^\r\n\p{L}\p{N}]?"
-    small = f"{start}{NOT_LOWER}*{NOT_UPPER}+{ending}"
-    large = f"{start}{NOT_LOWER}+{NOT_UPPER}*{ending}"
-    return rf"{small}|{large}|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{LINES}"
+    words = f"{start}{NOT_LOWER}*{NOT_UPPER}+|{start}{NOT_LOWER}+{NOT_UPPER}*"
+    return rf"{words}|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{LINES}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Split:
 
 
 LLAMA3 = any_case(r"\p{N}{1,3}")
-HAN = "[一-龥ࠀ-一가-퟿]+"
+EASTERN = r"(?:(?!\s)[一-龥ࠀ-一가-퟿])+"
 GROUPS = {
     "gpt-2 phi-2 mpt olmo jais trillion granite-docling gigachat a.x-4.0 mellum exaone4": Split(
         (WORDS,)
@@ -59,8 +58,7 @@ GROUPS = {
         (any_case(r"\p{N}"),)
     ),
     "tekken": Split((by_case(r"\p{N}"),), whole_words=True, begins=True),
-    "gpt-4o llama4 kanana2": Split((by_case(r"\p{N}{1,3}", f"(?:{CONTRACTION})?"),)),
-    "deepseek-coder": Split((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", HAN, r"\p{N}")),
+    "deepseek-coder": Split((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EASTERN, r"\p{N}")),
     "default": Split((r"[\p{P}$+<=>^~|]+", WORDS, r"\p{N}+", "[0-9]{3}")),
 }
 SPLITS = {name: split for names, split in GROUPS.items() for name in names.split()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec_mlx.from_gguf.file import GgufFile
+from localspec_mlx.marks import ENDS as SHOWN_ENDS
 
 PREFIX = "tokenizer.ggml."
 MOST_TOKENS, LONGEST_TOKEN = 1 << 20, 1024
@@ -15,16 +16,9 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Tokens that end a reply whatever the file says of them ...
-ENDS = names(
-    """
-    <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn>
-    <|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance>
-    <eos> <turn|> <|tool_response> <\uff5cend▁of▁sentence\uff5c> [e~[
-    """
-)
-# ... and tokens that are known by their text where the file has no key for what they do: mark a
-# place in code, or end what was to be filled in there.
+# Tokens that end a reply, and tokens that mark a place in code or end what was to be filled in
+# there: they are known by their texts where the file has no key for what they do.
+ENDS = SHOWN_ENDS | {"</s>"}
 ROLES = {
     "fim_pre": names(
         "<|fim_prefix|> <fim-prefix> <fim_prefix> <\uff5cfim▁begin\uff5c> <PRE> ▁<PRE>"

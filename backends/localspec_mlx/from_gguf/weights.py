@@ -16,7 +16,7 @@ from localspec_mlx.from_gguf.shape import Shape
 Array = NDArray[np.float32]
 Place = tuple[str, tuple[int, ...]]  # name in MLX, and shape
 
-PART = 1 << 24  # numbers that are held in 32 bits at once
+PART = 1 << 24  # numbers
 # Names in a GGUF, names in MLX, and what comes out of each and goes in.
 PROJECTIONS = {
     "attn_q": ("self_attn.q_proj", "queries", "width"),
@@ -91,12 +91,12 @@ def layer_places(shape: Shape, layer: int) -> dict[str, Place]:
     return places
 
 
-def parts(file: GgufFile, weight: Weight) -> Iterator[Array]:
-    """The values of a weight in 32 bits, so many whole heads or rows at a time."""
+def parts(file: GgufFile, weight: Weight, most: int = PART) -> Iterator[Array]:
+    """The values of a weight in 32 bits, about so many at a time: whole rows, and whole heads."""
     tensor = weight.tensor
     *rows, columns = tensor.shape
     count = rows[0] if rows else 1
-    step = max(1, PART // columns)
+    step = max(1, most // columns)
     step = -(-step // weight.head_width) * weight.head_width if weight.head_width else step
     for start in range(0, count, step):
         stop = min(start + step, count)
