@@ -15,8 +15,8 @@ from localspec.backend import Options
 from localspec.catalog import locate
 from localspec.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.tokenizer import Tokenizer
+from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.from_gguf import BITS, DTYPES, GROUP_SIZES, Wishes, convert
-from localspec_mlx.tokenizer import load_tokenizer
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 JOINED = 4000  # texts of several pieces

@@ -138,4 +138,3 @@ def _check(options: Options) -> None:
             f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "
             "llama-cpp-python for yours (CMAKE_ARGS=-DGGML_CUDA=on), or leave the option away"
         )
-

@@ -92,7 +92,7 @@ class Keys:
         yield from self.parts
 
     def row(self, at: int, length: int) -> Keys:
-        cells = self.cells if self.window else min(-(-length // STEP) * STEP, self.cells)
+        cells = min(-(-length // STEP) * STEP, self.cells)
         return self._of(cells, [taken(part[..., :cells, :], at) for part in self.parts])
 
     def join(self, others: Sequence[Keys]) -> Keys:

@@ -14,10 +14,10 @@ from localspec.backend import Options
 from localspec.errors import ModelFileError, UsageError
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.devices import prepare
-from localspec_mlx.footprint import inspect
+from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.model import MlxModel
-from localspec_mlx.tokenizer import load_tokenizer
 from localspec_mlx.trial import proven, width
 
 CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for

@@ -14,6 +14,7 @@ from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from localspec_llamacpp.bindings import Weights
 from localspec_mlx.from_gguf import Wishes, convert
 
+SCRIPT = Path(__file__).parents[2] / "scripts" / "conversion.py"
 EXACT = Wishes(dtype="float32")
 FREQUENCIES = "rope_freqs.weight"
 ARCHITECTURE = "general.architecture"

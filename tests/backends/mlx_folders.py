@@ -17,7 +17,7 @@ from mlx_lm.utils import _get_classes as get_classes
 from mlx_lm.utils import load_model
 
 from localspec.errors import ModelFileError
-from localspec_mlx.footprint import inspect
+from localspec_mlx.folder.footprint import inspect
 from tests import tiny_mlx
 
 LATENT = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localspec.errors import ModelFileError
-from localspec_mlx import shards
+from localspec_mlx.folder import shards
 
 Entry = dict[str, object]
 

@@ -10,7 +10,6 @@ import sys
 import time
 from contextlib import closing
 from itertools import takewhile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +31,7 @@ from localspec_mlx.from_gguf.weights import parts, plan
 from tests import engines
 from tests.backends.gguf_copies import (
     FREQUENCIES,
+    SCRIPT,
     Stop,
     biases,
     copied,
@@ -43,7 +43,6 @@ from tests.backends.gguf_copies import (
     stored_as,
 )
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "conversion.py"
 TEXT = "the code is the code, and the return is the return of the code\n"
 PROMPTS = (
     "What is the capital of Portugal?",
@@ -83,6 +82,7 @@ VARIANTS = {
     ),
     "qwen2": ({"general.architecture": "qwen2"}, biases("attn_q", "attn_k", "attn_v")),
     "wide heads": ({**WIDE, "llama.rope.dimension_count": 48}, wide_heads()),
+    "coarse": ({"llama.attention.layer_norm_rms_epsilon": 0.5}, {}),
     "linear": ({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}, {}),
     "llama3": ({"llama.rope.freq_base": 500_000.0}, {FREQUENCIES: llama3_divisors()}),
     "unstretched": ({}, {FREQUENCIES: np.ones(16, np.float32)}),

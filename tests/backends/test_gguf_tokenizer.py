@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import subprocess
+import sys
 from contextlib import closing
 from itertools import combinations
 
@@ -16,13 +19,13 @@ from transformers import AutoTokenizer
 
 import localspec_llamacpp
 from localspec.errors import ModelFileError
+from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.from_gguf.header import read
 from localspec_mlx.from_gguf.splits import GROUPS, SPLITS
 from localspec_mlx.from_gguf.tokenizer import write_tokenizer
-from localspec_mlx.tokenizer import load_tokenizer
 from scripts.conversion import PIECES, VOCABULARY_ONLY, compare
 from tests import engines
-from tests.backends.gguf_copies import copied, numbers
+from tests.backends.gguf_copies import SCRIPT, copied, numbers
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPECIAL = {
@@ -230,3 +233,41 @@ def test_pieces_without_a_token_for_each_byte_are_refused(tmp_path):
     source = with_vocabulary(tmp_path / "few.gguf", list(FIRST), list(FIRST.values()), **keys)
     with pytest.raises(ModelFileError, match="lacks the tokens of 256 of the 256 bytes"):
         write_tokenizer(read(source), tmp_path)
+
+
+def test_a_file_that_llama_cpp_reads_in_its_own_way_is_not_converted(pieces, tmp_path):
+    """By its name alone, blanks after control tokens are dropped, which no folder can say."""
+    longer, letters = pieces
+    name = {"general.name": "A Phi-3 of sorts"}
+    source = with_pieces(tmp_path / "source.gguf", (["<|endoftext|>", *longer], letters))
+    source = copied(source, tmp_path / "named.gguf", name)
+    command = [sys.executable, SCRIPT, source, tmp_path / "folder"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "gguf_to_mlx: named.gguf cannot be converted exactly: llama.cpp reads" in done.stderr
+    assert {path.suffix for path in tmp_path.iterdir()} == {".gguf"}
+
+
+def change(path, name, value):
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value", "said"),
+    [
+        ("generation_config.json", "eos_token_id", [0], "begins and ends texts by"),
+        ("tokenizer_config.json", "add_bos_token", True, "begins and ends texts by"),
+        ("tokenizer_config.json", "eos_token", "<tool>", "begins and ends texts by"),
+        ("tokenizer.json", "decoder", None, "writes token"),
+        ("tokenizer.json", "pre_tokenizer", None, "reads"),
+        ("tokenizer.json", "added_tokens", [], "test"),
+    ],
+)
+def test_a_folder_that_says_something_else_is_found_out(
+    file, name, value, said, byte_level, tmp_path
+):
+    source, made = byte_level("mpt")
+    shutil.copytree(made, tmp_path / "changed")
+    change(tmp_path / "changed" / file, name, value)
+    with pytest.raises(ModelFileError, match=said):
+        compare(source, tmp_path / "changed")

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("mlx_lm")
 
-from localspec_mlx import config
-from localspec_mlx.footprint import inspect
+from localspec_mlx.folder import config
+from localspec_mlx.folder.footprint import inspect
 from tests.backends.safetensors_files import GOOD, Entry, packed, put, refusal
 
 # Configurations

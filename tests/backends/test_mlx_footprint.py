@@ -19,9 +19,9 @@ import mlx.nn as nn
 
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError
-from localspec_mlx import config
-from localspec_mlx.footprint import inspect
-from localspec_mlx.skeleton import lay_out
+from localspec_mlx.folder import config
+from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.skeleton import lay_out
 from tests import tiny_mlx
 from tests.backends.mlx_folders import (
     COMPRESSING,

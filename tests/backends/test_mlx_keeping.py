@@ -15,8 +15,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
-from localspec_mlx.footprint import inspect
-from localspec_mlx.keeping import Keeping, Kept
+from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.keeping import Keeping, Kept
 from tests import tiny_mlx
 from tests.backends.mlx_folders import CHUNKED, COMPRESSING, OTHERS, rewritten, written
 

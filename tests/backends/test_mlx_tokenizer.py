@@ -10,13 +10,12 @@ from transformers import AutoTokenizer
 
 from localspec.errors import BackendError
 from localspec.vocabulary import match
-from localspec_mlx.tokenizer import load_tokenizer
+from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests.backends.tokenizer_files import (
     add,
     byte_level,
     change,
     pieces,
-    put,
     unigram,
 )
 from tests.tiny_mlx import write_tokenizer
@@ -170,6 +169,28 @@ def test_a_token_only_the_settings_add_is_known(tmp_path):
     assert tokenizer.eos == 384
 
 
+def test_tokens_the_settings_add_in_any_order_get_their_numbers(tmp_path):
+    folder = byte_level(tmp_path / "model")
+    entries = {"385": {"content": "<|b|>"}, "384": {"content": "<|a|>"}}
+    change(folder, "tokenizer_config.json", added_tokens_decoder=entries)
+    tokenizer = load_tokenizer(folder, SIZE + 2)
+    assert tokenizer.encode("<|a|><|b|>").tolist() == [384, 385]
+
+
+@pytest.mark.parametrize("flag", ["single_word", "lstrip", "rstrip", "normalized"])
+@pytest.mark.parametrize("special", [True, False])
+def test_added_tokens_are_found_as_transformers_finds_them(tmp_path, flag, special):
+    folder = pieces(tmp_path / "model")
+    add(folder, {"content": "xy z", "special": special, flag: True})
+    ours, theirs = load_tokenizer(folder, SIZE), AutoTokenizer.from_pretrained(str(folder))
+    found = set()
+    for text in ("axy z b", "a xy z b", "xy z", " xy z  b"):
+        wanted = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, special=True).tolist() == wanted
+        found.update(wanted)
+    assert ours.size - 1 > max(found) >= 294
+
+
 def test_added_tokens_the_model_has_no_logits_for_are_text(tmp_path):
     folder = byte_level(tmp_path / "model")
     add(folder, {"content": "<image>", "special": True})
@@ -197,85 +218,6 @@ def test_what_a_file_says_of_training_is_not_done(tmp_path):
         },
     )
     assert load_tokenizer(folder, SIZE).encode(TEXTS[0]).tolist() == before
-
-
-def test_texts_begin_with_a_token_where_the_file_or_the_settings_say_so(tmp_path):
-    written = load_tokenizer(pieces(tmp_path / "a"), SIZE)
-    folder = pieces(tmp_path / "b", starts=False)
-    silent = load_tokenizer(folder, SIZE)
-    change(folder, "tokenizer_config.json", add_bos_token=True)
-    wished = load_tokenizer(folder, SIZE)
-    assert [each.starts for each in (written, silent, wished)] == [True, False, True]
-    assert [each.bos for each in (written, silent, wished)] == [1, 1, 1]
-    assert all(1 not in each.encode("the").tolist() for each in (written, silent, wished))
-
-
-@pytest.mark.parametrize(
-    ("settings", "config", "bos", "eos"),
-    [
-        ({"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}, {}, 365, 367),
-        ({"bos_token": {"content": "<|im_start|>"}, "eos_token": "Ġthe"}, {}, 366, THE),
-        ({"bos_token": None, "eos_token": ""}, {"bos_token_id": 3, "eos_token_id": 4}, None, None),
-        ({}, {"bos_token_id": 365, "eos_token_id": [367, 366]}, 365, 367),
-        ({}, {}, None, None),
-    ],
-)
-def test_the_first_and_the_last_token_are_those_the_settings_name(
-    tmp_path, settings, config, bos, eos
-):
-    folder = byte_level(tmp_path / "model")
-    put(folder, "tokenizer_config.json", settings)
-    put(folder, "config.json", config)
-    tokenizer = load_tokenizer(folder, SIZE)
-    assert (tokenizer.bos, tokenizer.eos) == (bos, eos)
-    assert eos is None or eos in tokenizer.ends
-
-
-def test_the_older_file_of_special_tokens_counts_where_no_tokens_are_listed(tmp_path):
-    folder = byte_level(tmp_path / "model")
-    put(folder, "special_tokens_map.json", {"eos_token": {"content": "<|endoftext|>"}})
-    assert load_tokenizer(folder, SIZE).eos == 365
-    change(folder, "tokenizer_config.json", added_tokens_decoder={})
-    assert load_tokenizer(folder, SIZE).eos == 367
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "ends"),
-    [
-        ("generation_config.json", {"eos_token_id": 5}, {5}),
-        ("generation_config.json", {"eos_token_id": [5, 6]}, {5, 6}),
-        ("generation_config.json", {"eos_token_id": None}, set()),
-        ("config.json", {"eos_token_id": [7]}, {7}),
-        ("config.json", {"eos_token_id": 7, "text_config": {"eos_token_id": [8, 9]}}, {7, 8, 9}),
-    ],
-)
-def test_a_reply_ends_where_any_file_says_so(tmp_path, name, content, ends):
-    folder = byte_level(tmp_path / "model")
-    put(folder, name, content)
-    assert load_tokenizer(folder, SIZE).ends == {365, 367} | ends
-
-
-@pytest.mark.parametrize(
-    ("texts", "special", "ends"),
-    [
-        (["<|eot_id|>", "<end_of_turn>", "<|x|>"], True, ["<|eot_id|>", "<end_of_turn>"]),
-        (["<|eot_id|>", "<end_of_turn>", "</s>"], False, []),
-        (["</s>"], True, []),
-        (["<|end|>", "<|call|>"], True, ["<|end|>", "<|call|>"]),
-        (["<|return|>", "<|call|>", "<|end|>"], True, ["<|return|>", "<|call|>"]),
-        (["<|calls|>", "<|flush|>", "<|end|>"], True, ["<|calls|>", "<|flush|>"]),
-        (["<|fim_pad|>", "<|file_sep|>", "<|fim_middle|>"], False, ["<|fim_pad|>", "<|file_sep|>"]),
-    ],
-)
-def test_well_known_control_tokens_end_a_reply(tmp_path, texts, special, ends):
-    folder = byte_level(tmp_path / "model")
-    add(folder, *({"content": text, "special": special} for text in texts))
-    tokenizer = load_tokenizer(folder, SIZE + len(texts))
-    found = [tokenizer.token_text(token) for token in sorted(tokenizer.ends)]
-    assert found == ["<|endoftext|>", "<|im_end|>", *ends]
-    assert {tokenizer.token_bytes(token) for token in tokenizer.ends} == {b""}
-    for text in ends:
-        assert not tokenizer.ends & {*tokenizer.encode(text).tolist()}
 
 
 def test_threads_may_read_control_tokens_and_text_at_once(tmp_path):

@@ -13,8 +13,8 @@ import sentencepiece
 import localspec_llamacpp
 from localspec.backend import Options
 from localspec.errors import ModelFileError
-from localspec_mlx.tokenizer import load_tokenizer
-from localspec_mlx.vocabulary import kind
+from localspec_mlx.folder.tokenizer import load_tokenizer
+from localspec_mlx.folder.vocabulary import kind
 from tests.backends.test_mlx_tokenizer import SIZE, TEXTS, said
 from tests.backends.tokenizer_files import SHARED, from_gguf, put
 from tests.tiny_vocabulary import BEGIN, END, TURN, vocabulary

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec_mlx.files import Object, as_object, refuse
+from localspec_mlx.folder.files import Object, as_object, refuse
 
 # The parts of a tokenizer.json, and under what name a sequence of each holds its steps.
 PARTS = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer
 
 from localspec.errors import BackendError
-from localspec_mlx.files import AGAIN, one_line, refuse
-from localspec_mlx.vocabulary import Added
+from localspec_mlx.folder.files import AGAIN, one_line, refuse
+from localspec_mlx.folder.vocabulary import Added
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec_mlx.files import AGAIN, Object, kind_of, read, refuse
-from localspec_mlx.library import Library
-from localspec_mlx.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named
+from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
+from localspec_mlx.folder.library import Library
+from localspec_mlx.folder.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named
 
 # Control tokens after which a model has said what it had to say, whatever its settings name:
 # those llama.cpp knows. `</s>` is left to the settings: it also ends what is struck through.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from localspec.tokens import Tokens, tokens_of
-from localspec_mlx.definition import definition
-from localspec_mlx.library import Library
-from localspec_mlx.marks import Marks, Naming
-from localspec_mlx.vocabulary import SETTINGS, chat_template
-from localspec_mlx.words import Words, all_added, check_width, words_of
+from localspec_mlx.folder.definition import definition
+from localspec_mlx.folder.library import Library
+from localspec_mlx.folder.marks import Marks, Naming
+from localspec_mlx.folder.vocabulary import SETTINGS, chat_template
+from localspec_mlx.folder.words import Words, all_added, check_width, words_of
 
 
 class FolderTokenizer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
-from localspec_mlx.files import AGAIN, Object, read_object, refuse
+from localspec_mlx.folder.files import AGAIN, Object, read_object, refuse
 
 NAME = "config.json"
 BESIDE = ("generation_config.json", "hf_quant_config.json")  # mlx-lm reads them if they are there

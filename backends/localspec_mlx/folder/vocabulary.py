@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localspec.errors import ModelFileError
-from localspec_mlx.files import (
+from localspec_mlx.folder.files import (
     AGAIN,
     TOKENIZER,
     Object,

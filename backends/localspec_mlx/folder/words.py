@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from localspec_mlx.definition import Definition, without
-from localspec_mlx.files import refuse
-from localspec_mlx.library import Library, Reader
-from localspec_mlx.limits import check_added
-from localspec_mlx.marks import Marks
-from localspec_mlx.spelling import Spelling, spelling
-from localspec_mlx.vocabulary import Added, listed_tokens
+from localspec_mlx.folder.definition import Definition, without
+from localspec_mlx.folder.files import refuse
+from localspec_mlx.folder.library import Library, Reader
+from localspec_mlx.folder.limits import check_added
+from localspec_mlx.folder.marks import Marks
+from localspec_mlx.folder.spelling import Spelling, spelling
+from localspec_mlx.folder.vocabulary import Added, listed_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from localspec_mlx.files import (
+from localspec_mlx.folder.files import (
     MOST_TOKENIZER_BYTES,
     TOKENIZER,
     Object,
@@ -18,9 +18,9 @@ from localspec_mlx.files import (
     read_text,
     refuse,
 )
-from localspec_mlx.library import refusing
-from localspec_mlx.limits import check
-from localspec_mlx.vocabulary import Added, added_tokens, algorithm, settings, source
+from localspec_mlx.folder.library import refusing
+from localspec_mlx.folder.limits import check
+from localspec_mlx.folder.vocabulary import Added, added_tokens, algorithm, settings, source
 
 KINDS = ("bpe", "unigram")
 READ_BY_TRANSFORMERS = (".json", ".model", ".tiktoken", ".txt")

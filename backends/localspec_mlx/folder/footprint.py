@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.backend import Footprint
-from localspec_mlx import config as configuration
-from localspec_mlx import shards
-from localspec_mlx.config import CONTEXTS, HEADS, LAYERS, NAME, TOKENS, WIDTHS, Config
-from localspec_mlx.files import refuse
-from localspec_mlx.lookalikes import AGAIN, check_folder
-from localspec_mlx.shards import Shards
-from localspec_mlx.vocabulary import chat_template, kind
+from localspec_mlx.folder import config as configuration
+from localspec_mlx.folder import shards
+from localspec_mlx.folder.config import CONTEXTS, HEADS, LAYERS, NAME, TOKENS, WIDTHS, Config
+from localspec_mlx.folder.files import refuse
+from localspec_mlx.folder.lookalikes import AGAIN, check_folder
+from localspec_mlx.folder.shards import Shards
+from localspec_mlx.folder.vocabulary import chat_template, kind
 
 if TYPE_CHECKING:
-    from localspec_mlx.skeleton import Skeleton
+    from localspec_mlx.folder.skeleton import Skeleton
 
 # Where a configuration is silent: state and windows set no limit, whatever a definition takes;
 # of the models that keep every token, only early ones are, which were trained for this many.
@@ -36,7 +36,7 @@ def inspect(path: Path) -> Footprint:
     config = configuration.read(folder)
     held = shards.read(folder)
     check_layers(config, held)
-    from localspec_mlx.skeleton import lay_out
+    from localspec_mlx.folder.skeleton import lay_out
 
     model = lay_out(config)
     settings = model.settings

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from localspec_mlx.files import Object, refuse
-from localspec_mlx.spelling import PARTS, replacement, steps
-from localspec_mlx.vocabulary import Added
+from localspec_mlx.folder.files import Object, refuse
+from localspec_mlx.folder.spelling import PARTS, replacement, steps
+from localspec_mlx.folder.vocabulary import Added
 
 MOST_STEPS = 32  # of a part; the most seen are 8
 MOST_GROWTH = 4096  # times, by all replacements together

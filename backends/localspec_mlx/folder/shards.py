@@ -16,8 +16,8 @@ from math import prod
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from localspec_mlx.files import Object, parse, refuse
-from localspec_mlx.lookalikes import AGAIN, not_safetensors, refuse_without
+from localspec_mlx.folder.files import Object, parse, refuse
+from localspec_mlx.folder.lookalikes import AGAIN, not_safetensors, refuse_without
 
 PATTERN = "model*.safetensors"  # what mlx-lm reads, whatever an index lists
 INDEX = "model.safetensors.index.json"

@@ -18,10 +18,10 @@ from mlx_lm import models
 from mlx_lm.utils import MODEL_REMAPPING, load_model
 from mlx_lm.utils import _get_classes as get_classes
 
-from localspec_mlx.config import Config
-from localspec_mlx.files import Object, refuse
-from localspec_mlx.keeping import Kept, kept
-from localspec_mlx.weights import quantisation
+from localspec_mlx.folder.config import Config
+from localspec_mlx.folder.files import Object, refuse
+from localspec_mlx.folder.keeping import Kept, kept
+from localspec_mlx.folder.weights import quantisation
 
 PATIENCE_SECONDS = 30.0  # 64 layers take 0.3 seconds, 70,000 tensors in 61 files 1.5
 

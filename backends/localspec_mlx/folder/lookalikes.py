@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from localspec_mlx.files import refuse
+from localspec_mlx.folder.files import refuse
 
 AGAIN = "download the folder again"
 

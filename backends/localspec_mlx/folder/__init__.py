@@ -1,0 +1,1 @@
+"""What a model folder says of itself, read without trusting it."""
