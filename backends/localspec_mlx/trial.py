@@ -7,7 +7,6 @@ get the logits that mlx-lm's own caches give, a text at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import mlx.core as mx
 import numpy as np
@@ -41,10 +40,10 @@ def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Bl
         if bits:
             raise UsageError("this model's own kind of cache cannot be quantised: leave --kv-type")
         return native(model)
-    sharings = get_args(Sharing) if slots > 1 else ("alone",)
-    best = next(way for way in sharings if agrees(plain.shared(way), vocabulary, truth))
+    ways: tuple[Sharing, ...] = ("ragged", "even") if slots > 1 else ()
+    fit = (way for way in ways if agrees(plain.shared(way), vocabulary, truth))
     found = packed(model, slack, bits, vocabulary) if bits else plain
-    return found.shared(best)
+    return found.shared(next(fit, "alone"))
 
 
 def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:

@@ -30,6 +30,7 @@ KEYS = {
     "has a llama.block_count that is not a whole number": {"llama.block_count": 2.5},
     "has a llama.rope.freq_base that is not a finite": {"llama.rope.freq_base": math.inf},
     "has a llama.rope.dimension_count of 16, but heads of 32": {"llama.rope.dimension_count": 16},
+    "has 2 heads of 32 over 3": {"llama.attention.head_count_kv": 3},
     "has a llama.attention.scale": {"llama.attention.scale": 0.5},
     "stretches positions by 'yarn'": {"llama.rope.scaling.type": "yarn"},
     "has a llama.rope.scaling.attn_factor": {"llama.rope.scaling.attn_factor": 1.2},
@@ -54,6 +55,8 @@ KEYS = {
     },
 }
 TENSORS = {
+    "lacks the tensor output_norm.weight": {"output_norm.weight": None},
+    "lacks the tensor token_embd.weight": {"token_embd.weight": None},
     "lacks the tensor blk.1.ffn_up.weight": {"blk.1.ffn_up.weight": None},
     "has a tensor blk.0.ffn_gate_inp.weight, which llama has no place for": {
         "blk.0.ffn_gate_inp.weight": numbers(8, 64)

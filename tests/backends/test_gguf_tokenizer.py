@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import combinations
 
 import pytest
@@ -86,7 +86,7 @@ def byte_level(merged, tmp_path_factory):
         made = folder / "-".join([name, *keys])
         source = made.with_name(f"{made.name}.gguf")
         if not source.exists():
-            keys = {"merges": merges, "pre": name, "add_bos_token": False, **keys}
+            keys = {"merges": merges, "pre": name, **keys}
             with_vocabulary(source, tokens, types, **keys)
             made.mkdir()
             write_tokenizer(read(source), made)
@@ -95,12 +95,16 @@ def byte_level(merged, tmp_path_factory):
     return build
 
 
-def alike(source, folder):
-    """Whether the folder reads texts as llama.cpp reads them with the file."""
+def reads_alike(theirs, ours):
+    texts = [*corpus()[-400:], " HTTPServer"]
+    return all(theirs.encode(text).tolist() == ours.encode(text).tolist() for text in texts)
+
+
+@contextmanager
+def both(source, folder):
+    """The tokenizers of llama.cpp and of a folder."""
     with closing(localspec_llamacpp.load(source, VOCABULARY_ONLY)) as model:
-        theirs, ours = model.tokenizer, load_tokenizer(folder, model.vocabulary)
-        texts = [*corpus()[-400:], " HTTPServer"]
-        return all(theirs.encode(t).tolist() == ours.encode(t).tolist() for t in texts)
+        yield model.tokenizer, load_tokenizer(folder, model.vocabulary)
 
 
 FIRSTS = [names.split()[0] for names in GROUPS]
@@ -113,12 +117,15 @@ def test_every_way_to_split_is_llama_cpps(name, byte_level):
 
 @pytest.mark.parametrize("name", sorted(SPLITS.keys() - set(FIRSTS)))
 def test_every_other_name_stands_for_the_same_split_in_llama_cpp(name, byte_level):
-    assert alike(*byte_level(name))
+    with both(*byte_level(name)) as (theirs, ours):
+        assert reads_alike(theirs, ours)
+        assert ours.starts == theirs.starts
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(FIRSTS, 2)))
 def test_no_two_ways_to_split_pass_for_each_other(one, other, byte_level):
-    assert not alike(byte_level(one)[0], byte_level(other)[1])
+    with both(byte_level(one)[0], byte_level(other)[1]) as (theirs, ours):
+        assert not reads_alike(theirs, ours)
 
 
 def test_control_tokens_are_known_by_their_text_whatever_type_they_have(byte_level):
@@ -132,6 +139,14 @@ def test_control_tokens_are_known_by_their_text_whatever_type_they_have(byte_lev
         token.content: token.special for token in tokenizer.get_added_tokens_decoder().values()
     }
     assert [text for text, special in added.items() if not special] == ["<tool>", "    "]
+
+
+def test_a_token_that_the_file_names_has_the_type_that_the_file_says(byte_level, merged):
+    text = len(merged[0]) + 1 + list(SPECIAL).index("<|fim_prefix|>")
+    source, folder = byte_level("qwen2", prefix_token_id=text)
+    compare(source, folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert not tokenizer.get_added_tokens_decoder()[text].special
 
 
 def test_a_byte_without_a_token_is_lost_and_what_stood_around_it_does_not_merge(merged, tmp_path):
@@ -258,9 +273,8 @@ def change(path, name, value):
         ("generation_config.json", "eos_token_id", [0], "begins and ends texts by"),
         ("tokenizer_config.json", "add_bos_token", True, "begins and ends texts by"),
         ("tokenizer_config.json", "eos_token", "<tool>", "begins and ends texts by"),
-        ("tokenizer.json", "decoder", None, "writes token"),
         ("tokenizer.json", "pre_tokenizer", None, "reads"),
-        ("tokenizer.json", "added_tokens", [], "test"),
+        ("tokenizer.json", "added_tokens", [], "writes token"),
     ],
 )
 def test_a_folder_that_says_something_else_is_found_out(

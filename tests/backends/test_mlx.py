@@ -225,6 +225,57 @@ def test_a_recurrent_slot_goes_back_to_where_its_prompt_ended(name):
         assert np.allclose(again, copied, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [20, 25, 26, 30, 60])
+def test_what_a_window_forgot_stays_forgotten_when_tokens_were_taken_back_since(length):
+    """140 tokens were written over 128 cells; that the slot holds 131 by now brings none back."""
+    text = tokens_of([(at * at + at // 7) % 6 for at in range(140)])
+    with closing(engines.target("mlx gemma3_text")) as model:
+        for start in range(0, 140, 35):
+            model.forward([Row(0, text[start : start + 35], 0)])
+        assert model.truncate(0, 130) == 130
+        model.forward([Row(0, text[:1])])
+        kept = model.truncate(0, length)
+        assert kept in (0, length)
+        again = model.forward([Row(0, text[kept : length + 1])])[0].copy()
+        assert np.allclose(again, model.forward([Row(1, text[: length + 1])])[0], atol=1e-4)
+
+
+def continues_like_a_fresh_slot(model, text, length):
+    """Whether slot 0 goes back to `length` and on as if nothing else had ever been there."""
+    kept = model.truncate(0, length)
+    assert 0 <= kept <= length
+    again = model.forward([Row(0, text[kept : length + 1])])[0].copy()
+    for start in range(0, length + 1, 16):
+        [fresh] = model.forward([Row(1, text[start : min(start + 16, length + 1)])])
+    return np.allclose(again, fresh, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx qwen3_5", "mlx mamba2"))
+def test_a_mark_of_another_text_is_not_returned_to(name):
+    with closing(engines.draft(name)) as model:
+        sampler = Sampler(GREEDY, 0, PROMPT)
+        model.roll([Roll(Row(0, PROMPT), 5, sampler, 8)], 0.0)
+        assert model.truncate(0, 9) == 9
+        [draft] = model.roll([Roll(Row(1, PROMPT), 2, sampler, 8)], 0.0)
+        model.truncate(1, 0)
+        text = np.concatenate((PROMPT, draft.tokens[:1], tokens_of([6, 5, 4, 3])))
+        model.forward([Row(0, text[9:12])])
+        assert continues_like_a_fresh_slot(model, text, 10)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx qwen3_5", "mlx mamba2"))
+def test_an_anchor_of_another_text_is_not_returned_to(name):
+    first, second = (tokens_of([(at * at + more) % 7 for at in range(60)]) for more in (0, 3))
+    text = np.concatenate((first[:19], second[:41]))
+    with closing(engines.target(name)) as model:
+        model.forward([Row(0, first[:20])])
+        model.forward([Row(0, first[20:40])])
+        assert model.truncate(0, 19) == 19
+        for at in range(19, 50):
+            model.forward([Row(0, text[at : at + 1])])
+        assert continues_like_a_fresh_slot(model, text, 42)
+
+
 def test_marks_do_not_pile_up():
     with closing(engines.target("mlx qwen3_5", slots=1)) as model:
         sizes = []

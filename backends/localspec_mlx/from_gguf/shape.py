@@ -42,7 +42,10 @@ def read_shape(file: GgufFile) -> Shape:
         size(file, f"{name}.attention.head_count"),
     )
     head_width = size(file, f"{name}.attention.key_length", width // heads)
+    kv_heads = size(file, f"{name}.attention.head_count_kv", heads)
     check_heads(file, name, head_width)
+    if heads % kv_heads or (name == "qwen2" and heads * head_width != width):
+        file.refuse(f"has {heads} heads of {head_width} over {kv_heads}, and a width of {width}")
     theta = positive(file, f"{name}.rope.freq_base", 10_000.0)
     tokens = file.arrays.get("tokenizer.ggml.tokens")
     return Shape(
@@ -51,7 +54,7 @@ def read_shape(file: GgufFile) -> Shape:
         width=width,
         feed_forward=size(file, f"{name}.feed_forward_length"),
         heads=heads,
-        kv_heads=size(file, f"{name}.attention.head_count_kv", heads),
+        kv_heads=kv_heads,
         head_width=head_width,
         vocabulary=tokens.count if tokens else 0,
         context=size(file, f"{name}.context_length"),

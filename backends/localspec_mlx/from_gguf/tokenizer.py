@@ -96,23 +96,23 @@ def sentence_pieces(file: GgufFile, vocabulary: Vocabulary) -> Tokenizer:
     lacking = set(BYTES).difference(tokens)
     if lacking:
         file.refuse(f"lacks the tokens of {len(lacking)} of the 256 bytes")
-    ids = {text: at for at, text in enumerate(tokens)}
-    tokenizer = Tokenizer(
-        models.BPE(
-            ids,
-            merges_by_score(file, tokens, scores),
-            unk_token=vocabulary.text_of("unknown"),
-            fuse_unk=True,
-            byte_fallback=True,
-        )
+    model = models.BPE(
+        {text: at for at, text in enumerate(tokens)},
+        merges_by_score(file, tokens, scores),
+        unk_token=vocabulary.text_of("unknown"),
+        fuse_unk=True,
+        byte_fallback=True,
     )
-    indented = file.flag(PREFIX + "add_space_prefix", True)
+    return with_spaces(Tokenizer(model), file.flag(PREFIX + "add_space_prefix", True))
+
+
+def with_spaces(tokenizer: Tokenizer, indented: bool) -> Tokenizer:
+    """Spaces are written as another sign, and may be put before every text."""
     spaces = normalizers.Replace(" ", SPACE)
-    tokenizer.normalizer = (
-        normalizers.Sequence([normalizers.Prepend(SPACE), spaces]) if indented else spaces
-    )
+    start = [normalizers.Prepend(SPACE)] * indented
+    tokenizer.normalizer = normalizers.Sequence([*start, spaces])
     steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    tokenizer.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * indented)
+    tokenizer.decoder = decoders.Sequence([*steps, *[decoders.Strip(" ", 1, 0)] * indented])
     return tokenizer
 
 
@@ -150,10 +150,11 @@ def add_start(file: GgufFile, tokenizer: Tokenizer, vocabulary: Vocabulary) -> N
     text = vocabulary.text_of("bos")
     if text is None:
         file.refuse(f"wants each text to begin with a token, but has no {PREFIX}bos_token_id")
+    name = "start"  # in the template only, which the token's own text could upset
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=[text, "$A"],
-        pair=[text, "$A", "$B"],
-        special_tokens=[(text, vocabulary.roles["bos"])],
+        single=[name, "$A"],
+        pair=[name, "$A", "$B"],
+        special_tokens=[{"id": name, "ids": [vocabulary.roles["bos"]], "tokens": [text]}],
     )
 
 

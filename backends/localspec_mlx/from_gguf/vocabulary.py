@@ -36,6 +36,7 @@ ROLES = {
     "fim_rep": names("<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame>"),
     "fim_sep": names("<|file_sep|>"),
 }
+OLD_NAMES = {"fim_pre": "prefix", "fim_suf": "suffix", "fim_mid": "middle"}
 ENDING_ROLES = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 
 
@@ -91,7 +92,8 @@ def read_roles(file: GgufFile, count: int) -> dict[str, int]:
     defaults = {"bos": 1, "eos": 2, "unknown": 0} if file.text(PREFIX + "model") == "llama" else {}
     found = {}
     for role in ("bos", "eos", "eot", "eom", "unknown", "padding", *ROLES):
-        key = f"{PREFIX}{role}_token_id"
+        keys = [f"{PREFIX}{name}_token_id" for name in (role, OLD_NAMES.get(role, role))]
+        key = next(filter(file.has, keys), keys[0])
         if file.has(key) or role in defaults:
             found[role] = file.integer(key, defaults.get(role))
             if not 0 <= found[role] < count:

@@ -40,12 +40,11 @@ class Weight:
 
 def plan(file: GgufFile, shape: Shape) -> list[Weight]:
     """Find a place for every tensor and a tensor for every place."""
-    places = model_places(shape)
-    for layer in range(shape.layers):
-        own = layer_places(shape, layer)
-        for name in own.keys() - file.tensors.keys():
+    places: dict[str, Place] = {}
+    for some in all_places(shape):
+        for name in sorted(some.keys() - file.tensors.keys()):
             file.refuse(f"lacks the tensor {name}")
-        places |= own
+        places |= some
     for name, tensor in file.tensors.items():
         if name not in places and name != FACTORS:
             file.refuse(f"has a tensor {name}, which {shape.architecture} has no place for in MLX")
@@ -58,6 +57,12 @@ def plan(file: GgufFile, shape: Shape) -> list[Weight]:
         for name, (place, _) in places.items()
         for tensor in [file.tensors[name]]
     ]
+
+
+def all_places(shape: Shape) -> Iterator[dict[str, Place]]:
+    yield model_places(shape)
+    for layer in range(shape.layers):
+        yield layer_places(shape, layer)
 
 
 def model_places(shape: Shape) -> dict[str, Place]:
