@@ -13,7 +13,7 @@ from mlx_lm.utils import load_adapters, load_model
 from localspec.backend import Options
 from localspec.errors import ModelFileError, UsageError
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.devices import prepare
+from localspec_mlx.devices import prepare, probe
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import arrays_in
@@ -59,8 +59,9 @@ def _weights(path: Path, adapter: Path | None) -> Module:
 
 def _report(blueprint: Blueprint) -> None:
     whose = "ours" if blueprint.own else "mlx-lm's"
-    device = mx.default_device()
-    print(f"mlx: on {device}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
+    [device] = probe()
+    where = f"{device.name} ({device.kind})"
+    print(f"mlx: on {where}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
 
 
 def _check(options: Options) -> None:

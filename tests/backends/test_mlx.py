@@ -219,8 +219,8 @@ def test_a_recurrent_slot_goes_back_to_where_its_prompt_ended(name):
         model.forward([Row(0, long)])
         for token in range(30):
             model.forward([Row(0, tokens_of([token]))])
-        assert model.truncate(0, 70) == 59
         assert model.copy(0, 1, 59) == 59
+        assert model.truncate(0, 70) == 59
         again, copied = (model.forward([Row(slot, long[59:])])[0].copy() for slot in (0, 1))
         assert np.allclose(again, copied, atol=1e-5)
 
@@ -238,6 +238,23 @@ def test_what_a_window_forgot_stays_forgotten_when_tokens_were_taken_back_since(
         assert kept in (0, length)
         again = model.forward([Row(0, text[kept : length + 1])])[0].copy()
         assert np.allclose(again, model.forward([Row(1, text[: length + 1])])[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx qwen3_5", "mlx mamba2", "mlx lfm2"))
+def test_a_rejection_costs_a_recurrent_slot_its_last_row_and_no_more(name):
+    with closing(engines.target(name)) as model:
+        model.forward([Row(0, tokens_of(list(range(30))))])
+        model.forward([Row(0, PROMPT[:5], 5, 4)])
+        assert model.truncate(0, 33) == 30
+
+
+def test_a_copy_of_a_window_knows_what_was_forgotten():
+    text = tokens_of([at % 7 for at in range(140)])
+    with closing(engines.target("mlx gemma3_text")) as model:
+        for start in range(0, 140, 35):
+            model.forward([Row(0, text[start : start + 35], 0)])
+        assert model.copy(0, 1, 140) == 140
+        assert [model.truncate(1, length) for length in (130, 20)] == [130, 0]
 
 
 def continues_like_a_fresh_slot(model, text, length):
@@ -288,6 +305,21 @@ def test_marks_do_not_pile_up():
             sizes.append(mx.get_active_memory())
         assert sizes[-1] <= sizes[1] + (1 << 16)
         assert ANCHORS <= 4
+
+
+def test_an_emptied_slot_gives_its_memory_back_though_it_ran_beside_others():
+    with closing(engines.target("mlx llama")) as model:
+        for start in range(0, 480, 15):
+            tokens = tokens_of([(start + at) % 7 for at in range(15)])
+            model.forward([Row(slot, tokens) for slot in range(4)])
+        mx.clear_cache()
+        full = mx.get_active_memory()
+        model.forward([Row(0, PROMPT[:1])])
+        for slot in (1, 2):
+            model.truncate(slot, 0)
+        model.forward([Row(0, PROMPT[:1])])
+        of_two = 2 * 3 * 2 * 512 * 32 * 4  # layers, keys and values, cells, width, bytes
+        assert mx.get_active_memory() < full - 0.8 * of_two
 
 
 def test_memory_is_given_back_on_closing():

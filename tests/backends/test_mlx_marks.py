@@ -18,6 +18,9 @@ def test_texts_begin_with_a_token_where_the_file_or_the_settings_say_so(tmp_path
     silent = load_tokenizer(folder, SIZE)
     change(folder, "tokenizer_config.json", add_bos_token=True)
     wished = load_tokenizer(folder, SIZE)
+    change(tmp_path / "a", "tokenizer_config.json", bos_token="<unk>")
+    other = load_tokenizer(tmp_path / "a", SIZE)
+    assert (other.bos, other.starts) == (0, False)
     assert [each.starts for each in (written, silent, wished)] == [True, False, True]
     assert [each.bos for each in (written, silent, wished)] == [1, 1, 1]
     assert all(1 not in each.encode("the").tolist() for each in (written, silent, wished))

@@ -201,23 +201,17 @@ def test_added_tokens_the_model_has_no_logits_for_are_text(tmp_path):
 
 
 def test_what_a_file_says_of_training_is_not_done(tmp_path):
-    folder = byte_level(tmp_path / "model")
-    before = load_tokenizer(folder, SIZE).encode(TEXTS[0]).tolist()
+    folder = pieces(tmp_path / "model")
+    before = load_tokenizer(folder, SIZE)
     model = json.loads((folder / "tokenizer.json").read_text())["model"]
-    change(
-        folder,
-        model={**model, "dropout": 0.9},
-        truncation={"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0},
-        padding={
-            "strategy": {"Fixed": 512},
-            "direction": "Left",
-            "pad_to_multiple_of": None,
-            "pad_id": 0,
-            "pad_type_id": 0,
-            "pad_token": "!",
-        },
-    )
-    assert load_tokenizer(folder, SIZE).encode(TEXTS[0]).tolist() == before
+    cut = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    filled = {"strategy": {"Fixed": 512}, "direction": "Left", "pad_to_multiple_of": None}
+    filled |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "!"}
+    for changes in ({"padding": filled}, {"truncation": {**cut, "max_length": 0}}):
+        change(folder, model={**model, "dropout": 0.9}, **{"truncation": cut, **changes})
+        after = load_tokenizer(folder, SIZE)
+        assert after.encode(TEXTS[0]).tolist() == before.encode(TEXTS[0]).tolist()
+        assert after.starts == before.starts
 
 
 def test_threads_may_read_control_tokens_and_text_at_once(tmp_path):

@@ -40,7 +40,6 @@ class Library:
         self._path = path
         with refusing(path, "is no tokenizer"):
             self._loaded = Tokenizer.from_str(text)
-            self._loaded.no_truncation()
             self._loaded.no_padding()
             if type(self._loaded.model).__name__ == "BPE":
                 self._loaded.model.dropout = None
