@@ -15,6 +15,7 @@ from localspec.backend import Roll, Row
 from localspec.engine import Engine
 from localspec.errors import BackendError, ModelFileError, UsageError
 from localspec.proposers.silent import Silent
+from localspec.roll import roll_by_forward
 from localspec.sampler import TARGET, Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.settings import Settings
@@ -152,6 +153,31 @@ def test_the_token_foretold_is_the_token_chosen(sampling):
     assert sum(a != b for a, b in zip(foretold, chosen, strict=True)) <= 1
 
 
+class Contrary(Sampler):
+    """Chooses what nobody foretells: the least likely token."""
+
+    def distribution(self, logits, drafted=()):
+        return super().distribution(-logits, drafted)
+
+
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
+def test_tokens_foretold_wrongly_are_thrown_away(name):
+    rolls = [Roll(Row(0, PROMPT), 5, Contrary(GREEDY, 3, PROMPT), len(PROMPT))]
+    with closing(engines.draft(name)) as model:
+        [rolled] = model.roll(rolls, 0.0)
+        assert model.truncate(0, 1 << 20) == len(PROMPT) + 4
+        model.truncate(0, 0)
+        [stepped] = roll_by_forward(model, rolls, 0.0)
+    assert rolled.tokens.tolist() == stepped.tokens.tolist()
+
+
+@pytest.mark.parametrize("length", [8, 10, 17, 19])
+def test_a_long_roll_can_be_taken_back_to_any_of_its_tokens(length):
+    with closing(engines.draft("mlx qwen3_5", tentative=16)) as model:
+        model.roll([Roll(Row(0, PROMPT), 12, Sampler(GREEDY, 3, PROMPT), len(PROMPT))], 0.0)
+        assert model.truncate(0, length) == length
+
+
 def test_rows_run_together_and_idle_slots_do_not_run():
     model, recorder = recorded("mlx llama")
     for slot in range(4):
@@ -197,6 +223,24 @@ def test_padding_enters_no_state_even_where_a_definition_lets_it():
     recorder.shapes.clear()
     model.forward([Row(0, PROMPT[:2]), Row(1, PROMPT[:3]), Row(2, PROMPT[:2])])
     assert sorted(recorder.shapes) == [(1, 3), (2, 2)]
+
+
+class Particular:
+    """A network that is right with one kind of cache only."""
+
+    def __init__(self, network):
+        self.network = network
+        self.make_cache = network.make_cache
+
+    def __call__(self, tokens, cache):
+        logits = self.network(tokens, cache=cache)
+        return logits if type(cache[0]).__module__.startswith("mlx_lm") else -logits
+
+
+def test_a_network_that_is_wrong_with_our_caches_runs_with_those_of_mlx_lm():
+    network, _ = load_model(engines.tiny_folder("qwen3_5"))
+    assert proven(network, 8, 2).own
+    assert not proven(Particular(network), 8, 2).own
 
 
 def test_a_failure_of_the_engine_is_an_error_and_costs_only_its_slots():

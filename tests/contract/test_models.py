@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localspec.backend import Roll, Row
+from localspec.backend import Next, Roll, Row
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.sampler import Sampler
@@ -263,12 +263,63 @@ def test_a_roll_stops_where_it_is_no_longer_likely_to_be_right(model):
     assert len(draft) < 8
 
 
+@pytest.mark.parametrize("floor", [0.0, 0.05, 0.999999])
+def test_after_a_roll_only_the_token_drawn_last_is_missing(model, floor):
+    sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4)], floor)
+    assert model.truncate(0, 1 << 20) == 4 + len(draft) - 1
+
+
 def test_what_was_rolled_can_be_taken_back(model, close):
     sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
     [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 5, sampler, 4)], 0.0)
     kept = model.truncate(0, 6)
     text = [*TEXT[:4], *draft.tokens.tolist()[:2], 1]
     assert close(feed(model, 0, text[kept:]), feed(model, 1, text))
+
+
+def hinted(model, slots=(0,)):
+    """Each slot has read four tokens, and was told that its likeliest next comes alone."""
+    sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
+    rows = [Row(slot, tokens_of(TEXT[:4]), next=Next(sampler, 4)) for slot in slots]
+    return [int(logits[-1].argmax()) for logits in model.forward(rows)]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_was_said_to_come_next_need_not_come(model, close, width):
+    [likely] = hinted(model)
+    other = [(likely + 1) % 7, 1, 2][:width]
+    assert close(feed(model, 0, other), feed(model, 1, [*TEXT[:4], *other]))
+    kept = model.truncate(0, 4 + width)
+    assert close(feed(model, 0, [*TEXT[:4], *other, 3][kept:]), feed(model, 1, [3]))
+
+
+def test_what_was_said_to_come_next_may_come_and_then_no_more(model, close):
+    [likely] = hinted(model)
+    assert close(feed(model, 0, [likely]), feed(model, 1, [*TEXT[:4], likely]))
+    assert model.truncate(0, 1 << 20) == 5
+    assert close(feed(model, 0, [likely]), feed(model, 1, [likely]))
+
+
+def test_what_was_said_to_come_next_may_come_in_other_company(model, close):
+    likely, _ = hinted(model, (0, 1))
+    feed(model, 2, TEXT[:7])
+    rows = [Row(2, tokens_of([1])), Row(0, tokens_of([likely]))]
+    beside, found = (logits.copy() for logits in model.forward(rows))
+    assert close(found, feed(model, 3, [*TEXT[:4], likely]))
+    assert model.truncate(3, 0) == 0
+    assert close(beside, feed(model, 3, [*TEXT[:7], 1]))
+    assert model.truncate(1, 1 << 20) == 4
+
+
+@pytest.mark.parametrize("length", [4, 3])
+def test_what_was_said_to_come_next_is_not_copied(model, close, length):
+    hinted(model, (0, 1))
+    copied = model.copy(0, 1, length)
+    assert copied in (0, length)
+    fresh = feed(model, 2, [*TEXT[:length], 6])
+    for slot, kept in ((1, copied), (0, model.truncate(0, length))):
+        assert close(feed(model, slot, [*TEXT[:length], 6][kept:]), fresh)
 
 
 def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(close):
