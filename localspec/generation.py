@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from localspec.proposer import NO_HINTS, Hints
 from localspec.sampler import Sampler
 from localspec.text import GrowingText
 from localspec.tokens import History, Tokens
@@ -29,6 +30,7 @@ class Generation:
     ending: Ending
     spell: Callable[[int], bytes]  # what a token adds to the text
     depth: int = 0  # most tokens to guess ahead; 0: plain decoding
+    hints: Hints = NO_HINTS
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn

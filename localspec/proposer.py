@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from localspec.draft import Draft
 from localspec.sampler import Sampler
-from localspec.tokens import Tokens
+from localspec.tokens import NONE, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a request knows of its own reply."""
+
+    # A text that is likely to come back, in whole or edited.
+    prediction: Tokens = field(default_factory=lambda: NONE)
+    forced: Callable[[Tokens], Tokens] | None = None  # what must follow a reply, by its grammar
+
+
+NO_HINTS = Hints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +31,18 @@ class Ask:
     """
 
     slot: int
-    history: Tokens
+    history: Tokens  # prompt and reply
     limit: int
     sampler: Sampler
+    prompt: int = 0  # how many tokens of the history are the prompt
+    hints: Hints = NO_HINTS
 
 
 class Proposer(Protocol):
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         """One draft per ask, in order, each at most `limit` tokens; empty means pass.
 
-        A draft depends on the history, the limit and the sampler alone.
+        A draft depends on what its ask says, and on nothing else.
         """
 
     def release(self, slot: int) -> None:

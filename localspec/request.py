@@ -5,6 +5,7 @@ from __future__ import annotations
 from localspec.backend import Model
 from localspec.errors import PromptTooLong, UsageError
 from localspec.generation import Ending, Generation
+from localspec.proposer import Hints
 from localspec.sampler import Sampler
 from localspec.settings import Settings
 from localspec.tokens import History, Tokens
@@ -43,4 +44,5 @@ def generation(
         ),
         model.tokenizer.token_bytes,
         depth=depth if settings.depth is None else settings.depth,
+        hints=Hints(model.tokenizer.encode(settings.prediction)),
     )

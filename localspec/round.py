@@ -40,7 +40,8 @@ class Turn:
 
     def ask(self) -> Ask:
         g = self.generation
-        return Ask(g.slot, g.tokens[: g.cached + self.feed], self.guess, g.sampler)
+        history = g.tokens[: g.cached + self.feed]
+        return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints)
 
     def row(self, draft: Draft) -> Row:
         g = self.generation

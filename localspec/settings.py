@@ -19,6 +19,7 @@ class Settings:
     ignore_end: bool = False  # go on where the model would stop
     logprobs: int | None = None  # None: none; N: of each token and the N most likely
     depth: int | None = None  # most tokens to guess ahead; 0: plain decoding
+    prediction: str = ""  # a text that the reply is likely to repeat, in whole or edited
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
