@@ -76,7 +76,7 @@ class MlxModel:
         """Begin on the tokens the core is about to choose, so that the device need not wait."""
         hints = [row.next for row in rows if row.next]
         at = tuple(row.slot for row in rows)
-        if len(hints) < len(rows) or any(runner.slots.length(s) >= self.context for s in at):
+        if len(hints) < len(rows):
             return
         runner.slots.mark(at)
         tokens = predict(logits, [Choice(hint.sampler, hint.position, TARGET) for hint in hints])

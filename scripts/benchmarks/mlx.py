@@ -16,6 +16,7 @@ from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
+from mlx.nn.layers.base import Module
 from mlx_lm import stream_generate
 from mlx_lm.generate import generate_step
 from mlx_lm.models import qwen3
@@ -23,7 +24,6 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 from mlx_lm.utils import load as load_pair
 
-import localspec_mlx
 from benchmarks.machine import heading
 from localspec.backend import Options, Row
 from localspec.catalog import locate
@@ -38,7 +38,7 @@ from localspec.tokens import tokens_of
 from localspec_mlx.from_gguf.conversion import Wishes, convert
 from localspec_mlx.model import MlxModel
 from localspec_mlx.runner import Runner
-from localspec_mlx.trial import proven
+from localspec_mlx.trial import proven, width
 
 DEPTH = 4
 LENGTH = 48  # tokens of a reply
@@ -133,14 +133,19 @@ def ours(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
 
 
 class Pair:
-    """Target and draft, loaded once for either."""
+    """Target and draft; both sides run the very same arrays."""
 
     def __init__(self, target: Path, draft: Path) -> None:
         self.target, self.tokenizer = load_pair(str(target))
+        self.tokenizer.eos_token_ids = []  # texts go on until both have said as much
         self.draft, _ = load_pair(str(draft))
-        options = Options(slots=1, context=1024)
-        self.our_target = localspec_mlx.load(target, options)
-        self.our_draft = localspec_mlx.load(draft, options)
+        self.our_target, self.our_draft = map(ours_of, (self.target, self.draft))
+
+
+def ours_of(network: Module) -> MlxModel:
+    options = Options(slots=1, context=1024)
+    fits = proven(network, options.batch + 2 * options.tentative, options.slots)
+    return MlxModel(fits, Alphabet([b"x"] * width(network)), options)
 
 
 def rounded(folder: Path, made: Path) -> Path:
@@ -185,7 +190,7 @@ def compare(
         for who, loop in (("mlx-lm", theirs), ("LocalSpec", ours))
     }
     for side in sides.values():
-        next(side.loop)  # it reads the prompt
+        list(islice(side.loop, FEW))  # both models read the prompt
     for _ in range(LENGTH // FEW):
         for side in sides.values():
             side.turn(FEW)
