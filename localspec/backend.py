@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from localspec.draft import Draft
+from localspec.draft import Draft, Pays, always
 from localspec.errors import BackendError, UsageError
 from localspec.sampler import Sampler
 from localspec.tokenizer import Tokenizer
@@ -48,6 +48,7 @@ class Roll:
     depth: int
     sampler: Sampler
     start: int  # position in the text of the first token to draw
+    pays: Pays = always  # whether to go on, by the confidences of the tokens so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,11 @@ class Model(Protocol):
         Returns how many it now holds: `length`, or 0 where that cannot be done.
         """
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Continue each row by the model's own tokens, the engine's own way.
 
-        A row stops early once the product of its confidences is under `floor`. What was drawn
-        counts as tentative; the last token drawn has not been fed.
+        A row stops early where it no longer pays. What was drawn counts as tentative; the last
+        token drawn has not been fed.
         """
 
     def close(self) -> None:

@@ -12,9 +12,11 @@ import click
 
 from localspec import wishes
 from localspec.backend import Footprint
+from localspec.bench.command import bench
 from localspec.chat import converse, status_line
 from localspec.errors import LocalSpecError, UsageError
 from localspec.loading import inspect, load
+from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
 from localspec.worker import Stream
@@ -130,6 +132,10 @@ def info(context: click.Context, model: str, as_json: bool) -> None:
         return
     for name, value in describe(footprint):
         click.echo(f"{name:<14} {value}")
+
+
+commands.add_command(bench)
+commands.add_command(prove)
 
 
 def describe(f: Footprint) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from localspec.distribution import Distribution
@@ -22,3 +24,15 @@ class Draft:
 
 
 EMPTY = Draft(NONE, by="nobody")
+
+Pays = Callable[[Sequence[float]], bool]
+
+
+def always(confidences: Sequence[float]) -> bool:  # noqa: ARG001
+    """One more guess pays, whatever the confidences of those before."""
+    return True
+
+
+def likely(floor: float) -> Pays:
+    """One more guess pays while the chance that all are right is not under a floor."""
+    return lambda confidences: math.prod(confidences) >= floor

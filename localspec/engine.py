@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from localspec import prefix, request
 from localspec.backend import Model
+from localspec.depth import Lap
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.figures import Clockwork
@@ -19,7 +20,7 @@ from localspec.scheduler import Scheduler
 from localspec.settings import Settings
 from localspec.tokens import NONE, Logits, Tokens
 
-DEPTH = 4
+DEPTH = 4  # tokens to guess ahead, if nobody says
 
 
 class Engine:
@@ -31,11 +32,13 @@ class Engine:
         proposer: Proposer,
         depth: int = DEPTH,
         clock: Callable[[], float] = time.perf_counter,
+        watch: Callable[[Lap], None] | None = None,
     ) -> None:
         self.target = target
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
+        self._watch = watch  # hears what each round took
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
@@ -47,6 +50,8 @@ class Engine:
         request.check(self.target, prompt, settings)
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
         generation = request.generation(self.target, prompt, settings, seed, self._depth)
+        # What time decides must not show in a text that is to be the same another time.
+        generation.sampler.repeats = self._watch is not None and settings.seed is not None
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
     def add(self, job: Job) -> None:
@@ -73,8 +78,13 @@ class Engine:
             g.waited += 1
         for turn in turns:
             turn.generation.waited = 0
-        for turn, draft, logits in self._run(turns):
-            self._conclude(turn, draft, logits)
+        reads = any(turn.reads for turn in turns)
+        begun = self._clock()
+        done = self._run(turns)
+        emitted = sum(self._conclude(*each) for each in done)
+        if self._watch and done:
+            tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
+            self._watch(Lap(len(done), tokens, emitted, self._clock() - begun, reads))
 
     def fail(self, error: Exception) -> None:
         """End every request with an error."""
@@ -95,17 +105,19 @@ class Engine:
             self._fail([turn.slot for turn in turns], error)
             return []
 
-    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> None:
+    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> int:
+        """Publish what a round brought for one sequence; how many tokens that was."""
         slot = turn.slot
         try:
             outcome = conclude(self.target, turn, draft, logits)
         except BackendError as error:
             self._fail([slot], error)
-            return
+            return 0
         if outcome.emitted:
             self._active[slot].publish(outcome, self._clock())
         if turn.generation.finish:
             self._release(slot).finish(turn.generation.finish, self._clock())
+        return outcome.emitted
 
     def _make_room(self) -> bool:
         """Empty the free slots; return whether that freed anything."""

@@ -29,6 +29,7 @@ class Timings:
     total: float
     between_tokens_p50: float | None
     between_tokens_p95: float | None
+    between_tokens_p99: float | None
     tokens_per_second: float | None  # after the first round
 
 
@@ -70,6 +71,7 @@ class Clockwork:
             total=now - self.submitted,
             between_tokens_p50=float(np.percentile(shares, 50)) if shares else None,
             between_tokens_p95=float(np.percentile(shares, 95)) if shares else None,
+            between_tokens_p99=float(np.percentile(shares, 99)) if shares else None,
             tokens_per_second=len(shares) / seconds if seconds else None,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from localspec.draft import Draft
+from localspec.draft import Draft, Pays, always, likely
 from localspec.sampler import Sampler
 from localspec.tokens import NONE, Tokens
 
@@ -36,6 +36,11 @@ class Ask:
     sampler: Sampler
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
+    pays: Pays = always  # whether to guess on, by the confidences of the guesses so far
+
+    def pays_above(self, floor: float) -> Pays:
+        """What it says of when to stop; if nothing, when all being right is less likely."""
+        return likely(floor) if self.pays is always else self.pays
 
 
 class Proposer(Protocol):

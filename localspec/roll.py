@@ -10,16 +10,16 @@ import numpy as np
 from localspec.backend import Model, Roll, Row
 from localspec.distribution import Distribution
 from localspec.draft import Draft
-from localspec.sampler import DRAFT
+from localspec.sampler import DRAFT, TARGET, Sampler
 from localspec.tokens import Logits, tokens_of
 
 BY = "draft-model"
 
 
-def roll_by_forward(model: Model, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
     """`Model.roll` for an engine that has nothing better than `forward`."""
     paths = [Path(roll) for roll in rolls]
-    while live := [path for path in paths if path.wants(floor)]:
+    while live := [path for path in paths if path.wants]:
         for path, logits in zip(live, model.forward([p.row() for p in live]), strict=True):
             path.draw(logits[-1])
     return [path.draft() for path in paths]
@@ -34,8 +34,9 @@ class Path:
     sources: list[Distribution] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
 
-    def wants(self, floor: float) -> bool:
-        return len(self.tokens) < self.roll.depth and float(np.prod(self.confidences)) >= floor
+    @property
+    def wants(self) -> bool:
+        return len(self.tokens) < self.roll.depth and self.roll.pays(self.confidences)
 
     def row(self) -> Row:
         if not self.tokens:
@@ -47,14 +48,19 @@ class Path:
         sampler = self.roll.sampler
         source = sampler.distribution(logits, self.tokens)
         position = self.roll.start + len(self.tokens)
-        token = source.draw(sampler.dice.roll(position, DRAFT))
+        token = source.draw(sampler.dice.roll(position, lane(sampler)))
         self.tokens.append(token)
         self.sources.append(source)
         self.confidences.append(confidence(logits, token))
 
     def draft(self) -> Draft:
-        sources, confidences = tuple(self.sources), tuple(self.confidences)
-        return Draft(tokens_of(self.tokens), BY, sources, confidences)
+        sources = None if self.roll.sampler.repeats else tuple(self.sources)
+        return Draft(tokens_of(self.tokens), BY, sources, tuple(self.confidences))
+
+
+def lane(sampler: Sampler) -> int:
+    """Where its text is to be the same however it was guessed, foretell the target's own draw."""
+    return TARGET if sampler.repeats else DRAFT
 
 
 def confidence(logits: Logits, token: int) -> float:

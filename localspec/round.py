@@ -34,6 +34,11 @@ class Turn:
         return self.generation.cached + self.feed == len(self.generation.history)
 
     @property
+    def reads(self) -> bool:
+        """Whether it reads of a prompt."""
+        return len(self.generation.history) == self.generation.prompt
+
+    @property
     def asks(self) -> bool:
         """Whether the proposer hears of it: for a draft, or to keep up with a prompt."""
         return self.guess > 0 or (self.generation.depth > 0 and not self.emits)

@@ -76,6 +76,7 @@ class Sampler:
         self.dice = Dice(seed)
         self._penalises = sampling.penalises
         self.adjusts = sampling.penalises or bool(sampling.bias)  # logits, before their law
+        self.repeats = False  # whether its text may not depend on how far it was guessed
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()

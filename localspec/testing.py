@@ -121,8 +121,8 @@ class ScriptedModel:
         self._tentative[target] = 0
         return length
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
-        return roll_by_forward(self, rolls, floor)
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
 
     def close(self) -> None:
         self.held.clear()

@@ -73,8 +73,8 @@ class Translated:
         self._ends[target] = ends
         return length
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
-        return roll_by_forward(self, rolls, floor)
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
 
     def close(self) -> None:
         self._model.close()

@@ -8,9 +8,8 @@ import click
 
 from localspec.backend import Options
 from localspec.catalog import WISHES, Wish
-from localspec.engine import DEPTH
 from localspec.errors import UsageError
-from localspec.loading import GUESSERS, Loading
+from localspec.loading import Loading
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 
@@ -26,15 +25,14 @@ LOADING = (
     click.Option(["--draft"], metavar="NAME_OR_PATH", help="A smaller model that guesses."),
     click.Option(
         ["--proposer"],
-        type=click.Choice(GUESSERS),
+        metavar="NAME,...",
         default="auto",
-        help="Who guesses: the draft model if there is one, else n-grams.",
+        help="Who guesses: auto, none, or names as ngram,draft-model.",
     ),
     click.Option(
         ["--depth"],
         type=click.IntRange(0, 64),
-        default=DEPTH,
-        help=f"Most tokens to guess ahead; {DEPTH} if not given.",
+        help="Tokens to guess ahead; what pays, by measurement, if not given.",
     ),
     click.Option(
         ["--context"], type=click.IntRange(1), help="Tokens of prompt and reply together."
@@ -103,7 +101,7 @@ def loading(context: click.Context) -> Loading:
     wish = context.meta
     options = Options(
         context=wish["context"],
-        tentative=max(wish["depth"], Options().tentative),
+        tentative=max(wish["depth"] or 0, Options().tentative),
         kv_type=wish["kv_type"],
         flash_attention={"auto": None, "on": True, "off": False}[wish["flash_attention"]],
         gpu_layers=wish["gpu_layers"],

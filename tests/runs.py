@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from localspec.backend import Model
+from localspec.draft import Draft
 from localspec.engine import Engine
 from localspec.job import Result
-from localspec.proposer import Proposer
+from localspec.proposer import Ask, Hints, Proposer
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
+from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.silent import Silent
+from localspec.proposers.suffix import SuffixProposer
 from localspec.settings import Settings
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
-from localspec.tokens import tokens_of
+from localspec.tokens import NONE, Tokens, tokens_of
 from localspec.translated import Translated
 from localspec.vocabulary import match
 
@@ -42,9 +46,34 @@ def translated() -> Translated:
     return Translated(draft, LETTERS, match(LETTERS, STRANGE_LETTERS), LETTERS.size)
 
 
+@dataclass(frozen=True)
+class Hinted:
+    """A proposer whose every ask carries the same hints."""
+
+    proposer: Proposer
+    hints: Hints
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return self.proposer.propose([replace(ask, hints=self.hints) for ask in asks])
+
+    def release(self, slot: int) -> None:
+        self.proposer.release(slot)
+
+
+PREDICTION = tokens_of([1, 2, 3, 0, 1, 1, 4, 4, 2, 2, 2, 4, 4, 4, 5, 0, 1, 1, 3, 2, 4, 4] * 3)
+
+
+def force(reply: Tokens) -> Tokens:
+    """What would follow if threes came in threes; nobody holds the model to it."""
+    return tokens_of([3] * (3 - len(reply) % 3)) if len(reply) and reply[-1] == 3 else NONE
+
+
 PROPOSERS: dict[str, Callable[[], Proposer]] = {
     "silent": Silent,
     "ngram": lambda: NgramProposer(3, 1),
+    "suffix": lambda: SuffixProposer(floor=0.1),
+    "prediction": lambda: Hinted(PredictionProposer(floor=0.1), Hints(PREDICTION)),
+    "forced": lambda: Hinted(ForcedProposer(), Hints(forced=force)),
     "twin": lambda: DraftModelProposer(scripted(1), floor=0),
     "stranger": lambda: DraftModelProposer(scripted(9)),
     "recurrent": lambda: DraftModelProposer(scripted(9, recurrent=True), floor=0),

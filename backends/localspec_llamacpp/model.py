@@ -92,8 +92,8 @@ class LlamaModel:
             self._lengths[target] = length
         return self._lengths[target]
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
-        return roll_by_forward(self, rolls, floor)
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
 
     def close(self) -> None:
         if not self._closed:

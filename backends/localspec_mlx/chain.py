@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from localspec.roll import Path
-from localspec.sampler import DRAFT
+from localspec.roll import Path, lane
 from localspec.tokens import Logits
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
@@ -19,14 +18,14 @@ LOOK = 8  # tokens that are worked out before they are looked at
 STARTS = (1, 4)
 
 
-def extend(runner: Runner, host: Host, paths: Sequence[Path], floor: float) -> None:
+def extend(runner: Runner, host: Host, paths: Sequence[Path]) -> None:
     """Add some tokens to each path: as far as the core chooses the tokens that were foretold."""
     at = [path.roll.row.slot for path in paths]
     starts, logits, tokens = _foretell(runner, host, paths)
     host.finish([logits, tokens], runner.slots.arrays(at))
     laws, foretold = host.read(logits), host.read(tokens)
     for index, path in enumerate(paths):
-        drawn = _follow(path, laws[:, index], foretold[:, index].tolist(), floor)
+        drawn = _follow(path, laws[:, index], foretold[:, index].tolist())
         runner.slots.truncate(at[index], starts[index] + drawn - 1)
 
 
@@ -52,15 +51,16 @@ def _foretell(
 
 def _choices(paths: Sequence[Path], step: int) -> list[Choice]:
     return [
-        Choice(path.roll.sampler, path.roll.start + len(path.tokens) + step, DRAFT)
+        Choice(sampler, path.roll.start + len(path.tokens) + step, lane(sampler))
         for path in paths
+        for sampler in (path.roll.sampler,)
     ]
 
 
-def _follow(path: Path, laws: Logits, foretold: Sequence[int], floor: float) -> int:
+def _follow(path: Path, laws: Logits, foretold: Sequence[int]) -> int:
     """Draw as the core does; return how many tokens were drawn."""
     for drawn, (law, token) in enumerate(zip(laws, foretold, strict=True), start=1):
         path.draw(law)
-        if path.tokens[-1] != token or not path.wants(floor):
+        if path.tokens[-1] != token or not path.wants:
             return drawn
     return len(foretold)

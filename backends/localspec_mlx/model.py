@@ -108,16 +108,16 @@ class MlxModel:
             self._undo_ahead(runner)
             return runner.slots.copy(source, target, length)
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         if any(roll.sampler.adjusts for roll in rolls):
-            return roll_by_forward(self, rolls, floor)
+            return roll_by_forward(self, rolls)
         paths = [Path(roll) for roll in rolls]
         at = [roll.row.slot for roll in rolls]
         with self._device(at) as runner:
             self._undo_ahead(runner)
             check(self, [roll.row for roll in rolls], [runner.slots.length(slot) for slot in at])
-            while live := [path for path in paths if path.wants(floor)]:
-                extend(runner, self.host, live, floor)
+            while live := [path for path in paths if path.wants]:
+                extend(runner, self.host, live)
         return [path.draft() for path in paths]
 
     @contextmanager

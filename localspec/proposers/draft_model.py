@@ -10,10 +10,11 @@ from localspec import prefix
 from localspec.backend import Model, Roll, Row
 from localspec.draft import EMPTY, Draft
 from localspec.errors import ContextFull
+from localspec.pair import Pair
 from localspec.proposer import Ask
 from localspec.tokens import NONE, Tokens, common_prefix
 
-FLOOR = 0.4  # stop drafting once the chance that all of it is right is below
+FLOOR = 0.4  # where nobody says what pays: stop once the chance that all is right is below
 
 
 class DraftModelProposer:
@@ -90,11 +91,17 @@ class DraftModelProposer:
         return len(ask.history) - len(self._held[ask.slot])
 
     def _roll(self, asks: Sequence[Ask]) -> dict[int, Draft]:
-        drafts = self._model.roll([self._start(ask) for ask in asks], self._floor) if asks else []
+        drafts = self._model.roll([self._start(ask) for ask in asks]) if asks else []
         for ask, draft in zip(asks, drafts, strict=True):
             self._held[ask.slot] = np.concatenate((ask.history, draft.tokens[:-1]))
         return {ask.slot: draft for ask, draft in zip(asks, drafts, strict=True)}
 
     def _start(self, ask: Ask) -> Roll:
         row = Row(ask.slot, ask.history[len(self._held[ask.slot]) :])
-        return Roll(row, ask.limit, ask.sampler, len(ask.history))
+        pays = ask.pays_above(self._floor)
+        return Roll(row, ask.limit, ask.sampler, len(ask.history), pays)
+
+
+def make(pair: Pair) -> DraftModelProposer:
+    assert pair.draft is not None, "there is no draft model"
+    return DraftModelProposer(pair.draft)

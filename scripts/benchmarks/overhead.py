@@ -64,8 +64,8 @@ class ReadyModel:
     def copy(self, source: int, target: int, length: int) -> int:
         return 0
 
-    def roll(self, rolls: Sequence[Roll], floor: float) -> list[Draft]:
-        return roll_by_forward(self, rolls, floor)
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
 
     def close(self) -> None:
         pass

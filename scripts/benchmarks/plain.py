@@ -61,7 +61,7 @@ def bare_loop(path: Path) -> Iterator[int]:
 def through_engine(path: Path) -> Iterator[int]:
     """The same tokens through slots, rounds, sampling and text; what a stream is fed from."""
     target = localspec_llamacpp.load(path, Options(context=CONTEXT))
-    engine = Engine(target, Silent())
+    engine = Engine(target, Silent(), 0)
     prompt: Tokens = target.tokenizer.encode(PROMPT)
     heard: list[Event] = []
     engine.add(engine.prepare(prompt, Settings(ignore_end=True), heard.append))
@@ -90,7 +90,9 @@ def weigh(name: str, path: Path) -> None:
     if name == "bare":
         list(islice(bare_loop(path), 64))
     else:
-        runtime = Runtime(Engine(localspec_llamacpp.load(path, Options(context=CONTEXT)), Silent()))
+        runtime = Runtime(
+            Engine(localspec_llamacpp.load(path, Options(context=CONTEXT)), Silent(), 0)
+        )
         runtime.generate(PROMPT, Settings(max_tokens=64, ignore_end=True))
     print(psutil.Process().memory_info().rss)
 

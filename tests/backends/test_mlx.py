@@ -97,7 +97,7 @@ def test_drafting_waits_once_whatever_its_depth(name, sampling):
         for depth in (1, 4, 8):
             sampler = Sampler(sampling, 3, PROMPT)
             roll = Roll(Row(0, PROMPT), depth, sampler, len(PROMPT))
-            evaluations, reads = cost(model, lambda roll=roll: model.roll([roll], 0.0))
+            evaluations, reads = cost(model, lambda roll=roll: model.roll([roll]))
             assert evaluations <= (1 if depth == 1 else 3)
             assert reads == 2
             model.truncate(0, 0)
@@ -164,17 +164,17 @@ class Contrary(Sampler):
 def test_tokens_foretold_wrongly_are_thrown_away(name):
     rolls = [Roll(Row(0, PROMPT), 5, Contrary(GREEDY, 3, PROMPT), len(PROMPT))]
     with closing(engines.draft(name)) as model:
-        [rolled] = model.roll(rolls, 0.0)
+        [rolled] = model.roll(rolls)
         assert model.truncate(0, 1 << 20) == len(PROMPT) + 4
         model.truncate(0, 0)
-        [stepped] = roll_by_forward(model, rolls, 0.0)
+        [stepped] = roll_by_forward(model, rolls)
     assert rolled.tokens.tolist() == stepped.tokens.tolist()
 
 
 @pytest.mark.parametrize("length", [8, 10, 17, 19])
 def test_a_long_roll_can_be_taken_back_to_any_of_its_tokens(length):
     with closing(engines.draft("mlx qwen3_5", tentative=16)) as model:
-        model.roll([Roll(Row(0, PROMPT), 12, Sampler(GREEDY, 3, PROMPT), len(PROMPT))], 0.0)
+        model.roll([Roll(Row(0, PROMPT), 12, Sampler(GREEDY, 3, PROMPT), len(PROMPT))])
         assert model.truncate(0, length) == length
 
 
@@ -315,9 +315,9 @@ def continues_like_a_fresh_slot(model, text, length):
 def test_a_mark_of_another_text_is_not_returned_to(name):
     with closing(engines.draft(name)) as model:
         sampler = Sampler(GREEDY, 0, PROMPT)
-        model.roll([Roll(Row(0, PROMPT), 5, sampler, 8)], 0.0)
+        model.roll([Roll(Row(0, PROMPT), 5, sampler, 8)])
         assert model.truncate(0, 9) == 9
-        [draft] = model.roll([Roll(Row(1, PROMPT), 2, sampler, 8)], 0.0)
+        [draft] = model.roll([Roll(Row(1, PROMPT), 2, sampler, 8)])
         model.truncate(1, 0)
         text = np.concatenate((PROMPT, draft.tokens[:1], tokens_of([6, 5, 4, 3])))
         model.forward([Row(0, text[9:12])])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from localspec.backend import Next, Roll, Row
+from localspec.draft import likely
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.sampler import Sampler
@@ -249,30 +250,30 @@ def test_rolling_is_feeding_its_own_tokens(model, sampling):
             Roll(Row(1, tokens_of(TEXT[:7])), 2, sampler, 7),
         ]
 
-    rolled = model.roll(rolls(), 0.0)
+    rolled = model.roll(rolls())
     for slot in (0, 1):
         assert model.truncate(slot, 0) == 0
-    stepped = roll_by_forward(model, rolls(), 0.0)
+    stepped = roll_by_forward(model, rolls())
     assert [len(draft) for draft in rolled] == [5, 2]
     assert [d.tokens.tolist() for d in rolled] == [d.tokens.tolist() for d in stepped]
 
 
 def test_a_roll_stops_where_it_is_no_longer_likely_to_be_right(model):
     sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
-    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4)], 0.999999)
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4, likely(0.999999))])
     assert len(draft) < 8
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.05, 0.999999])
 def test_after_a_roll_only_the_token_drawn_last_is_missing(model, floor):
     sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
-    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4)], floor)
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 8, sampler, 4, likely(floor))])
     assert model.truncate(0, 1 << 20) == 4 + len(draft) - 1
 
 
 def test_what_was_rolled_can_be_taken_back(model, close):
     sampler = Sampler(GREEDY, 3, tokens_of(TEXT[:4]))
-    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 5, sampler, 4)], 0.0)
+    [draft] = model.roll([Roll(Row(0, tokens_of(TEXT[:4])), 5, sampler, 4)])
     kept = model.truncate(0, 6)
     text = [*TEXT[:4], *draft.tokens.tolist()[:2], 1]
     assert close(feed(model, 0, text[kept:]), feed(model, 1, text))

@@ -40,6 +40,7 @@ def test_a_draft_depends_on_the_history_alone(fresh, law):
         new = fresh().propose([ask(history, sampling=LAWS[law])])[0]
         assert used.tokens.tolist() == new.tokens.tolist()
         assert used.by == new.by
+        assert used.confidences == pytest.approx(new.confidences)
 
 
 def test_a_draft_does_not_depend_on_what_was_asked_before_or_in_between(fresh):
@@ -94,6 +95,14 @@ def test_a_sampled_draft_tells_the_law_of_each_token(fresh):
         for token, source in zip(draft.tokens.tolist(), draft.sources, strict=True):
             assert source.prob(token) > 0
             assert source.probs.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_confidence_is_a_chance_and_every_token_has_one(fresh, law):
+    for history in growing(12):
+        draft = fresh().propose([ask(history, 7, sampling=LAWS[law])])[0]
+        assert len(draft.confidences) == len(draft)
+        assert all(0 < confidence <= 1 for confidence in draft.confidences)
 
 
 def test_drafts_are_tokens_as_the_seam_has_them(fresh):

@@ -71,7 +71,7 @@ def test_long_contexts_are_as_exact_as_short_ones(q8):
     tale = " ".join(PROMPTS[at] for at in (6, 7, 8, 11, 14, 15)) * 3
     texts = []
     for proposer in ("none", "ngram"):
-        with localspec.load(q8, loading=Loading(SMALL, proposer=proposer)) as runtime:
+        with localspec.load(q8, loading=Loading(SMALL, proposer=proposer, depth=4)) as runtime:
             results = [ask(runtime, f"{word} {tale}", max_tokens=64) for word in ("Say", "Read")]
             texts.append([result.tokens for result in results])
     assert all(result.usage.prompt_tokens > 400 for result in results)
@@ -81,7 +81,7 @@ def test_long_contexts_are_as_exact_as_short_ones(q8):
 
 @pytest.mark.timeout(600)
 def test_a_draft_model_of_its_own_kind_saves_rounds_and_changes_nothing(q8, q4, plain):
-    loading = Loading(SMALL, proposer="both")
+    loading = Loading(SMALL, proposer="ngram,draft-model", depth=4)
     with localspec.load(q8, draft=q4, loading=loading) as runtime:
         assert runtime.pairing.difference is None
         for prompt, expected in list(zip(PROMPTS, plain, strict=True))[:6]:
@@ -103,7 +103,7 @@ def test_a_seeded_reply_is_the_same_with_and_without_speculation(q8):
 
 def test_a_sampled_guess_is_accepted_as_often_as_the_two_laws_overlap(q8, q4):
     """Two thirds overlap here; drawing twice and hoping for the same token succeeds for a sixth."""
-    loading = Loading(SMALL, proposer="draft-model")
+    loading = Loading(SMALL, proposer="draft-model", depth=4)
     with localspec.load(q8, draft=q4, loading=loading) as runtime:
         results = [
             ask(runtime, PROMPTS[at], seed=at, max_tokens=120, sampling=Sampling(temperature=1.0))

@@ -1,0 +1,1 @@
+"""Speculation measured on the machine at hand: every mode answers every prompt in turn."""

@@ -1,0 +1,65 @@
+"""What stands beside every figure: command, revision, versions, machine, model."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from localspec.backend import Device, Footprint
+
+PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
+
+
+def command(name: str) -> str:
+    """How this was called."""
+    return shlex.join([name, *sys.argv[1:]])
+
+
+def revision() -> str:
+    """The commit this runs from, marked where the tree differs from it; else the version."""
+    here = Path(__file__).parent
+    if (here.parents[1] / ".git").exists():
+        describe = ["git", "describe", "--always", "--dirty"]
+        try:
+            done = subprocess.run(describe, cwd=here, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            pass
+        else:
+            return done.stdout.strip()
+    return f"localspec {version('localspec')}"
+
+
+def versions() -> str:
+    """Of Python and of what the engines are made of, as far as it is installed."""
+    found = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def processor() -> str:
+    names = Path("/proc/cpuinfo")
+    if names.exists():
+        lines = names.read_text(encoding="utf-8").splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        if models:
+            return f"{len(models)} x {models[0]}"
+    return platform.processor() or "unknown processor"
+
+
+def machine(devices: Sequence[Device] = ()) -> str:
+    """The processor, the system, and what else there is to compute on."""
+    others = [device.name for device in devices if device.kind != "cpu"]
+    return ", ".join([processor(), f"{platform.system()} {platform.machine()}", *others])
+
+
+def weights(found: Footprint) -> str:
+    return f"{found.name or found.architecture}, {found.quantisation}"

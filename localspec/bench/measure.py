@@ -1,0 +1,125 @@
+"""Have every prompt answered by every mode in turn, so that the machine's moods hit all alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from localspec import request
+from localspec.backend import Model
+from localspec.bench.modes import Lineup, Mode
+from localspec.bench.prompts import Prompt
+from localspec.bench.reply import Reply, Round
+from localspec.bench.watched import Watched
+from localspec.engine import Engine
+from localspec.errors import BackendError, UsageError
+from localspec.job import Chunk, Event, Result
+from localspec.proposers.silent import Silent
+from localspec.runtime import Runtime
+from localspec.settings import Settings
+from localspec.tokens import Tokens, tokens_of
+
+WARM_UP = 16  # tokens that each mode says first, which are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A prompt in the target's tokens, and what is wished of the reply."""
+
+    prompt: Prompt
+    tokens: Tokens
+    settings: Settings
+
+
+def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> list[Question]:
+    """Prompts as the target reads them; a UsageError for one it has no room for."""
+    with Runtime(Engine(target, Silent(), 0)) as reader:
+        found = [
+            Question(
+                prompt,
+                tokens_of(_encode(reader, prompt)),
+                replace(settings, prediction=prompt.prediction),
+            )
+            for prompt in prompts
+        ]
+    for question in found:
+        try:
+            request.check(target, question.tokens, question.settings)
+        except UsageError as error:
+            raise UsageError(f"{question.prompt.name}: {error}") from error
+    return found
+
+
+def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
+    if reader.tokenizer.chat_template:
+        return reader.conversation(prompt.messages)
+    return reader.encode("\n\n".join(message["content"] for message in prompt.messages))
+
+
+def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[Reply]:
+    """All replies as they come: modes in turn, and each prompt begins with another one.
+
+    Before the first each mode says a few words that are not counted.
+    """
+    modes = lineup.modes
+    for mode in modes:
+        _answer(lineup, mode, _shortened(asked[0]), 0)
+    for number in range(repeat * len(asked)):
+        turn, at = divmod(number, len(asked))
+        first = (turn + at) % len(modes)
+        for mode in modes[first:] + modes[:first]:
+            yield _answer(lineup, mode, asked[at], turn)
+
+
+def _shortened(question: Question) -> Question:
+    length = min(question.settings.max_tokens or WARM_UP, WARM_UP)
+    return replace(question, settings=replace(question.settings, max_tokens=length))
+
+
+def _answer(lineup: Lineup, mode: Mode, question: Question, turn: int) -> Reply:
+    engine = lineup.engine(mode)
+    settings = question.settings
+    if settings.seed is not None:
+        settings = replace(settings, seed=settings.seed + turn)
+    result, rounds = ask(engine, lineup.target, replace(question, settings=settings))
+    return Reply(
+        mode=mode.name,
+        prompt=question.prompt,
+        repeat=turn,
+        prompt_tokens=result.usage.prompt_tokens,
+        tokens=result.tokens,
+        text=result.text,
+        finish=result.finish_reason,
+        rounds=rounds,
+    )
+
+
+def ask(
+    engine: Engine,
+    target: Watched,
+    question: Question,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[Result, tuple[Round, ...]]:
+    """One reply to the end, alone in the engine, and its rounds."""
+    rounds: list[Round] = []
+    ends: list[Result | Exception] = []
+    last = clock()
+
+    def hear(event: Event) -> None:
+        nonlocal last
+        if not isinstance(event, Chunk):
+            ends.append(event)
+        elif event.tokens:  # else the rest of a text that was held back
+            before, last = last, clock()
+            drafted, checking = target.latest.drafted, target.latest.seconds
+            emitted = len(event.tokens)
+            rounds.append(Round(drafted, event.accepted, emitted, last - before, checking))
+
+    engine.add(engine.prepare(question.tokens, question.settings, hear))
+    while engine.busy:
+        engine.step()
+    [end] = ends
+    if isinstance(end, Result):
+        return end, tuple(rounds)
+    raise BackendError(f"{question.prompt.name} was not answered: {end}") from end

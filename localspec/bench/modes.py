@@ -1,0 +1,116 @@
+"""The ways to decode that are compared, all over the same loaded models.
+
+This is the one place in `bench` that knows how models are loaded and engines are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from localspec import guessers, loading
+from localspec.backend import Model
+from localspec.bench.watched import Watched
+from localspec.costs import Costs
+from localspec.depth import Depth
+from localspec.engine import Engine
+from localspec.errors import UsageError
+from localspec.loading import Loading
+from localspec.pair import Pair
+from localspec.vocabulary import Match
+
+PLAIN = "plain"
+AUTO = "auto"
+DEPTH = 4  # where a mode names none
+DEEPEST = loading.DEEP
+USUAL = (PLAIN, AUTO, "suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
+WITH_A_DRAFT = (PLAIN, AUTO, "suffix:4", "draft-model:2", "draft-model:4", "draft-model:8")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A mode as it was asked for, before anything is loaded."""
+
+    name: str
+    proposers: tuple[str, ...]
+    depth: int | None  # None: what pays
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """`make` gives an engine that has heard no text; what costs it learnt, it may keep."""
+
+    name: str
+    make: Callable[[], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """All modes. Their engines share the models, so only the newest one may be used."""
+
+    target: Watched
+    models: tuple[Model, ...]  # the target, and the draft model if there is one
+    modes: tuple[Mode, ...]
+    pairing: Match | None = None  # how the draft model's vocabulary fits
+
+    def engine(self, mode: Mode) -> Engine:
+        """An engine over emptied slots, so that no mode reads what another has read for it."""
+        for model in self.models:
+            for slot in range(model.slots):
+                model.truncate(slot, 0)
+        return mode.make()
+
+
+def kinds(names: Sequence[str], draft: bool) -> tuple[Kind, ...]:
+    """Modes by name; plain decoding is always among them, and first."""
+    wanted = names or (WITH_A_DRAFT if draft else USUAL)
+    return tuple(_kind(name, draft) for name in dict.fromkeys((PLAIN, *wanted)))
+
+
+def _kind(name: str, draft: bool) -> Kind:
+    if name == PLAIN:
+        return Kind(name, (), 0)
+    if name == AUTO:
+        return Kind(name, guessers.names("auto", draft=draft), None)
+    guesser, colon, depth = name.partition(":")
+    if guesser not in guessers.known() or (colon and not depth.isdecimal()):
+        known = ", ".join((PLAIN, AUTO, *guessers.known()))
+        raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
+    if not 1 <= int(depth or DEPTH) <= DEEPEST:
+        raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
+    if guesser == guessers.DRAFT and not draft:
+        raise UsageError(f"mode {name} needs a draft model: give one with --draft")
+    return Kind(name, (guesser,), int(depth or DEPTH))
+
+
+@contextmanager
+def load(model: str, draft: str | None, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
+    """Load a model, and a draft model if one is given, for all these modes."""
+    wish = _deep_enough(loading.deepened(model, wish), wanted)
+    with loading.pair(model, draft, wish) as loaded:
+        target = Watched(loaded.target)
+        pair = Pair(target, loaded.draft, loaded.match)
+        automatic = any(kind.depth is None for kind in wanted)
+        costs = loading.calibrated(loaded, (model, draft), wish).costs if automatic else Costs
+        modes = tuple(_mode(kind, pair, costs) for kind in wanted)
+        models = (target,) if loaded.draft is None else (target, loaded.draft)
+        yield Lineup(target, models, modes, loaded.match)
+
+
+def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
+    """Room for the guesses of every mode, also where they take memory."""
+    deepest = max(wish.options.tentative, *(kind.depth or 0 for kind in wanted))
+    return replace(wish, options=replace(wish.options, tentative=deepest))
+
+
+def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
+    learnt = Depth(costs())  # stays with the mode, as it does with a program that goes on
+
+    def make() -> Engine:
+        proposers = guessers.make(kind.proposers, pair)
+        if kind.depth is None:
+            return loading.automatic(pair.target, proposers, learnt)
+        return loading.fixed(pair.target, proposers, kind.depth)
+
+    return Mode(kind.name, make)

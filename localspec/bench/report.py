@@ -1,0 +1,76 @@
+"""A whole run: what was asked of what, every reply, and the figures of all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from textwrap import fill
+
+from localspec.bench.reply import Reply, Round
+from localspec.bench.summary import Section, forwards, sections, trials
+from localspec.bench.table import TABLES, printed
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    heading: tuple[tuple[str, str], ...]
+    modes: tuple[str, ...]
+    replies: tuple[Reply, ...]
+    sections: tuple[Section, ...]
+    forwards: Mapping[int, float]  # in plain rounds, by how many guesses they check
+
+
+def report(
+    heading: Sequence[tuple[str, str]], modes: Sequence[str], replies: Sequence[Reply]
+) -> Report:
+    found = trials(replies, modes)
+    parts = tuple(sections(found, modes))
+    return Report(tuple(heading), tuple(modes), tuple(replies), parts, forwards(found))
+
+
+def text(found: Report) -> str:
+    """The heading and the tables, for a terminal."""
+    lines = [f"{name:<10} {value}" for name, value in found.heading]
+    if not found.sections:
+        return "\n".join([*lines, "", "No prompt was answered by all modes."])
+    tables = "\n\n".join(printed(found.sections, table) for table in TABLES)
+    return "\n".join([*lines, "", tables, forward_line(found.forwards)])
+
+
+def forward_line(forwards: Mapping[int, float]) -> str:
+    shown = ", ".join(f"{drafted}:_{cost:.2f}" for drafted, cost in forwards.items())
+    line = fill(f"Forwards by how many guesses they check, in plain rounds: {shown}", 100)
+    return line.replace("_", " ")  # no line ends within a pair
+
+
+def as_json(found: Report) -> str:
+    """Everything that was measured; rounds are lists in the order of `round_fields`."""
+    return json.dumps(
+        {
+            "heading": dict(found.heading),
+            "modes": found.modes,
+            "forwards": found.forwards,
+            "sections": [asdict(section) for section in found.sections],
+            "round_fields": [field.name for field in fields(Round)],
+            "replies": [_reply(reply) for reply in found.replies],
+        },
+        ensure_ascii=False,
+    )
+
+
+def _reply(reply: Reply) -> dict[str, object]:
+    return {
+        "prompt": reply.prompt.name,
+        "category": reply.prompt.category,
+        "mode": reply.mode,
+        "repeat": reply.repeat,
+        "prompt_tokens": reply.prompt_tokens,
+        "tokens": reply.tokens,
+        "text": reply.text,
+        "finish": reply.finish,
+        "looping": reply.looping,
+        "first_token": reply.first_token,
+        "tokens_per_second": reply.tokens_per_second,
+        "rounds": [astuple(each) for each in reply.rounds],
+    }

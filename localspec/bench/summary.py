@@ -1,0 +1,156 @@
+"""From replies to figures: by category and in total, each mode against plain decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+
+import numpy as np
+
+from localspec.bench.modes import PLAIN
+from localspec.bench.reply import Reply, Round, speed
+from localspec.bench.theory import Forecast, costs, forecast
+
+ALL = "all"
+Trial = Mapping[str, Reply]  # one prompt's replies, by mode
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One mode over some trials. Rounds and tokens are those after the first of each reply."""
+
+    mode: str
+    tokens_per_second: float | None
+    ratios: tuple[float, ...]  # of decoding speed to plain's, one a trial
+    ratio: float | None  # their median
+    speedup: float | None  # of all tokens in all their time
+    first_token: float  # seconds, median
+    between_tokens: tuple[float, float, float] | None  # seconds: p50, p95, p99
+    drafted: float  # a round
+    accepted: float  # a round
+    tokens: float  # a round
+    acceptance_rate: float | None  # accepted of drafted
+    acceptance_by_position: tuple[float, ...]
+    taken_back: int
+    same_text: int  # replies that said what plain said
+    replies: int
+    forecast: Forecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """All modes over one category, or over several."""
+
+    title: str
+    trials: int
+    looping: tuple[str, ...]  # prompts that some mode answered in a loop
+    summaries: tuple[Summary, ...]
+
+
+def trials(replies: Sequence[Reply], modes: Sequence[str]) -> list[Trial]:
+    """Replies to the same prompt in the same repeat; without those that not all modes gave."""
+    found: dict[tuple[str, int], dict[str, Reply]] = {}
+    for reply in replies:
+        found.setdefault((reply.prompt.name, reply.repeat), {})[reply.mode] = reply
+    return [trial for trial in found.values() if trial.keys() == set(modes)]
+
+
+def forwards(found: Sequence[Trial]) -> dict[int, float]:
+    """What the target's forward takes by how many guesses it checks, in plain rounds."""
+    return costs(
+        (decoding(list(trial.values())), median(r.seconds for r in trial[PLAIN].decoding))
+        for trial in found
+        if trial[PLAIN].decoding
+    )
+
+
+def sections(found: Sequence[Trial], modes: Sequence[str]) -> list[Section]:
+    """One a category, one for all, and one without what looped if anything did."""
+    if not found:
+        return []
+    categories = dict.fromkeys(trial[PLAIN].prompt.category for trial in found)
+    parts: list[tuple[str, Sequence[Trial]]] = [
+        (name, [t for t in found if t[PLAIN].prompt.category == name]) for name in categories
+    ]
+    parts.append((ALL, found))
+    sound = [trial for trial in found if not _loops(trial)]
+    if 0 < len(sound) < len(found):
+        parts.append((f"{ALL} without loops", sound))
+    usual = forwards(found)
+    return [_section(title, part, modes, usual) for title, part in parts]
+
+
+def total(found: Sequence[Section]) -> Section:
+    """The section of all trials."""
+    return next(section for section in reversed(found) if section.title == ALL)
+
+
+def _loops(trial: Trial) -> bool:
+    return any(reply.looping for reply in trial.values())
+
+
+def _section(
+    title: str, found: Sequence[Trial], modes: Sequence[str], usual: Mapping[int, float]
+) -> Section:
+    looping = dict.fromkeys(trial[PLAIN].prompt.name for trial in found if _loops(trial))
+    summaries = tuple(summarise(mode, found, usual) for mode in modes)
+    return Section(title, len(found), tuple(looping), summaries)
+
+
+def summarise(mode: str, found: Sequence[Trial], usual: Mapping[int, float]) -> Summary:
+    """One mode's figures; `usual` is what forwards take by how many guesses they check."""
+    replies = [trial[mode] for trial in found]
+    rounds = decoding(replies)
+    plain = decoding([trial[PLAIN] for trial in found])
+    own, plain_speed = speed(rounds), speed(plain)
+    ratios = tuple(_ratios(mode, found))
+    drafted, accepted = sum(r.drafted for r in rounds), sum(r.accepted for r in rounds)
+    return Summary(
+        mode=mode,
+        tokens_per_second=own,
+        ratios=ratios,
+        ratio=median(ratios) if ratios else None,
+        speedup=own / plain_speed if own and plain_speed else None,
+        first_token=median(reply.first_token for reply in replies),
+        between_tokens=_between(rounds),
+        drafted=drafted / max(len(rounds), 1),
+        accepted=accepted / max(len(rounds), 1),
+        tokens=sum(r.emitted for r in rounds) / max(len(rounds), 1),
+        acceptance_rate=accepted / drafted if drafted else None,
+        acceptance_by_position=tuple(_by_position(rounds)),
+        taken_back=drafted - accepted,
+        same_text=sum(trial[mode].tokens == trial[PLAIN].tokens for trial in found),
+        replies=len(replies),
+        forecast=(
+            forecast(rounds, median(r.seconds for r in plain), usual) if rounds and plain else None
+        ),
+    )
+
+
+def decoding(replies: Sequence[Reply]) -> tuple[Round, ...]:
+    return tuple(chain.from_iterable(reply.decoding for reply in replies))
+
+
+def _ratios(mode: str, found: Sequence[Trial]) -> Iterator[float]:
+    for trial in found:
+        own, plain = trial[mode].tokens_per_second, trial[PLAIN].tokens_per_second
+        if own and plain:
+            yield own / plain
+
+
+def _between(rounds: Sequence[Round]) -> tuple[float, float, float] | None:
+    """A token that came with others in a round counts its share of the round."""
+    shares = [each.seconds / each.emitted for each in rounds for _ in range(each.emitted)]
+    if not shares:
+        return None
+    p50, p95, p99 = np.percentile(shares, [50, 95, 99]).tolist()
+    return p50, p95, p99
+
+
+def _by_position(rounds: Sequence[Round]) -> Iterator[float]:
+    """Of the drafts that had a token there, in how many it was accepted."""
+    for at in range(max((each.drafted for each in rounds), default=0)):
+        had = [each for each in rounds if each.drafted > at]
+        yield sum(each.accepted > at for each in had) / len(had)

@@ -1,0 +1,50 @@
+"""A target that can say what its latest forward checked, and how long that took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from localspec.backend import Model, Roll, Row
+from localspec.draft import Draft
+from localspec.tokens import Logits
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    drafted: int  # tokens that were guesses
+    seconds: float
+
+
+class Watched:
+    """Stands in for a target, whoever guesses for it and decides how far."""
+
+    def __init__(self, model: Model, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.tokenizer = model.tokenizer
+        self.vocabulary = model.vocabulary
+        self.slots = model.slots
+        self.context = model.context
+        self.batch = model.batch
+        self.tentative = model.tentative
+        self.latest = Forward(0, 0.0)
+        self._model = model
+        self._clock = clock
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        begun = self._clock()
+        logits = self._model.forward(rows)
+        self.latest = Forward(sum(row.tentative for row in rows), self._clock() - begun)
+        return logits
+
+    def truncate(self, slot: int, length: int) -> int:
+        return self._model.truncate(slot, length)
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        return self._model.copy(source, target, length)
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return self._model.roll(rolls)
+
+    def close(self) -> None:
+        self._model.close()

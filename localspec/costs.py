@@ -1,0 +1,154 @@
+"""What things take: seconds by size, measured all along, read between the measurements."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right, insort
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+GAIN = 0.12  # how much of a surprise is believed of its own size
+DRIFT = 0.15  # and how much of all sizes: the machine is busier, or the text has grown
+CLAMP = 1.25  # a single surprise counts as this factor at most
+WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same side again
+
+
+@dataclass(slots=True)
+class Point:
+    seconds: float
+    streak: int = 0  # surprises in a row that were clamped: above 0 slower, below 0 faster
+
+
+class Curve:
+    """Seconds by size, linear between the sizes that were measured.
+
+    A surprise is shared between its size and the scale of the whole curve. One hiccup of the
+    machine hardly moves it, several in a row do.
+    """
+
+    def __init__(self, points: Mapping[int, float]) -> None:
+        assert len(points) > 1, "a curve needs two points to begin with"
+        self._scale = 1.0
+        self._sizes = sorted(points)
+        rising = accumulate((points[size] for size in self._sizes), max)
+        self._points = {s: Point(seconds) for s, seconds in zip(self._sizes, rising, strict=True)}
+
+    def at(self, size: int) -> float:
+        """Seconds that this size takes."""
+        return self.stretch(size, size)[0]
+
+    def stretch(self, first: int, last: int) -> list[float]:
+        """Seconds that each size from `first` to `last` takes."""
+        found: list[float] = []
+        while (size := first + len(found)) <= last:
+            right = min(max(bisect_right(self._sizes, size), 1), len(self._sizes) - 1)
+            low, high = self._sizes[right - 1], self._sizes[right]
+            start = self._points[low].seconds
+            step = (self._points[high].seconds - start) / (high - low)
+            start, step = start * self._scale, step * self._scale
+            end = min(high - 1, last) if right < len(self._sizes) - 1 else last
+            found += [start + step * (at - low) for at in range(size, max(end, size) + 1)]
+        return found
+
+    def note(self, size: int, seconds: float) -> None:
+        """Learn that this size took so long."""
+        if not 0 < seconds < math.inf:
+            return
+        expected = max(self.at(size), 1e-9)
+        point = self._points.get(size)
+        if point is None:
+            point = self._points[size] = Point(expected / self._scale)
+            insort(self._sizes, size)
+        surprise = clamped(point, seconds / expected)
+        self._scale *= surprise**DRIFT
+        point.seconds *= surprise**GAIN
+        self._straighten(size, point.seconds)
+
+    def _straighten(self, size: int, seconds: float) -> None:
+        """More takes no less: what is newer is believed."""
+        for other, point in self._points.items():
+            if other < size:
+                point.seconds = min(point.seconds, seconds)
+            else:
+                point.seconds = max(point.seconds, seconds)
+
+    def points(self) -> dict[int, float]:
+        return {size: self._points[size].seconds * self._scale for size in self._sizes}
+
+
+def clamped(point: Point, surprise: float) -> float:
+    """A surprise as far as it is believed."""
+    most: float = CLAMP * WIDER ** abs(point.streak)
+    if surprise > most:
+        point.streak = max(point.streak, 0) + 1
+    elif surprise < 1 / most:
+        point.streak = min(point.streak, 0) - 1
+    else:
+        point.streak = 0
+    return min(max(surprise, 1 / most), most)
+
+
+# Before anything was measured: each further token costs a little of what the first one does.
+GUESS: Mapping[int, float] = {1: 0.01, 2: 0.0115, 9: 0.022}
+READING = 16  # tokens that a proposer reads in the time it takes to draft one
+
+
+class Costs:
+    """Of one target by rows and tokens of a batch, and of those who draft for it by depth."""
+
+    def __init__(
+        self,
+        target: Mapping[int, float] = GUESS,
+        drafting: Mapping[str, Mapping[int, float]] | None = None,
+        reading: Mapping[str, float] | None = None,
+    ) -> None:
+        self._target = {1: Curve(target)}
+        self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
+        self._reading = dict(reading or {})
+
+    def target(self, rows: int) -> Curve:
+        """Seconds of a round but for drafting, by how many tokens its rows have together."""
+        key = _about(rows)
+        if key not in self._target:
+            nearest = max(known for known in self._target if known < key)
+            self._target[key] = Curve(self._target[nearest].points())
+        return self._target[key]
+
+    def drafting(self, by: str, rows: int) -> Curve | None:
+        """Seconds of drafting for so many rows, by depth; None if it was never seen."""
+        key = _about(rows)
+        if (by, key) not in self._drafting:
+            near = [known for name, known in self._drafting if name == by and known < key]
+            if not near:
+                return None
+            self._drafting[by, key] = Curve(self._drafting[by, max(near)].points())
+        return self._drafting[by, key]
+
+    def reading(self, by: str) -> float:
+        """Seconds for each token that a proposer has missed and must read first."""
+        if by in self._reading:
+            return self._reading[by]
+        curve = self._drafting.get((by, 1))
+        return (curve.at(2) - curve.at(1)) / READING if curve else 0.0
+
+    def note_drafting(self, by: str, rows: int, depth: int, seconds: float, missed: int) -> None:
+        """Learn how long a draft took that had so many tokens to catch up on."""
+        curve = self.drafting(by, rows)
+        if curve is None and not missed:
+            self._drafting[by, 1] = Curve({1: seconds / max(depth, 1), max(depth, 2): seconds})
+        elif curve and missed:
+            share = max(seconds - curve.at(depth), 0.0) / missed
+            self._reading[by] = self.reading(by) + GAIN * (share - self.reading(by))
+        elif curve:
+            curve.note(depth, seconds)
+
+    def points(self) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
+        """What a single row costs, to begin with another time."""
+        drafting = {by: curve.points() for (by, rows), curve in self._drafting.items() if rows == 1}
+        return self._target[1].points(), drafting
+
+
+def _about(rows: int) -> int:
+    """The largest power of two that is not more."""
+    return 1 << (rows.bit_length() - 1)

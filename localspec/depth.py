@@ -1,0 +1,264 @@
+"""How far to guess: what brings the most tokens a second, by what was measured. No clock here.
+
+A round that brings `v` tokens in `t` seconds is worth v - rate * t tokens, where `rate` is what
+seconds have brought of late. To maximise that worth round by round is to maximise tokens a second
+in the long run, also where good rounds and bad ones alternate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from localspec.acceptance import Acceptance, Acceptances
+from localspec.costs import Costs
+from localspec.draft import Pays, always
+from localspec.proposer import Ask
+
+CHEAP = 0.02  # of a plain round: who drafts for less is always asked
+ENTER = 0.03  # tokens that drafting must promise to begin with, after it did not pay
+HOPE = 1.0  # standard deviations by which somebody who paid is thought better of
+REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
+ALLOWANCE = 0.014  # plain rounds that each round adds to what may be lost by trying
+PURSE, FULL = 6.0, 12.0  # plain rounds that may be lost in the beginning, and at most
+DEBT = 3.0  # plain rounds lost beyond that, after which nothing is guessed for a while
+WINDOW = 1 / 32  # what the latest round counts in the rate
+PLAIN = 64  # rounds of guesses after which one goes without, to see what that takes
+
+Survivals = Sequence[float]  # of each guess of a draft: how likely it and all before are right
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One sequence in a round, and what is known of a proposer's guesses for it."""
+
+    ask: Ask
+    acceptance: Acceptance
+    missed: int  # tokens that the proposer has not seen
+    worth: float  # in tokens, of the best draft there is already
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How far to draft, 0 for not at all, and whether one more guess pays."""
+
+    limit: int
+    pays: Pays = always
+    tries: bool = False  # to learn; not because it promised to pay
+
+    def of(self, ask: Ask) -> Ask:
+        return replace(ask, limit=self.limit, pays=self.pays)
+
+
+NO = Wish(0)
+
+
+def generous(confidences: Sequence[float]) -> bool:
+    """A guess that costs nothing pays until nobody would check it."""
+    return confidences[-1] > 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What a round took. If it read of a prompt, its time tells nothing about guesses."""
+
+    rows: int
+    tokens: int
+    emitted: int
+    seconds: float
+    reads: bool
+
+
+@dataclass(slots=True)
+class Rest:
+    """How long a proposer that takes its time is left alone about one sequence."""
+
+    until: int = 0
+    rounds: int = REST
+    reach: int = 0  # guesses that were right when it was tried last
+    pays: bool = False
+
+
+@dataclass(slots=True)
+class Depth:
+    """One engine's judgement of how far, and by whom, each of its sequences is guessed."""
+
+    costs: Costs = field(default_factory=Costs)
+    acceptances: Acceptances = field(default_factory=Acceptances)
+    _rests: dict[tuple[str, int], Rest] = field(default_factory=dict)
+    _round: int = 0
+    _plain: int = 0  # the last round without guesses
+    _purse: float = PURSE
+    _won: float = 1.0  # tokens and plain rounds' time of late
+    _spent: float = 1.0
+
+    @property
+    def gain(self) -> float:
+        """Speed of late, plain decoding being 1."""
+        return max(self._won / self._spent, 1.0)
+
+    def prices(self, rows: int, most: int) -> list[float]:
+        """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes."""
+        first, *rest = self.costs.target(rows).stretch(rows, rows + most)
+        rate = self.gain * rows / first
+        return [0.0, *[rate * (seconds - first) for seconds in rest]]
+
+    def is_cheap(self, by: str, rows: int) -> bool:
+        """Whether to ask a proposer takes next to nothing, as far as is known."""
+        curve = self.costs.drafting(by, rows)
+        return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
+
+    def wish(self, by: str, rows: int, seats: Sequence[Seat], *, cheap: bool) -> list[Wish]:
+        """What each seat shall have drafted by a proposer."""
+        if cheap:
+            return [Wish(seat.ask.limit, generous) for seat in seats]
+        if self._abstains:
+            return [NO for _ in seats]
+        bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
+        return [self._wish(self._rest(by, seat.ask.slot), seat, bill) for seat in seats]
+
+    def hopeless(self, by: str, limit: int) -> bool:
+        """Whether a proposer could not pay for one sequence even if it were always right."""
+        return self.costs.drafting(by, 1) is not None and not self._bill(by, 1, 1, limit).least
+
+    def _bill(self, by: str, rows: int, sharers: int, most: int) -> Bill:
+        curve = self.costs.drafting(by, sharers)
+        assert curve is not None
+        prices = self.prices(rows, most)
+        rate = self.gain * rows / self.costs.target(rows).at(rows)
+        drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
+        return Bill(
+            [a + b for a, b in zip(drafting, prices, strict=True)],
+            rate * self.costs.reading(by),
+            self.gain,
+        )
+
+    def _wish(self, rest: Rest, seat: Seat, bill: Bill) -> Wish:
+        rest.pays = bill.best(seat, HOPE if rest.pays else 0.0) > seat.worth + ENTER
+        if rest.pays:
+            rest.rounds, rest.reach = REST, 0
+            return Wish(seat.ask.limit, bill.stop(seat))
+        if self._round < rest.until:
+            return NO
+        limit = bill.affordable(seat, 2 * rest.reach, self._purse)
+        if not limit:
+            return NO
+        rest.until, rest.rounds = self._round + rest.rounds, min(2 * rest.rounds, LONGEST)
+        return Wish(limit, always, tries=True)
+
+    def _rest(self, by: str, slot: int) -> Rest:
+        return self._rests.setdefault((by, slot), Rest())
+
+    def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
+        """How many guesses of a draft to check, and what that brings beyond its price."""
+        length, most, total = 0, 0.0, 0.0
+        for at, alive in enumerate(survivals, start=1):
+            total += alive
+            if total - prices[at] > most:
+                length, most = at, total - prices[at]
+        return length, most
+
+    def trim(self, rows: int, drafts: Sequence[Survivals], tries: Sequence[bool]) -> list[int]:
+        """How many guesses of each draft to check; what was drafted to learn is checked."""
+        kept = [len(draft) if each else 0 for draft, each in zip(drafts, tries, strict=True)]
+        if self._abstains:
+            return kept
+        prices = self.prices(rows, sum(map(len, drafts)))
+        guesses = sorted(
+            ((alive, row) for row, draft in enumerate(drafts) if not tries[row] for alive in draft),
+            reverse=True,
+        )
+        count, _ = self.worth([alive for alive, _ in guesses], prices)
+        for _, row in guesses[:count]:
+            kept[row] += 1
+        return kept
+
+    @property
+    def _abstains(self) -> bool:
+        """Whether to guess nothing: too much was lost, or plain decoding was not seen for long."""
+        return self._purse < -DEBT or (self._round - self._plain >= PLAIN and self.gain < 1.5)
+
+    def judge(self, by: str, slot: int, right: int) -> None:
+        """Try again soon where a draft was right."""
+        rest = self._rest(by, slot)
+        if right:
+            rest.until, rest.rounds, rest.reach = self._round, REST, right
+        else:
+            rest.reach = 0
+
+    def note(self, lap: Lap, drafting: float) -> None:
+        """Learn what a round took, drafting apart."""
+        self._round += 1
+        guesses = lap.tokens - lap.rows
+        if not guesses:
+            self._plain = self._round
+        if lap.reads:
+            return
+        curve = self.costs.target(lap.rows)
+        curve.note(lap.tokens, lap.seconds - drafting)
+        # What such rounds take, not this one: a hiccup is nobody's guess.
+        spent = (curve.at(lap.tokens) + drafting) / curve.at(lap.rows)
+        won = lap.emitted / lap.rows
+        self._won += WINDOW * (won - self._won)
+        self._spent += WINDOW * (spent - self._spent)
+        self._purse = min(self._purse + ALLOWANCE * won + won - spent, FULL)
+
+    def release(self, slot: int) -> None:
+        self.acceptances.release(slot)
+        self._rests = {key: rest for key, rest in self._rests.items() if key[1] != slot}
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What guesses for one more sequence take, in tokens."""
+
+    guesses: Sequence[float]  # to draft and check 0, 1, ...
+    reading: float  # each token that was missed
+    gain: float  # of late; beside plain decoding everything takes less by that
+
+    def best(self, seat: Seat, hope: float) -> float:
+        """What drafting is expected to bring beyond what it takes."""
+        most, won, made = -math.inf, 0.0, 0.0
+        for drafted, right in seat.acceptance.prospects(seat.ask.limit, hope):
+            won, made = won + right, made + drafted
+            most = max(most, won - self._between(made))
+        return most - self.reading * seat.missed
+
+    def _between(self, length: float) -> float:
+        low = min(int(length), len(self.guesses) - 2)
+        return self.guesses[low] + (length - low) * (self.guesses[low + 1] - self.guesses[low])
+
+    @property
+    def least(self) -> int:
+        """The fewest guesses that would pay beside plain decoding, were all right; 0: none."""
+        for length, price in enumerate(self.guesses):
+            if length > price / self.gain + ENTER:
+                return length
+        return 0
+
+    def affordable(self, seat: Seat, wished: int, purse: float) -> int:
+        """How many guesses to try, so that all may be lost and some might be won; 0: none."""
+        least = self.least
+        for length in range(min(max(least, wished), seat.ask.limit), least - 1, -1):
+            price = self.guesses[length] + self.reading * seat.missed
+            if least and price / self.gain <= purse:
+                return length
+        return 0
+
+    def stop(self, seat: Seat) -> Pays:
+        """Whether there is a longer draft that still pays after guesses of such confidences."""
+        rates = [seat.acceptance.next(at) for at in range(seat.ask.limit)]
+
+        def pays(confidences: Sequence[float]) -> bool:
+            made = len(confidences)
+            alive = seat.acceptance.survivals(confidences)[-1] if made else 1.0
+            won = -ENTER
+            for at in range(made, len(rates)):
+                alive *= rates[at]
+                won += alive
+                if won > self.guesses[at + 1] - self.guesses[made]:
+                    return True
+            return False
+
+        return pays

@@ -1,0 +1,33 @@
+"""Guess what a grammar leaves no choice about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localspec.draft import EMPTY, Draft
+from localspec.pair import Pair
+from localspec.proposer import Ask
+
+BY = "forced"
+
+
+class ForcedProposer:
+    """Holds nothing: the ask's own function is asked every time."""
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return [self._foresee(ask) for ask in asks]
+
+    def release(self, slot: int) -> None:
+        pass
+
+    def _foresee(self, ask: Ask) -> Draft:
+        if ask.hints.forced is None or not ask.limit:
+            return EMPTY
+        tokens = ask.hints.forced(ask.history[ask.prompt :])[: ask.limit]
+        if not len(tokens):
+            return EMPTY
+        return Draft(tokens, by=BY, confidences=(1.0,) * len(tokens))
+
+
+def make(pair: Pair) -> ForcedProposer:  # noqa: ARG001
+    return ForcedProposer()

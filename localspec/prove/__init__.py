@@ -1,0 +1,1 @@
+"""Shows, on the user's own pair and machine, that speculation changes nothing."""

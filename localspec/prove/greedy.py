@@ -1,0 +1,152 @@
+"""Is greedy text with speculation the plain text? If not, is it rounding, or a defect?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from localspec.backend import Model
+from localspec.proposer import Proposer
+from localspec.prove.guessers import Guessers
+from localspec.prove.refeed import refeed
+from localspec.prove.runs import Reply, Want, run
+from localspec.tokens import common_prefix, tokens_of
+
+NEAR = 1.0  # a lead that rounding may overturn; 0.5 is the most that was seen, in K-quants
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first token that is not plain decoding's, and why."""
+
+    place: int  # in the reply, from 1
+    plain: str
+    speculative: str
+    margin: float | None  # between the two highest logits in plain decoding
+    explained: bool  # the shape of the batches makes the difference, and nothing else
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One speculative reply held against the plain one."""
+
+    guesser: str
+    prompt: int  # its number, from 1
+    together: int  # how many replies were written at once
+    depth: int
+    drafted: int
+    accepted: int
+    difference: Difference | None
+
+    @property
+    def defective(self) -> bool:
+        return self.difference is not None and not self.difference.explained
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Replies to be written at once: prompts from `first` on."""
+
+    guesser: str
+    first: int
+    plain: Sequence[Reply]
+    depths: Sequence[int]
+
+
+def compare(
+    model: Model, plain: Sequence[Reply], guessers: Guessers, tokens: int
+) -> Iterator[Comparison]:
+    """Every guesser with every prompt, alone and beside others, at every depth in turn."""
+    for shift, (name, make) in enumerate(guessers.items()):
+        for size in sizes(model, len(plain)):
+            for first in range(0, len(plain), size):
+                some = plain[first : first + size]
+                # The usual tentative is 8: by threes each guesser starts at another depth.
+                depths = [1 + (first + at + 3 * shift) % model.tentative for at in range(len(some))]
+                yield from _compare(model, make(), Group(name, first, some, depths), tokens)
+
+
+def sizes(model: Model, prompts: int) -> list[int]:
+    """How many replies to write at once: one, and as many as there is room for."""
+    return sorted({1, max(1, min(model.slots // 2, prompts))})
+
+
+def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Iterator[Comparison]:
+    wants = [
+        Want(tokens_of(each.text[: each.prompt]), tokens, depth)
+        for each, depth in zip(group.plain, group.depths, strict=True)
+    ]
+    for at, reply in enumerate(run(model, proposer, wants)):
+        yield Comparison(
+            guesser=group.guesser,
+            prompt=group.first + at + 1,
+            together=len(wants),
+            depth=group.depths[at],
+            drafted=reply.drafted,
+            accepted=reply.accepted,
+            difference=differ(model, group.plain[at], reply),
+        )
+
+
+def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
+    """The first place where a reply is not the plain one, or not what the model answered."""
+    at = common_prefix(tokens_of(plain.text), tokens_of(reply.text))
+    for each, name in ((plain, "plain decoding"), (reply, "speculation")):
+        if (wrong := unfounded(each)) is not None:
+            why = f"{name} did not say what the model answered to the text before"
+            return _difference(model, plain, reply, wrong, why)
+    if at == len(plain.text) == len(reply.text):
+        return None
+    if at == min(len(plain.text), len(reply.text)):
+        return _difference(model, plain, reply, at, "one of the two ended there, and should not")
+    doubt = (
+        _not_again(model, plain, at) or _not_again(model, reply, at) or _not_near(plain, reply, at)
+    )
+    why = doubt or "both tokens come again in the same batches with nothing guessed or taken back"
+    return _difference(model, plain, reply, at, why, explained=not doubt)
+
+
+def unfounded(reply: Reply) -> int | None:
+    """The first place whose token was not the model's answer to the text before it."""
+    for at in range(reply.prompt, len(reply.text)):
+        if at not in reply.heard or reply.heard[at].answer.best != reply.text[at]:
+            return at
+    return None
+
+
+def _not_again(model: Model, reply: Reply, at: int) -> str:
+    """How the model contradicts a reply when it is fed the same batches without speculation."""
+    heard = reply.heard[at]
+    again = refeed(model, reply.steps[: heard.step + 1], reply.slot)[heard.output]
+    if again.best == reply.text[at]:
+        return ""
+    return (
+        f"in the same batches, but with nothing guessed or taken back, the model says "
+        f"{spelled(model, again.best)!r}, by {again.lead:.2g}, where it had said "
+        f"{spelled(model, reply.text[at])!r}, by {heard.answer.lead:.2g}"
+    )
+
+
+def _not_near(plain: Reply, reply: Reply, at: int) -> str:
+    """Whether this is more than rounding does. What stands beside a text in a batch may do it."""
+    lead = max(each.heard[at].answer.lead for each in (plain, reply))
+    if lead < NEAR:
+        return ""
+    return f"the same batches give both tokens again, but by {lead:.2g}, which is no rounding"
+
+
+def spelled(model: Model, token: int) -> str:
+    said = model.tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
+    return said or model.tokenizer.token_text(token)
+
+
+def _difference(
+    model: Model, plain: Reply, reply: Reply, at: int, why: str, *, explained: bool = False
+) -> Difference:
+    one, other = (
+        spelled(model, each.text[at]) if at < len(each.text) else "(the end)"
+        for each in (plain, reply)
+    )
+    margin = plain.heard[at].answer.lead if at in plain.heard else None
+    return Difference(at - reply.prompt + 1, one, other, margin, explained, why)

@@ -1,0 +1,91 @@
+"""Who guesses in a proof: those a user would have, and two that are often wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from localspec.backend import Model
+from localspec.distribution import Distribution
+from localspec.draft import EMPTY, Draft
+from localspec.proposer import Ask, Proposer
+from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.suffix import SuffixProposer
+from localspec.prove.runs import Reply
+from localspec.prove.spots import Case, Spot, state
+from localspec.sampler import DRAFT, Dice
+from localspec.sampling import Sampling
+from localspec.tokens import tokens_of
+
+Guessers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
+
+FLATTER = 1.5  # how much warmer than the target `Drawn` draws
+
+
+def usual(draft: Model | None) -> Guessers:
+    """Those a user would have, each guessing as much as it is allowed to."""
+    found: dict[str, Callable[[], Proposer]] = {
+        "ngram": lambda: NgramProposer(3, 1),
+        "suffix": lambda: SuffixProposer(floor=0),
+    }
+    if draft is not None:
+        found["draft-model"] = lambda: DraftModelProposer(draft, floor=0)
+    return found
+
+
+class Slips:
+    """Foretells known texts, but at some place the token that came second there.
+
+    So drafts of every length occur with a mistake at every place, and without one.
+    """
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = replies
+        self._dice = Dice(0)
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return [self._guess(ask) for ask in asks]
+
+    def release(self, slot: int) -> None:
+        pass
+
+    def _guess(self, ask: Ask) -> Draft:
+        history = ask.history.tolist()
+        known = len(history)
+        for reply in self._replies:
+            if reply.text[:known] == history and reply.prompt == ask.prompt:
+                tokens = reply.text[known : known + ask.limit]
+                slip = int(self._dice.roll(known, DRAFT) * (ask.limit + 1))
+                if slip < len(tokens) and known + slip in reply.heard:
+                    tokens[slip] = reply.heard[known + slip].answer.second
+                return Draft(tokens_of(tokens), "slips")
+        return EMPTY
+
+
+class Drawn:
+    """Draws a draft from the target's law at a higher temperature, as if it stayed the same.
+
+    So the first guess is often right, and the next is mostly wrong.
+    """
+
+    def __init__(self, laws: Mapping[bytes, Distribution]) -> None:
+        self._laws = laws  # by history
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return [self._guess(ask) if ask.limit else EMPTY for ask in asks]
+
+    def release(self, slot: int) -> None:
+        pass
+
+    def _guess(self, ask: Ask) -> Draft:
+        law, dice = self._laws[ask.history.tobytes()], ask.sampler.dice
+        places = range(len(ask.history), len(ask.history) + ask.limit)
+        tokens = [law.draw(dice.roll(place, DRAFT)) for place in places]
+        return Draft(tokens_of(tokens), "drawn", (law,) * len(tokens))
+
+
+def drawn(model: Model, spots: Sequence[Spot], sampling: Sampling) -> Drawn:
+    warm = replace(sampling, temperature=FLATTER * sampling.temperature)
+    states = [(spot, state(model, Case(spot, width=1))) for spot in spots]
+    return Drawn({spot.text.tobytes(): warm.distribution(logits) for spot, logits in states})

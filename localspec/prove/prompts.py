@@ -1,0 +1,80 @@
+"""The prompts of a proof: a few of many kinds, or the user's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from localspec.errors import UsageError
+from localspec.template import ChatTemplate, Message
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Tokens, tokens_of
+
+BUILT_IN = (
+    "Why does the sea look blue on some days and grey on others? Answer in three sentences.",
+    "Write a Python function `gcd(a, b)` with a docstring, and then `lcm(a, b)` that calls it.",
+    "List ten animals that live in a forest, one a line, each with what it eats.",
+    'Give three people as a JSON array of objects with "name", "age" and "city". Only the JSON.',
+    "Repeat this line five times: the quick brown fox jumps over the lazy dog.",
+    "Tell the beginning of a story about a lighthouse keeper who finds a letter.",
+    "Translate into French: I would like a coffee, a glass of water and the bill, please.",
+    "Correct the spelling and change nothing else: Teh train leavs at nine, and teh bus leavs "
+    "at ten, but teh ferry leavs only on sundays.",
+)
+
+
+def built_in() -> list[list[Message]]:
+    return [[{"role": "user", "content": text}] for text in BUILT_IN]
+
+
+def read(path: Path) -> list[list[Message]]:
+    """The conversations of a JSONL file, each with "prompt" or "messages"."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [_read_line(f"{path.name}, line {at}", line) for at, line in enumerate(lines, 1)]
+    conversations = [each for each in found if each]
+    if not conversations:
+        raise UsageError(f"{path.name} has no prompts; give one JSON object a line")
+    return conversations
+
+
+def _read_line(where: str, line: str) -> list[Message]:
+    if not line.strip():
+        return []
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise UsageError(f"{where} is not JSON: {error}") from None
+    match fields:
+        case {"prompt": str(text)} if text:
+            return [{"role": "user", "content": text}]
+        case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
+            return messages
+    raise UsageError(f'{where} has neither a text "prompt" nor "messages" of role and content')
+
+
+def _is_message(value: object) -> bool:
+    match value:
+        case {"role": str(), "content": str()}:
+            return True
+    return False
+
+
+def encode(tokenizer: Tokenizer, conversations: Sequence[Sequence[Message]]) -> list[Tokens]:
+    """The tokens of each, as `generate` would feed them."""
+    template = ChatTemplate(tokenizer) if tokenizer.chat_template else None
+    return [_encode(tokenizer, template, each) for each in conversations]
+
+
+def _encode(
+    tokenizer: Tokenizer, template: ChatTemplate | None, messages: Sequence[Message]
+) -> Tokens:
+    if template:
+        found = tokenizer.encode(template.render(messages), special=True).tolist()
+    elif len(messages) == 1:
+        found = tokenizer.encode(messages[0]["content"]).tolist()
+    else:
+        raise UsageError('this model has no chat template: give a "prompt", not "messages"')
+    if tokenizer.bos is not None and tokenizer.starts and found[:1] != [tokenizer.bos]:
+        found.insert(0, tokenizer.bos)
+    return tokens_of(found)

@@ -1,0 +1,94 @@
+"""A proof from beginning to end: plain texts, speculative texts, samples and their laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from localspec import request
+from localspec.loading import Loading, pair
+from localspec.pair import Pair
+from localspec.proposer import Proposer
+from localspec.proposers.silent import Silent
+from localspec.prove import prompts
+from localspec.prove.greedy import Comparison, compare, sizes
+from localspec.prove.guessers import Slips, drawn, usual
+from localspec.prove.room import roomy, stages
+from localspec.prove.runs import Reply, plain
+from localspec.prove.sampled import MOST, PLAIN, Tally, Trial, enough, hold, throws
+from localspec.prove.spots import spots
+from localspec.prove.verdict import Verdict, judge
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+from localspec.template import Message
+
+T = TypeVar("T")
+
+
+class Watch(Protocol):
+    """Shows how far a proof is, and ends it early if the user wishes so."""
+
+    @property
+    def stopped(self) -> bool: ...
+
+    def __call__(self, items: Iterable[T], length: int, label: str) -> Iterator[T]: ...
+
+    def listening(self) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    conversations: Sequence[Sequence[Message]]
+    tokens: int = 64  # most of a reply
+    samples: int | None = None  # a guesser
+    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=1.0))
+
+
+def attempt(
+    target: str, draft: str | None, loading: Loading, wishes: Wishes, watch: Watch
+) -> Verdict:
+    """Load the models as often as there are ways to run them, and try everything with each."""
+    compared: list[Comparison] = []
+    tallies: dict[str, Tally] = {}
+    tests: list[Trial] = []
+    ways = stages(target, draft, loading)
+    for slots in ways:
+        with pair(target, draft, roomy(loading, slots)) as loaded, watch.listening():
+            replies, found = greedy(loaded, wishes, watch)
+            compared += found
+            if slots == ways[-1] and not watch.stopped:
+                tallies, tests = sampled(loaded, wishes, replies, watch)
+        if watch.stopped:
+            break
+    return judge(compared, tallies, tests, wishes.sampling.temperature)
+
+
+def greedy(models: Pair, wishes: Wishes, watch: Watch) -> tuple[list[Reply], list[Comparison]]:
+    """The plain replies, and what was compared with them."""
+    model = models.target
+    texts = prompts.encode(model.tokenizer, wishes.conversations)
+    for text in texts:
+        request.check(model, text, Settings(max_tokens=wishes.tokens))
+    replies = list(watch(plain(model, texts, wishes.tokens), len(texts), "plain texts"))
+    guessers = {**usual(models.draft), "slips": lambda: Slips(replies)}
+    length = len(guessers) * len(sizes(model, len(texts))) * len(texts)
+    compared = compare(model, replies, guessers, wishes.tokens)
+    return replies, list(watch(compared, length, "speculative texts"))
+
+
+def sampled(
+    models: Pair, wishes: Wishes, replies: Sequence[Reply], watch: Watch
+) -> tuple[dict[str, Tally], list[Trial]]:
+    """What was sampled after beginnings of the replies, and how well it fits."""
+    model, sampling = models.target, wishes.sampling
+    places = spots(replies, max(1, model.slots // 2))
+    guessers: dict[str, Proposer] = {PLAIN: Silent()}
+    guessers |= {name: make() for name, make in usual(models.draft).items()}
+    guessers["drawn"] = drawn(model, places, sampling)
+    found = enough(throws(model, places, guessers, sampling), len(guessers), wishes.samples)
+    tallies = {name: Tally() for name in guessers}
+    for throw in watch(found, len(guessers) * (wishes.samples or MOST), "samples"):
+        tallies[throw.guesser].add(throw)
+    return tallies, hold(model, tallies, sampling)

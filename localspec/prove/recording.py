@@ -1,0 +1,111 @@
+"""What a model was fed and answered, kept to be looked at and to be fed again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from localspec.backend import Model, Roll, Row
+from localspec.draft import Draft
+from localspec.roll import roll_by_forward
+from localspec.sampling import top
+from localspec.tokens import Logits
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The two highest logits at one place."""
+
+    best: int
+    second: int
+    lead: float  # of the one over the other
+
+
+@dataclass(slots=True)
+class Step:
+    """One forward, and what was forgotten between it and the next: (slot, length that is left)."""
+
+    rows: tuple[Row, ...] = ()
+    answers: tuple[tuple[Answer, ...], ...] = ()
+    cuts: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Where in a recording an answer is: the step, and which of the row's outputs."""
+
+    step: int
+    output: int
+    answer: Answer
+
+
+class Recorder:
+    """A model that keeps account of itself, and half of its slots out of use."""
+
+    def __init__(self, model: Model) -> None:
+        self.tokenizer = model.tokenizer
+        self.vocabulary = model.vocabulary
+        self.slots = max(1, model.slots // 2)
+        self.context, self.batch, self.tentative = model.context, model.batch, model.tentative
+        self.steps = [Step()]
+        self._model = model
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        logits = self._model.forward(rows)
+        answers = tuple(tuple(map(answer, each)) for each in logits)
+        self.steps.append(Step(tuple(rows), answers))
+        return logits
+
+    def truncate(self, slot: int, length: int) -> int:
+        kept = self._model.truncate(slot, length)
+        self.steps[-1].cuts.append((slot, kept))
+        return kept
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        """Nothing: every text is to be read as plain decoding reads it."""
+        return self.truncate(target, 0)
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
+
+    def close(self) -> None:
+        self._model.close()
+
+
+def answer(logits: Logits) -> Answer:
+    best, second = top(logits, 2).tolist()
+    return Answer(best, second, float(logits[best] - logits[second]))
+
+
+def heard(steps: Sequence[Step], slot: int, text: list[int]) -> Mapping[int, Heard]:
+    """The answers at those places of a text before which the slot held exactly the text."""
+    held: list[int] = []
+    found: dict[int, Heard] = {}
+    for at, step in enumerate(steps):
+        for row, answers in zip(step.rows, step.answers, strict=True):
+            if row.slot == slot:
+                held += row.tokens.tolist()
+                first = len(held) - row.outputs + 1
+                for output, said in enumerate(answers):
+                    place = first + output
+                    if place < len(text) and held[:place] == text[:place]:
+                        found[place] = Heard(at, output, said)
+        for _, length in (cut for cut in step.cuts if cut[0] == slot):
+            del held[length:]
+    return found
+
+
+def survivors(steps: Sequence[Step]) -> Mapping[tuple[int, int], int]:
+    """By step and slot, how many tokens fed there are held when the last step has been fed."""
+    held: defaultdict[int, list[int]] = defaultdict(list)  # the step that each token came with
+    for at, step in enumerate(steps):
+        for row in step.rows:
+            held[row.slot] += [at] * len(row.tokens)
+        for slot, length in step.cuts if at + 1 < len(steps) else ():
+            del held[slot][length:]
+    count: defaultdict[tuple[int, int], int] = defaultdict(int)
+    for slot, origins in held.items():
+        for origin in origins:
+            count[origin, slot] += 1
+    return count

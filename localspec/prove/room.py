@@ -1,0 +1,26 @@
+"""How to load the models of a proof: with slots to spare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from localspec.catalog import locate
+from localspec.loading import Loading, inspect
+
+SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
+CONTEXT = 2048  # tokens a slot, if the user wishes no other number
+
+
+def roomy(loading: Loading, slots: int) -> Loading:
+    wished = loading.options
+    return replace(loading, options=replace(wished, slots=slots, context=wished.context or CONTEXT))
+
+
+def stages(target: str, draft: str | None, loading: Loading) -> list[int]:
+    """With how many slots to load, one after the other; the files are looked at, not loaded.
+
+    A recurrent model that has a single slot takes tokens back in a way of its own.
+    """
+    if draft is not None:
+        locate(draft, loading.backend)
+    return [1, SLOTS] if inspect(target, loading.backend).recurrent else [SLOTS]

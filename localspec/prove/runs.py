@@ -1,0 +1,74 @@
+"""Greedy replies through the whole engine, and a record of what the model was asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from localspec.backend import Model
+from localspec.engine import Engine
+from localspec.job import Event, Job
+from localspec.proposer import Proposer
+from localspec.proposers.silent import Silent
+from localspec.prove.recording import Heard, Recorder, Step, heard
+from localspec.settings import Settings
+from localspec.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    prompt: Tokens
+    tokens: int  # most of the reply
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply, and every answer of the model that belongs to it, by place in the text."""
+
+    prompt: int  # tokens of the text that are the prompt
+    text: list[int]
+    slot: int
+    steps: Sequence[Step]
+    drafted: int
+    accepted: int
+    heard: Mapping[int, Heard]
+
+
+@dataclass(slots=True)
+class Listener:
+    """Remembers the error a request ended with, if it did."""
+
+    failure: Exception | None = field(default=None)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Exception):
+            self.failure = event
+
+
+def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[Reply]:
+    """All requests at once, in an engine of their own."""
+    recorder, listener = Recorder(model), Listener()
+    engine = Engine(recorder, proposer, model.tentative)
+    jobs = []
+    for want in wants:
+        settings = Settings(max_tokens=want.tokens, depth=want.depth)
+        jobs.append(engine.prepare(want.prompt, settings, listener))
+        engine.add(jobs[-1])
+    while engine.busy:
+        engine.step()
+    if listener.failure:
+        raise listener.failure
+    return [reply(recorder.steps, job) for job in jobs]
+
+
+def reply(steps: Sequence[Step], job: Job) -> Reply:
+    g, figures = job.generation, job.ledger.report()
+    text = g.tokens.tolist()
+    found = heard(steps, g.slot, text)
+    return Reply(g.prompt, text, g.slot, steps, figures.drafted, figures.accepted, found)
+
+
+def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[Reply]:
+    for prompt in prompts:
+        yield from run(model, Silent(), [Want(prompt, tokens)])

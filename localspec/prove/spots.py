@@ -1,0 +1,77 @@
+"""Where to sample: texts that leave the target a choice, and what it then states as its law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.backend import Model, Row
+from localspec.proposer import Ask
+from localspec.proposers.ngram import NgramProposer
+from localspec.prove.refeed import empty
+from localspec.prove.runs import Reply
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY
+from localspec.tokens import NONE, Logits, Tokens, tokens_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spot:
+    """A text to be continued, and the slot that holds it."""
+
+    slot: int
+    text: Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the law of a token depends on, the width of the batch included."""
+
+    spot: Spot
+    width: int
+    accepted: tuple[int, ...] = ()  # guesses that come before it
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A beginning of a reply; n-grams guess there, `likely` or not, what comes next."""
+
+    text: Tokens
+    likely: bool
+    lead: float
+
+
+def spots(plain: Sequence[Reply], count: int) -> list[Spot]:
+    """One spot in a reply, where n-grams may well be right and the target is least certain."""
+    best = [min(found, key=rank) for reply in plain if (found := list(places(reply)))]
+    return [Spot(slot, place.text) for slot, place in enumerate(sorted(best, key=rank)[:count])]
+
+
+def rank(place: Place) -> tuple[bool, float]:
+    return not place.likely, place.lead
+
+
+def places(reply: Reply) -> Iterator[Place]:
+    guesser, sampler = NgramProposer(3, 1), Sampler(GREEDY, 0, NONE)
+    text = tokens_of(reply.text)
+    for at in range(reply.prompt, len(text)):
+        [draft] = guesser.propose([Ask(0, text[:at], 1, sampler)])
+        if at in reply.heard:
+            answer = reply.heard[at].answer
+            likely = len(draft) > 0 and draft.tokens[0] in (answer.best, answer.second)
+            yield Place(text[:at], likely, answer.lead)
+
+
+def state(model: Model, case: Case) -> Logits:
+    """The logits of a case, from an empty slot, with nothing guessed and nothing taken back."""
+    empty(model)
+    spot = case.spot
+    for begin in range(0, len(spot.text) - 1, model.batch):
+        model.forward([Row(spot.slot, spot.text[:-1][begin : begin + model.batch], outputs=0)])
+    row = np.resize(tokens_of([spot.text[-1], *case.accepted]), case.width)
+    [logits] = model.forward([Row(spot.slot, row, outputs=case.width)])
+    found: Logits = logits[len(case.accepted)].copy()
+    empty(model)
+    return found

@@ -1,0 +1,87 @@
+"""A verdict in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from localspec.prove.greedy import Comparison, Difference
+from localspec.prove.sampled import PLAIN
+from localspec.prove.verdict import Greedy, Guesses, Sampled, Verdict
+
+ABOUT = {
+    PLAIN: "no guesses, for comparison",
+    "ngram": "what followed the last token before",
+    "suffix": "what mostly followed the end of the text before",
+    "draft-model": "the draft model, however unsure",
+    "slips": "the plain text, with mistakes strewn in",
+}
+
+
+def lines(verdict: Verdict) -> Iterator[str]:
+    yield from _greedy(verdict.greedy)
+    yield from _sampled(verdict.sampled)
+    if verdict.proven:
+        rounds = "; where texts differ, it is by rounding" if verdict.greedy.differences else ""
+        yield f"proven: speculation changed nothing{rounds}"
+    else:
+        yield f"not proven: {'; '.join(verdict.faults)}"
+
+
+def _greedy(greedy: Greedy) -> Iterator[str]:
+    differing = sorted(greedy.differences, key=lambda each: not each.defective)
+    defects = sum(each.defective for each in differing)
+    ties = [each.difference for each in differing if each.difference and not each.defective]
+    parts = [f"{greedy.equal} of {greedy.texts} texts equal"]
+    if ties:
+        differ = "differs" if len(ties) == 1 else "differ"
+        parts.append(f"{len(ties)} {differ} at a near-tie ({_margins(ties)})")
+        parts.append("batch width alone explains it")
+    if defects:
+        parts.append(f"{defects} for no good reason")
+    yield f"greedy: {'; '.join(parts)}"
+    for name, guesses in greedy.guesses.items():
+        yield f"  {name:<12} {_right(guesses):<31}{ABOUT[name]}"
+    for compared in differing:
+        yield from _difference(compared)
+
+
+def _margins(ties: Sequence[Difference]) -> str:
+    margins = sorted(tie.margin for tie in ties if tie.margin is not None)
+    if len(margins) == 1:
+        return f"margin {margins[0]:.2g}"
+    return f"margins {margins[0]:.2g} to {margins[-1]:.2g}"
+
+
+def _right(guesses: Guesses) -> str:
+    return f"{guesses.accepted:,} of {guesses.drafted:,} guesses right"
+
+
+def _difference(compared: Comparison) -> Iterator[str]:
+    if difference := compared.difference:
+        margin = "" if difference.margin is None else f", margin {difference.margin:.2g}"
+        how = f"{compared.guesser}, depth {compared.depth}"
+        if compared.together > 1:
+            how += f", {compared.together} at once"
+        yield (
+            f"  prompt {compared.prompt}, token {difference.place}: {difference.plain!r} became "
+            f"{difference.speculative!r}{margin} ({how})"
+        )
+        if compared.defective:
+            yield f"    {difference.why}"
+
+
+def _sampled(sampled: Sampled) -> Iterator[str]:
+    drawn = f"{sampled.rounds:,} samples at temperature {sampled.temperature:g}"
+    if not sampled.tests:
+        yield f"sampled: no test, of {drawn}"
+        return
+    smallest = min(test.fit.p for test in sampled.tests)
+    yield (
+        f"sampled: {len(sampled.tests)} tests of {drawn}, smallest p {smallest:.2g}; "
+        f"below {sampled.limit:.2g} one fails"
+    )
+    for name in (PLAIN, *sampled.guesses):
+        found = [f"{test.fit.p:.2g}" for test in sampled.tests if test.guesser == name]
+        p = f"p {' and '.join(found)}" if found else "not tested"
+        right = _right(sampled.guesses[name]) if name in sampled.guesses else ABOUT[PLAIN]
+        yield f"  {name:<12} {right:<31}{p}"

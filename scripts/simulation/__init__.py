@@ -1,0 +1,1 @@
+"""The depth controller against texts and hardware that are not at hand."""

@@ -1,0 +1,31 @@
+"""What a forward takes on several kinds of hardware, by how many tokens it checks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+PLAIN = 0.02  # seconds of a forward of one token
+
+# In units of a forward of one token; between the points linear, beyond them as steep as before.
+CURVES: Mapping[str, Mapping[int, float]] = {
+    # A large GPU waits for its memory until about eight tokens fill it with work.
+    "gpu": {1: 1.0, 8: 1.06, 16: 1.5, 32: 2.6},
+    # Quantised matrix products on Apple silicon before mlx 0.32: seven tokens took 5.3 times one.
+    "old metal": {1: 1.0, 7: 5.3, 8: 5.4, 16: 6.0},
+    # A mixture of experts: each token wakes up others, until all are awake.
+    "experts": {1: 1.0, 2: 1.55, 3: 1.6, 4: 2.2, 5: 2.25, 8: 3.0, 16: 3.4},
+    # Two AVX-512 cores, SmolLM2 in Q8_0 and Q4_K_M.
+    "cpu q8_0": {1: 1.0, 2: 1.75, 4: 2.4, 8: 3.1, 16: 4.8},
+    "cpu q4_k_m": {1: 1.0, 2: 1.4, 4: 1.8, 8: 3.0, 16: 5.0},
+}
+DRAFTING = (0.0, 0.05, 0.1, 0.25, 0.5)  # of a plain forward, each drafted token
+
+
+def seconds(curve: Mapping[int, float], tokens: int) -> float:
+    sizes, units = zip(*sorted(curve.items()), strict=True)
+    if tokens <= sizes[-1]:
+        return PLAIN * float(np.interp(tokens, sizes, units))
+    slope = (units[-1] - units[-2]) / (sizes[-1] - sizes[-2])
+    return PLAIN * (units[-1] + slope * (tokens - sizes[-1]))

@@ -1,0 +1,158 @@
+"""A text said under the real controller, on a clock that only moves by what things are said to cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.costs import Costs
+from localspec.depth import Depth, Lap
+from localspec.draft import EMPTY, Draft
+from localspec.proposer import Ask
+from localspec.proposers.best import Best
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY
+from localspec.tokens import NONE, Tokens, tokens_of
+from simulation.hardware import PLAIN, seconds
+from simulation.texts import FURTHEST, Guesses, Text
+
+NOISE = 0.04  # how much forwards differ in time
+HICCUP, LONG = 1 / 150, 4.0  # how often one takes much longer, and how much
+MEASURED = (1, 2, 3, 5, 9)  # sizes that the calibration measures
+WRONG = 1 << 20  # a token that no text has
+
+
+@dataclass(slots=True)
+class Clock:
+    """What the controller sees, hiccups included; and what things take on average."""
+
+    seen: float = 0.0
+    true: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seen
+
+    def spend(self, seconds: float, noise: float = 1.0) -> None:
+        self.seen += seconds * noise
+        self.true += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What forwards and drafts take."""
+
+    curve: Mapping[int, float]
+    drafting: float  # of a plain forward, each token
+
+    def forward(self, tokens: int) -> float:
+        return seconds(self.curve, tokens)
+
+    def draft(self, by: str, tokens: int) -> float:
+        return self.drafting * PLAIN * tokens if by == "draft-model" else 2e-5
+
+    def read(self, by: str, tokens: int) -> float:
+        """A draft model reads as many at once as its target would check."""
+        extra = self.forward(1 + tokens) - self.forward(1)
+        return self.drafting * extra if by == "draft-model" else 0.0
+
+    def costs(self, rng: np.random.Generator, proposers: Sequence[str]) -> Costs:
+        """What a calibration finds out."""
+        target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in MEASURED}
+        drafting = {by: {d: max(self.draft(by, d), 1e-6) for d in (1, 4, 8)} for by in proposers}
+        return Costs(target, drafting, {by: self.read(by, 32) / 32 for by in proposers})
+
+
+class Known:
+    """A proposer whose guesses for each place of a text are known."""
+
+    def __init__(self, by: str, guesses: Sequence[Guesses], clock: Clock, machine: Machine) -> None:
+        self._by, self._guesses, self._clock, self._machine = by, guesses, clock, machine
+        self._read = 1
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return [self._draft(ask) for ask in asks]
+
+    def _draft(self, ask: Ask) -> Draft:
+        place = len(ask.history) - ask.prompt
+        guesses = self._guesses[place]
+        sure = guesses.confidences[: ask.limit]
+        length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
+        missed = max(len(ask.history) - self._read - 1, 0)
+        self._clock.spend(self._machine.read(self._by, missed))
+        self._read = len(ask.history) + min(length, guesses.right)
+        self._clock.spend(self._machine.draft(self._by, length))
+        tokens = [place + at if at < guesses.right else WRONG for at in range(length)]
+        return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
+
+    def release(self, slot: int) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """When each token of a text was there, in seconds from the first."""
+
+    times: Sequence[float]
+    depths: Sequence[int]  # of each round
+
+    def seconds(self, first: int = 0, last: int | None = None) -> float:
+        end = self.times[(len(self.times) if last is None else last) - 1]
+        return end - (self.times[first - 1] if first else 0.0)
+
+
+def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
+    """Let the controller say a text it knows nothing of, on a machine it has measured."""
+    rng, clock = np.random.default_rng(seed), Clock()
+    known = {by: Known(by, g, clock, machine) for by, g in text.guesses.items()}
+    best = Best(known, Depth(machine.costs(rng, list(known))), clock)
+    history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
+    sampler = Sampler(GREEDY, 0, history[:1])
+    times: list[float] = []
+    depths = []
+    while (place := len(times)) < text.length:
+        begun = clock.seen
+        limit = min(FURTHEST, text.length - place - 1)
+        ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
+        draft = best.propose([ask])[0] if limit else EMPTY
+        clock.spend(machine.forward(1 + len(draft)), noise(rng))
+        emitted = 1 + right(draft, place)
+        best.note(Lap(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
+        times += [clock.true] * emitted
+        depths.append(len(draft))
+    return Run(times, depths)
+
+
+def right(draft: Draft, place: int) -> int:
+    hits = [token == place + at for at, token in enumerate(draft.tokens.tolist())]
+    return hits.index(False) if False in hits else len(hits)
+
+
+def noise(rng: np.random.Generator) -> float:
+    return float(np.exp(rng.normal(0, NOISE)) * (LONG if rng.random() < HICCUP else 1.0))
+
+
+def fixed(text: Text, machine: Machine, by: str, depth: int) -> Run:
+    """The same with a fixed depth."""
+    times: list[float] = []
+    now = 0.0
+    while (place := len(times)) < text.length:
+        guesses = text.guesses[by][place]
+        length = min(depth, len(guesses.confidences), text.length - place - 1)
+        now += (machine.draft(by, length) if depth else 0.0) + machine.forward(1 + length)
+        times += [now] * (1 + min(guesses.right, length))
+    return Run(times, [])
+
+
+def oracle(text: Text, machine: Machine) -> float:
+    """Seconds of one who knows what is right beforehand, and drafts no more than that."""
+    least = [0.0] * (text.length + 1)
+    for place in reversed(range(text.length)):
+        steps = [machine.forward(1) + least[place + 1]]
+        for by, guesses in text.guesses.items():
+            for length in range(1, min(guesses[place].right, text.length - place - 1) + 1):
+                cost = machine.draft(by, length) + machine.forward(1 + length)
+                steps.append(cost + least[place + length + 1])
+        least[place] = min(steps)
+    return least[0]

@@ -1,0 +1,186 @@
+"""The command: what it prints and writes, refuses, and keeps when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from localspec.bench import command
+from localspec.cli import commands, run
+from tests import engines
+
+
+@pytest.fixture(scope="module")
+def model():
+    return str(engines.tiny("llama"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    if "bench" not in commands.commands:
+        commands.add_command(command.bench)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Two categories, three prompts, one of them an edit."""
+    path = tmp_path / "asked.jsonl"
+    lines = [
+        {"category": "chat", "prompt": "the code is the code is"},
+        {"category": "chat", "messages": [{"role": "user", "content": "and the return is"}]},
+        {"category": "edit", "prompt": "change the code", "prediction": "the code"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return str(path)
+
+
+QUICK = ["--threads", "1", "--context", "512", "--max-tokens", "12"]
+
+
+def bench(*arguments):
+    return run(["bench", *QUICK, *arguments])
+
+
+def test_a_run_prints_its_tables_and_writes_its_files(model, asked, tmp_path, capsys):
+    files = [f"--{kind}={tmp_path / kind}" for kind in ("json", "html")]
+    assert bench(model, "--prompts", asked, "--modes", "ngram:2,auto", *files) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    for expected in ("revision", "numpy", "llama", "edit: 1 reply", "all: 3 replies", "ngram:2"):
+        assert expected in out
+    assert "3 prompts x 1, 12 tokens, greedy" in out
+    found = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    assert found["modes"] == ["plain", "ngram:2", "auto"]
+    assert len(found["replies"]) == 9
+    assert all(len(reply["tokens"]) <= 12 for reply in found["replies"])
+    everything = next(s for s in found["sections"] if s["title"] == "all")
+    assert [s["same_text"] for s in everything["summaries"]] == [3, 3, 3]
+    assert "<svg" in (tmp_path / "html").read_text(encoding="utf-8")
+
+
+def test_what_is_asked_can_be_narrowed(model, asked, tmp_path, capsys):
+    path = tmp_path / "found"
+    narrowed = ["--category", "chat", "--limit", "1", "--repeat", "2", "--json", str(path)]
+    sampled = ["--temperature", "0.8", "--seed", "4", "--max-tokens", "5"]
+    assert bench(model, "--prompts", asked, "--modes", "ngram", *narrowed, *sampled) == 0
+    assert "1 prompts x 2, 5 tokens, temperature 0.8, seed 4" in capsys.readouterr().out
+    replies = json.loads(path.read_text(encoding="utf-8"))["replies"]
+    assert [(r["prompt"], r["repeat"], r["mode"]) for r in replies] == [
+        ("chat 1", 0, "plain"),
+        ("chat 1", 0, "ngram"),
+        ("chat 1", 1, "ngram"),
+        ("chat 1", 1, "plain"),
+    ]
+    assert replies[0]["tokens"] == replies[1]["tokens"] != replies[2]["tokens"]
+
+
+def test_a_draft_model_guesses_at_depths_beyond_the_usual(model, asked, capsys):
+    draft = str(engines.tiny("llama", seed=3))
+    modes = ["--modes", "draft-model:12,ngram", "--limit=1"]
+    assert bench(model, "--draft", draft, "--prompts", asked, *modes) == 0
+    out = capsys.readouterr().out
+    assert "draft-model:12" in out
+    assert "of the tokens" in out
+
+
+def test_a_recurrent_model_gets_the_room_that_a_deep_mode_needs(asked, tmp_path):
+    path = tmp_path / "found"
+    wishes = ["--modes=ngram:12", "--max-tokens=100", "--limit=1", "--json", str(path)]
+    assert bench(str(engines.tiny("mamba2")), "--prompts", asked, *wishes) == 0
+    replies = json.loads(path.read_text(encoding="utf-8"))["replies"]
+    assert max(drafted for reply in replies for drafted, *_ in reply["rounds"]) == 12
+
+
+def test_the_prompts_that_come_with_it_are_asked_by_default(model, capsys):
+    assert bench(model, "--limit", "1", "--modes", "ngram", "--context", "4096") == 0
+    out = capsys.readouterr().out
+    for category in ("chat", "code", "edit", "summarise", "extract", "translate", "reason"):
+        assert f"{category}: 1 reply" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prompts", "NONE"], "cannot be read from"),
+        (["--prompts", "BROKEN"], "line 1: not JSON"),
+        (["--modes", "plain,fast"], "no mode 'fast'"),
+        (["--modes", "draft-model"], "give one with --draft"),
+        (["--category", "poems"], "no category 'poems'"),
+        (["--max-tokens", "0"], "max_tokens is 0"),
+        (["--temperature", "-1"], "temperature is -1"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--limit", "0"], "limit"),
+        (["--repeat", "0"], "repeat"),
+        (["--json", "NONE/found.json"], "--json cannot be written"),
+        (["--html", "NONE/found.html"], "--html cannot be written"),
+        (["--png", "NONE/found.png"], "--png cannot be written"),
+        (["--json", "FOLDER"], "directory"),
+    ],
+)
+def test_a_wrong_wish_fails_before_the_model_is_looked_for(arguments, message, tmp_path, capsys):
+    (tmp_path / "broken").write_text("{")
+    names = {"NONE": tmp_path / "none", "BROKEN": tmp_path / "broken", "FOLDER": tmp_path}
+    for word, path in names.items():
+        arguments = [each.replace(word, str(path)) for each in arguments]
+    assert bench("no-such-model", *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "no-such-model" not in err
+
+
+def test_looking_whether_a_file_can_be_written_leaves_none_and_harms_none(tmp_path):
+    old = tmp_path / "old"
+    old.write_text("precious")
+    wishes = ["--json", str(tmp_path / "new"), "--html", str(old)]
+    assert bench("no-such-model", *wishes) == 2
+    assert old.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+
+
+def test_who_guesses_is_said_by_modes_alone():
+    assert bench("no-such-model", "--proposer", "ngram") == 2
+    assert bench("no-such-model", "--depth", "2") == 2
+
+
+SCRIPT = """
+import sys
+from localspec.bench.command import bench
+from localspec.cli import commands, run
+commands.add_command(bench)
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another process cannot be sent Ctrl-C there")
+def test_an_interrupted_run_shows_what_there_is(model, tmp_path):
+    lines = [{"category": "long", "prompt": "the code is"}] * 400
+    path = tmp_path / "asked.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    wishes = ["--prompts", str(path), "--modes=ngram", "--json", str(tmp_path / "found")]
+    terminal, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, "bench", model, *QUICK, "--max-tokens=200", *wishes],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    err = ""
+    while not re.search("[1-9]%", err):  # the bar shows that some were answered
+        err += os.read(terminal, 1 << 10).decode()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    err += os.read(terminal, 1 << 14).decode()
+    os.close(terminal)
+    assert process.returncode == 130
+    assert "interrupted: the figures are of what was answered" in err
+    assert "Traceback" not in err
+    assert "all: " in out
+    assert 0 < len(json.loads((tmp_path / "found").read_text(encoding="utf-8"))["replies"]) < 800

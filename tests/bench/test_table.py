@@ -1,0 +1,102 @@
+"""The tables a terminal prints."""
+
+from __future__ import annotations
+
+import json
+
+from localspec.bench.report import as_json, report, text
+from localspec.bench.summary import sections, trials
+from localspec.bench.table import GUESSES, SPEED, TABLES, THEORY, printed
+from tests.bench.invented import ALL_RIGHT, MODES, PLAIN_ROUND, prompt, reply, run
+
+HEADING = (("command", "localspec bench MODEL"), ("model", "tiny, Q4_1"))
+
+
+def lines(table, replies=None):
+    replies = replies or run()
+    return printed(sections(trials(replies, MODES), MODES), table).splitlines()
+
+
+def row(table, section, mode):
+    found = lines(table)
+    start = next(at for at, line in enumerate(found) if line.startswith(section))
+    [line] = [line for line in found[start + 1 : start + 3] if line.split()[0] == mode]
+    return line.split()[1:]
+
+
+def test_speed_shows_each_mode_against_plain():
+    assert row(SPEED, "all:", "plain") == ["100.0", "0.50", "10.0", "10.0", "10.0", "3/3"]
+    cells = row(SPEED, "all:", "ngram:4")
+    assert cells[:5] == ["207.1", "2.00", "1.50", "2.50", "2.07"]
+    assert cells[5:] == ["0.50", "4.0", "6.7", "6.7", "2/3"]
+
+
+def test_guesses_show_what_became_of_them():
+    assert row(GUESSES, "all:", "ngram:4") == "4.00 3.14 79% 100 100 57 57 6".split()  # noqa: SIM905
+    assert not any(line.split()[:1] == ["plain"] for line in lines(GUESSES))
+
+
+def test_theory_stands_beside_what_was_measured():
+    chance, said, predicted, forward, rest, measured, promised = row(THEORY, "all:", "ngram:4")
+    assert (chance, said, forward, rest, measured) == ("0.88", "4.14", "1.70", "0.30", "2.07")
+    assert float(promised) == round(float(predicted) / 2, 2)
+
+
+def test_sections_name_what_loops_and_how_much_there_is():
+    assert "chat: 2 replies; looping: chat 2" in lines(SPEED)
+    assert "edit: 1 reply" in lines(SPEED)
+
+
+def test_a_single_reply_has_no_least_and_most():
+    assert row(SPEED, "edit:", "ngram:4")[1:5] == ["1.50", "-", "-", "1.50"]
+
+
+def test_cells_stand_under_their_headings():
+    for table in TABLES:
+        groups, names, *body = lines(table)
+        cells = [line for line in body if line.startswith("  ") and len(line) > 30]
+        assert cells
+        assert all(len(line) == len(names) for line in cells)
+        assert len(groups) <= len(names)
+
+
+def test_tables_fit_a_terminal_of_100_columns():
+    """Also with the longest names and numbers that are to be expected."""
+    long = [
+        reply(mode, *[rounds] * 3000, asked=prompt("summarise", number))
+        for number in range(12)
+        for mode, rounds in (("plain", PLAIN_ROUND), ("draft-model:16", ALL_RIGHT))
+    ]
+    found = sections(trials(long, ("plain", "draft-model:16")), ("plain", "draft-model:16"))
+    assert all(len(line) <= 100 for table in TABLES for line in printed(found, table).splitlines())
+
+
+def test_many_positions_are_cut():
+    eleven = reply("ngram:4", type(ALL_RIGHT)(11, 11, 12, 0.02, 0.017))
+    found = lines(GUESSES, [reply("plain", PLAIN_ROUND), eleven])
+    assert any("100 " * 8 + "..." in line for line in found)
+    assert not any("..." in line for line in lines(GUESSES))
+
+
+def test_a_report_begins_with_its_heading_and_ends_with_what_forwards_cost():
+    shown = text(report(HEADING, MODES, run())).splitlines()
+    assert shown[:2] == ["command    localspec bench MODEL", "model      tiny, Q4_1"]
+    assert shown[-1].endswith("in plain rounds: 0: 0.90, 4: 1.70")
+
+
+def test_a_report_of_nothing_says_so():
+    assert "No prompt was answered" in text(report(HEADING, MODES, run()[:1]))
+
+
+def test_json_holds_every_reply_round_by_round():
+    found = json.loads(as_json(report(HEADING, MODES, run())))
+    assert found["heading"]["model"] == "tiny, Q4_1"
+    assert [section["title"] for section in found["sections"]][-1] == "all without loops"
+    assert len(found["replies"]) == 6
+    second = found["replies"][1]
+    assert (second["mode"], second["prompt"], second["looping"]) == ("ngram:4", "chat 1", False)
+    assert found["replies"][2]["looping"]
+    named = dict(zip(found["round_fields"], second["rounds"][1], strict=True))
+    assert (named["drafted"], named["accepted"], named["emitted"]) == (4, 2, 3)
+    assert (named["seconds"], named["checking"]) == (0.020, 0.017)
+    assert second["tokens_per_second"] == 200

@@ -1,0 +1,279 @@
+"""A proof tells rounding, which is the engine's, from defects, which are ours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from localspec.errors import BackendError
+from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.ngram import NgramProposer
+from localspec.prove.greedy import compare, differ, sizes
+from localspec.prove.guessers import Slips, usual
+from localspec.prove.recording import Recorder, heard
+from localspec.prove.refeed import refeed
+from localspec.prove.runs import Want, plain, run
+from localspec.testing import ScriptedModel, hashed_logits
+from localspec.tokens import tokens_of
+from tests import engines
+
+PROMPTS = [tokens_of([(at * at + 3 * text) % 5 for at in range(3 + 4 * text)]) for text in range(6)]
+TOKENS = 30
+
+
+def scripted(seed=1, **options):
+    return ScriptedModel(hashed_logits(seed), **options)
+
+
+class Altered:
+    """A scripted model that says something else, or keeps what it should forget."""
+
+    def __init__(self, model=None, says=None, forgets=None):
+        self.model = model or scripted()
+        self.tokenizer, self.vocabulary = self.model.tokenizer, self.model.vocabulary
+        self.slots, self.context = self.model.slots, self.model.context
+        self.batch, self.tentative = self.model.batch, self.model.tentative
+        self._says = says or (lambda rows, logits: None)
+        self._forgets = forgets or (lambda slot, length: None)
+
+    def forward(self, rows):
+        logits = [each.copy() for each in self.model.forward(rows)]
+        self._says(rows, logits)
+        return logits
+
+    def truncate(self, slot, length):
+        self._forgets(slot, length)
+        return self.model.truncate(slot, length)
+
+
+def rounding(model=None):
+    """Logits depend a little on how wide the batches were that brought the last few tokens."""
+    model = model or scripted()
+    widths = defaultdict(list)  # by slot, for each token
+
+    def says(rows, logits):
+        width = sum(len(row.tokens) for row in rows)
+        for row, each in zip(rows, logits, strict=True):
+            del widths[row.slot][len(model.held[row.slot]) - len(row.tokens) :]
+            widths[row.slot] += [width] * len(row.tokens)
+            for output in range(row.outputs):
+                end = len(widths[row.slot]) - row.outputs + output + 1
+                noise = np.random.default_rng(widths[row.slot][max(0, end - 4) : end])
+                each[output] += 0.06 * noise.normal(size=model.vocabulary)
+
+    return Altered(model, says)
+
+
+def forgetful(model):
+    """Taking a part back leaves the first token that should have gone, in place of the last."""
+    held = model.held if hasattr(model, "held") else model.model.held
+
+    def forgets(slot, length):
+        if 0 < length < len(held.get(slot, [])):
+            held[slot][length - 1] = held[slot][length]
+
+    return Altered(model, forgets=forgets)
+
+
+def credulous(model):
+    """What was guessed looks better than it is."""
+
+    def says(rows, logits):
+        for row, each in zip(rows, logits, strict=True):
+            for output, token in enumerate(row.tokens[len(row.tokens) - row.tentative :]):
+                each[output, token] += 0.5
+
+    return Altered(model, says)
+
+
+def leaking():
+    """What stands beside a text in a batch pulls at it."""
+
+    def says(rows, logits):
+        for row, each in zip(rows, logits, strict=True):
+            for other in rows:
+                if other.slot != row.slot:
+                    each[:, other.tokens[-1]] += 3
+
+    return Altered(says=says)
+
+
+def compared(model, draft=None, guessers=None):
+    replies = list(plain(model, PROMPTS, TOKENS))
+    guessers = guessers or {**usual(draft), "slips": lambda: Slips(replies)}
+    return list(compare(model, replies, guessers, TOKENS))
+
+
+def differences(found):
+    return [each.difference for each in found if each.difference]
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
+@pytest.mark.parametrize("slots", [1, 8])
+def test_all_texts_are_equal_where_nothing_is_wrong(recurrent, slots):
+    model = scripted(recurrent=recurrent)
+    model.slots = slots
+    found = compared(model, draft=scripted(9))
+    assert {each.guesser for each in found} == {"ngram", "suffix", "draft-model", "slips"}
+    assert len(found) == 4 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
+    assert not differences(found)
+
+
+def test_every_guesser_is_right_and_wrong_alone_and_in_company_at_many_depths():
+    found = compared(scripted(), draft=scripted(9))
+    for name in ("ngram", "suffix", "draft-model", "slips"):
+        for alone in (True, False):
+            some = [e for e in found if e.guesser == name and (e.together == 1) == alone]
+            assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
+            assert 0 < sum(each.accepted for each in some) < sum(each.drafted for each in some)
+            assert len({each.depth for each in some}) == len(PROMPTS)
+
+
+def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
+    model = scripted()
+    replies = list(plain(model, PROMPTS, TOKENS))
+    [reply] = run(model, Slips(replies), [Want(PROMPTS[0], TOKENS, depth=3)])
+    right = defaultdict(int)
+    for step in reply.steps[2:]:
+        [row], [answers] = step.rows, step.answers
+        guesses = row.tokens[len(row.tokens) - row.tentative :].tolist()
+        if len(guesses) == 3:
+            said = [answer.best for answer in answers]
+            right[next((at for at in range(3) if guesses[at] != said[at]), 3)] += 1
+    assert set(right) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("slots", [2, 8])
+@pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
+def test_rounding_by_the_width_of_batches_is_reported_as_that(recurrent, slots):
+    model = rounding(scripted(recurrent=recurrent))
+    model.slots = slots
+    found = differences(compared(model, draft=scripted(9)))
+    assert len(found) > 3
+    assert all(each.explained for each in found), [each.why for each in found]
+    assert all(0 < each.margin < 0.5 for each in found)
+    assert all(each.plain != each.speculative for each in found)
+
+
+@pytest.mark.parametrize("broken", [forgetful, credulous])
+@pytest.mark.parametrize("make", [scripted, rounding])
+def test_a_defect_is_not_taken_for_rounding(broken, make):
+    found = differences(compared(broken(make())))
+    assert sum(not each.explained for each in found) > len(found) / 2
+    assert "in the same batches" in next(each.why for each in found if not each.explained)
+
+
+def test_neighbours_that_turn_a_clear_choice_are_not_taken_for_rounding():
+    found = compared(leaking())
+    assert not differences([each for each in found if each.together == 1])
+    wrong = differences([each for each in found if each.together > 1])
+    assert wrong
+    assert any("no rounding" in each.why and not each.explained for each in wrong)
+
+
+def test_a_text_the_model_did_not_say_is_a_defect_though_it_be_equal():
+    model = scripted()
+    [text] = plain(model, PROMPTS[:1], 9)
+    said = text.heard[len(text.text) - 1]
+    other = replace(said, answer=replace(said.answer, best=said.answer.second))
+    for bad in (
+        replace(text, heard={**text.heard, len(text.text) - 1: other}),
+        replace(text, heard={at: each for at, each in text.heard.items() if at != 5}),
+    ):
+        for pair in ((text, bad), (bad, text)):
+            found = differ(model, *pair)
+            assert not found.explained
+            assert "did not say" in found.why
+    assert differ(model, text, text) is None
+
+
+def test_a_text_that_ends_too_early_is_a_defect():
+    model = scripted()
+    [text] = plain(model, PROMPTS[:1], 9)
+    short = replace(text, text=text.text[:-1])
+    for pair in ((text, short), (short, text)):
+        found = differ(model, *pair)
+        assert found.place == 9
+        assert "(the end)" in (found.plain, found.speculative)
+        assert not found.explained
+
+
+def test_a_difference_names_its_place_its_tokens_and_its_margin():
+    model = scripted()
+    [text] = plain(model, PROMPTS[:1], 9)
+    [other] = plain(scripted(2), PROMPTS[:1], 9)
+    at = next(at for at in range(9) if text.text[3 + at] != other.text[3 + at])
+    found = differ(model, text, other)
+    assert found.place == at + 1
+    assert found.plain == "abcdefg"[text.text[3 + at]]
+    assert found.speculative == "abcdefg"[other.text[3 + at]]
+    assert found.margin == text.heard[3 + at].answer.lead
+    assert f"says {found.plain!r}" in found.why
+
+
+def test_only_answers_to_the_very_text_are_heard():
+    recorder = Recorder(scripted())
+    [reply] = run(scripted(), NgramProposer(3, 1), [Want(PROMPTS[1], TOKENS, depth=4)])
+    assert sorted(reply.heard) == list(range(len(PROMPTS[1]), len(reply.text)))
+    assert not heard(reply.steps, reply.slot + 1, reply.text)
+    changed = [*reply.text[:9], (reply.text[9] + 1) % 7, *reply.text[10:]]
+    assert sorted(heard(reply.steps, reply.slot, changed)) == [7, 8, 9]
+    assert recorder.slots == 4
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
+def test_refeeding_takes_nothing_back_but_whole_slots_and_keeps_every_width(recurrent):
+    model = scripted(recurrent=recurrent)
+    wants = [Want(prompt, TOKENS, depth=3) for prompt in PROMPTS[:4]]
+    replies = run(model, DraftModelProposer(scripted(9), floor=0), wants)
+
+    widths = []
+
+    def says(rows, logits):
+        widths.append(sum(len(row.tokens) for row in rows))
+        assert all(row.tentative == 0 for row in rows)
+
+    def forgets(slot, length):
+        assert length == 0
+
+    for reply in replies:
+        widths.clear()
+        heard = reply.heard[len(reply.text) - 1]
+        steps = reply.steps[: heard.step + 1]
+        answers = refeed(Altered(model, says, forgets), steps, reply.slot)
+        assert answers[heard.output] == heard.answer
+        fed = [sum(len(row.tokens) for row in step.rows) for step in steps[1:]]
+        # What a recurrent model took back as a whole need not be fed.
+        assert set(widths) <= set(fed) if recurrent else widths == fed
+        assert not any(model.held.values())
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen35", "mamba2", "lfm2", "gemma3"])
+@pytest.mark.parametrize("slots", [1, 4])
+def test_real_engines_write_the_plain_texts(name, slots):
+    model, draft = engines.target(name, slots=slots), engines.draft(slots=slots)
+    texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
+    replies = list(plain(model, texts, 24))
+    found = list(compare(model, replies, {**usual(draft), "slips": lambda: Slips(replies)}, 24))
+    assert len(found) == 4 * 2 * len(sizes(model, 2))
+    assert sum(each.accepted for each in found) > 10
+    assert all(each.difference is None or each.difference.explained for each in found)
+    model.close()
+    draft.close()
+
+
+def test_the_engines_error_is_the_proofs():
+    def says(rows, logits):
+        raise BackendError("no memory")
+
+    with pytest.raises(BackendError, match="no memory"):
+        list(plain(Altered(says=says), PROMPTS, 3))
+
+
+def test_drafts_are_not_foretold_where_the_text_is_another():
+    replies = list(plain(scripted(), PROMPTS[:1], 9))
+    [reply] = run(scripted(2), Slips(replies), [Want(PROMPTS[0], 9, depth=3)])
+    assert reply.drafted < 9
