@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-GAIN = 0.12  # how much of a surprise is believed of its own size
-DRIFT = 0.15  # and how much of all sizes: the machine is busier, or the text has grown
+GAIN = 0.1  # how much of a surprise is believed of its own size
+DRIFT = 0.2  # and how much of all sizes: the machine is busier, or the text has grown
 CLAMP = 1.25  # a single surprise counts as this factor at most
 WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same side again
 

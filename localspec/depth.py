@@ -139,7 +139,7 @@ class Depth:
         if rest.pays:
             rest.rounds, rest.reach = REST, 0
             return Wish(seat.ask.limit, bill.stop(seat))
-        if self._round < rest.until:
+        if self._round < rest.until or seat.worth > 0:
             return NO
         limit = bill.affordable(seat, 2 * rest.reach, self._purse)
         if not limit:
@@ -252,7 +252,7 @@ class Bill:
 
         def pays(confidences: Sequence[float]) -> bool:
             made = len(confidences)
-            alive = seat.acceptance.survivals(confidences)[-1] if made else 1.0
+            alive = seat.acceptance.survivals(confidences)[-1]
             won = -ENTER
             for at in range(made, len(rates)):
                 alive *= rates[at]

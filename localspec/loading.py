@@ -15,6 +15,7 @@ from localspec.backend import Backend, Footprint, Model, Options
 from localspec.calibration import Calibration, calibrate
 from localspec.catalog import WISHES, Wish, locate
 from localspec.catalog import Engine as EngineName
+from localspec.costs import GUESS
 from localspec.depth import Depth
 from localspec.engine import Engine
 from localspec.errors import BackendError, UsageError
@@ -115,8 +116,9 @@ def calibrated(
     known = measured.find(name)
     if known is None:
         known = calibrate(found.target, found.draft)
-        if known.steady:
-            measured.keep(name, known)
+        if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
+            return Calibration(GUESS)
+        measured.keep(name, known)
     return known
 
 

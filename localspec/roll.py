@@ -36,6 +36,8 @@ class Path:
 
     @property
     def wants(self) -> bool:
+        if not self.tokens:
+            return self.roll.depth > 0
         return len(self.tokens) < self.roll.depth and self.roll.pays(self.confidences)
 
     def row(self) -> Row:

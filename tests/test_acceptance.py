@@ -1,0 +1,123 @@
+"""How likely guesses are: what is learned from those that were judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localspec.acceptance import Acceptances
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY, Sampling
+from localspec.tokens import tokens_of
+
+PROMPT = tokens_of([1, 2, 3])
+
+
+def sampler(temperature=0.0):
+    sampling = Sampling(temperature=temperature) if temperature else GREEDY
+    return Sampler(sampling, 0, PROMPT)
+
+
+def fresh(known=None, slot=0, temperature=0.0):
+    return (known or Acceptances()).of("who", slot, sampler(temperature), bound=False)
+
+
+def teach(acceptance, rate, drafts=200, length=4, confidence=0.6, seed=0):
+    """Let so many drafts be judged whose guesses are right at a known rate."""
+    rng = np.random.default_rng(seed)
+    for _ in range(drafts):
+        hits = rng.random(length) < rate
+        right = int(np.argmin(hits)) if not hits.all() else length
+        acceptance.note([confidence] * length, right, length)
+
+
+def first(acceptance):
+    return acceptance.prospects(1, 0.0)[0][1]
+
+
+def test_before_anything_is_known_a_confidence_is_taken_at_its_word():
+    survivals = fresh().survivals([0.91, 0.52, 0.52])
+    assert survivals == pytest.approx([0.91, 0.91 * 0.52, 0.91 * 0.52**2], rel=0.01)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4, 0.7, 0.95])
+def test_what_a_confidence_is_worth_is_learned(rate):
+    acceptance = fresh()
+    teach(acceptance, rate)
+    assert acceptance.survivals([0.6])[0] == pytest.approx(rate, abs=0.1)
+    assert first(acceptance) == pytest.approx(rate, abs=0.1)
+
+
+def test_confidences_are_told_apart():
+    acceptance = fresh()
+    for _ in range(150):
+        acceptance.note([0.9], 1, 1)
+        acceptance.note([0.4], 0, 1)
+    high, low = acceptance.survivals([0.9])[0], acceptance.survivals([0.4])[0]
+    assert high > 0.8
+    assert low < 0.2
+
+
+def test_a_text_that_changes_is_followed():
+    acceptance = fresh()
+    teach(acceptance, 0.95)
+    teach(acceptance, 0.05, drafts=20, seed=1)
+    assert first(acceptance) < 0.35
+    teach(acceptance, 0.95, drafts=30, seed=2)
+    assert first(acceptance) > 0.65
+
+
+def test_guesses_after_a_wrong_one_tell_nothing():
+    once, again = fresh(), fresh()
+    once.note([0.6, 0.6, 0.6], 1, 3)
+    again.note([0.6, 0.6], 1, 2)
+    assert once.survivals([0.6] * 3) == again.survivals([0.6] * 3)
+
+
+def test_nothing_judged_is_nothing_learned():
+    acceptance = fresh()
+    before = acceptance.survivals([0.6])
+    acceptance.note([0.6, 0.6], 0, 0)
+    assert acceptance.survivals([0.6]) == before
+
+
+def test_the_next_text_begins_with_what_the_last_showed():
+    known = Acceptances()
+    for slot in range(4):
+        teach(fresh(known, slot), 0.95, drafts=40, seed=slot)
+        known.release(slot)
+    assert first(fresh(known, 9)) > first(fresh()) + 0.1
+
+
+def test_a_text_does_not_hear_of_another_while_both_go_on():
+    known = Acceptances()
+    one, other = fresh(known, 0), fresh(known, 1)
+    before = first(other)
+    teach(one, 0.05, drafts=10)
+    assert first(one) < 0.4
+    assert first(other) > before - 0.1
+
+
+def test_greedy_texts_and_warm_ones_are_told_apart():
+    known = Acceptances()
+    teach(fresh(known, 0), 0.05)
+    known.release(0)
+    assert first(fresh(known, 1, temperature=1.0)) == first(fresh(temperature=1.0))
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_to_survive_is_never_more_likely_than_before(confidences):
+    survivals = fresh().survivals(confidences)
+    assert all(0 <= b <= a <= 1 for a, b in zip([1, *survivals], survivals, strict=False))
+
+
+def test_drafts_that_stop_early_are_expected_to():
+    acceptance = fresh()
+    for _ in range(100):
+        acceptance.note_length(1, 8)
+    assert acceptance.prospects(8, 0.0)[1][0] < 0.1
+    for _ in range(100):
+        acceptance.note_length(8, 8)
+    assert acceptance.prospects(8, 0.0)[7][0] > 0.8

@@ -1,0 +1,101 @@
+"""What things take: curves, surprises, and what is expected before anything was seen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localspec.costs import CLAMP, Costs, Curve
+
+SIZES = st.integers(1, 64)
+SECONDS = st.floats(1e-4, 10)
+
+
+def rising(curve):
+    seconds = curve.stretch(1, 80)
+    return all(b >= a - 1e-12 for a, b in pairwise(seconds))
+
+
+def test_between_measured_sizes_a_curve_is_straight_and_goes_on_beyond_them():
+    curve = Curve({1: 1.0, 5: 2.0, 9: 2.4})
+    assert curve.stretch(1, 11) == pytest.approx(
+        [1.0, 1.25, 1.5, 1.75, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6]
+    )
+    assert curve.stretch(7, 7) == pytest.approx([curve.at(7)])
+
+
+@given(st.lists(st.tuples(SIZES, SECONDS), max_size=40))
+def test_more_never_takes_less_whatever_was_measured(notes):
+    curve = Curve({1: 0.01, 9: 0.02})
+    for size, seconds in notes:
+        curve.note(size, seconds)
+        assert rising(curve)
+
+
+def test_a_curve_that_was_measured_falling_is_taken_for_flat():
+    assert rising(Curve({1: 2.0, 5: 1.0, 9: 3.0}))
+
+
+def test_one_hiccup_hardly_counts():
+    curve = Curve({1: 1.0, 9: 2.0})
+    curve.note(4, 100.0)
+    assert curve.at(4) < 1.375 * CLAMP**0.3
+    assert curve.at(1) < 1.05
+
+
+def test_what_stays_is_soon_believed():
+    curve = Curve({1: 1.0, 9: 2.0})
+    for _ in range(25):
+        curve.note(1, 1.0)
+        curve.note(5, 8.0)
+    assert curve.at(5) / curve.at(1) == pytest.approx(8, rel=0.15)
+
+
+def test_a_slower_machine_is_thought_slower_at_sizes_that_were_not_seen_since():
+    curve = Curve({1: 1.0, 5: 2.0, 9: 3.0})
+    for _ in range(60):
+        for size in (1, 5):
+            curve.note(size, 3.0 * (1.0 if size == 1 else 2.0))
+    assert curve.at(9) > 6.5
+    assert curve.at(5) / curve.at(1) == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_what_is_no_time_is_not_noted(seconds):
+    curve = Curve({1: 1.0, 9: 2.0})
+    curve.note(1, seconds)
+    assert curve.at(1) == 1.0
+
+
+def test_more_rows_begin_with_what_fewer_took_and_learn_apart():
+    costs = Costs({1: 1.0, 9: 2.0})
+    assert costs.target(4).at(8) == costs.target(1).at(8)
+    for _ in range(30):
+        costs.target(4).note(8, 9.0)
+    assert costs.target(5).at(8) > 4 * costs.target(1).at(8)
+
+
+def test_a_proposer_never_seen_has_no_price_and_one_that_had_to_catch_up_sets_none():
+    costs = Costs()
+    assert costs.drafting("oracle", 1) is None
+    costs.note_drafting("oracle", 1, 4, 2.0, missed=300)
+    assert costs.drafting("oracle", 1) is None
+    costs.note_drafting("oracle", 1, 4, 0.4, missed=0)
+    assert costs.drafting("oracle", 2).at(4) == pytest.approx(0.4)
+
+
+def test_catching_up_is_a_price_of_its_own():
+    costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}}, {"draft": 0.001})
+    for _ in range(60):
+        costs.note_drafting("draft", 1, 4, 0.4 + 100 * 0.02, missed=100)
+    assert costs.reading("draft") == pytest.approx(0.02, rel=0.05)
+    assert costs.drafting("draft", 1).at(4) == pytest.approx(0.4)
+
+
+def test_a_price_of_reading_is_guessed_where_none_was_measured():
+    costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}})
+    assert 0 < costs.reading("draft") < 0.1
+    assert costs.reading("nobody") == 0

@@ -1,0 +1,214 @@
+"""How far to guess: what pays, what is tried, and what may be lost by it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localspec.costs import Costs
+from localspec.depth import DEBT, FULL, Depth, Lap, Seat
+from localspec.proposer import Ask
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY
+from localspec.tokens import tokens_of
+
+FLAT = {1: 1.0, 17: 1.1}
+STEEP = {1: 1.0, 17: 17.0}
+HISTORY = tokens_of(list(range(20)))
+
+curves = st.lists(st.floats(0.001, 2), min_size=5, max_size=5).map(
+    lambda steps: {1: 1.0, **{(2, 3, 9, 17)[n]: 1 + sum(steps[: n + 1]) for n in range(4)}}
+)
+drafts = st.lists(
+    st.lists(st.floats(0, 1), max_size=8).map(lambda rates: products(rates)), min_size=1, max_size=6
+)
+
+
+def products(rates):
+    alive, found = 1.0, []
+    for rate in rates:
+        alive *= rate
+        found.append(alive)
+    return found
+
+
+def depth(curve, drafting=None, scale=0.01):
+    drafting = {
+        by: {d: s * scale for d, s in points.items()} for by, points in (drafting or {}).items()
+    }
+    return Depth(Costs({size: seconds * scale for size, seconds in curve.items()}, drafting))
+
+
+def trimmed(made, guesses):
+    return made.trim(len(guesses), guesses, [False] * len(guesses))
+
+
+def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
+    sampler = Sampler(GREEDY, 0, HISTORY)
+    acceptance = made.acceptances.of(by, slot, sampler, bound=False)
+    return Seat(Ask(slot, HISTORY, limit, sampler), acceptance, missed, worth)
+
+
+def wish(made, **about):
+    [found] = made.wish("draft", 1, [seat(made, **about)], cheap=False)
+    return found
+
+
+def lap(made, tokens, emitted, drafting=0.0):
+    seconds = made.costs.target(1).at(tokens) + drafting
+    made.note(Lap(1, tokens, emitted, seconds, reads=False), drafting)
+
+
+def test_where_checking_is_free_all_is_checked_and_where_it_is_dear_nothing():
+    likely = products([0.9] * 8)
+    assert trimmed(depth(FLAT), [likely]) == [8]
+    assert trimmed(depth(STEEP), [likely]) == [0]
+
+
+def test_a_jump_is_taken_if_what_lies_behind_it_pays():
+    made = depth({1: 1.0, 2: 2.2, 9: 2.3})
+    assert trimmed(made, [products([0.95])]) == [0]
+    assert trimmed(made, [products([0.95] * 8)]) == [8]
+
+
+def test_under_load_the_same_draft_is_checked_less_far():
+    curve = {1: 1.0, 8: 1.05, 16: 4.0, 64: 20.0}
+    alone = trimmed(depth(curve), [products([0.8] * 7)])
+    crowd = trimmed(depth(curve), [products([0.8] * 7)] * 8)
+    assert alone == [7]
+    assert max(crowd) < 3
+
+
+@given(curves, drafts)
+def test_no_choice_is_negative_or_longer_than_its_draft(curve, guesses):
+    kept = trimmed(depth(curve), guesses)
+    assert all(0 <= length <= len(each) for length, each in zip(kept, guesses, strict=True))
+
+
+@given(curves, drafts, st.floats(0.01, 100))
+def test_the_choice_does_not_depend_on_the_unit_of_time(curve, guesses, scale):
+    assert trimmed(depth(curve, scale=1.0), guesses) == trimmed(depth(curve, scale=scale), guesses)
+
+
+@given(curves, drafts)
+def test_no_other_cut_of_a_single_draft_is_worth_more(curve, guesses):
+    made, survivals = depth(curve), guesses[0]
+    prices = made.prices(1, len(survivals))
+    worths = [sum(survivals[:n]) - prices[n] for n in range(len(survivals) + 1)]
+    [kept] = trimmed(made, [survivals])
+    assert worths[kept] == pytest.approx(max(worths))
+
+
+@given(curves)
+def test_prices_rise(curve):
+    assert all(b >= a - 1e-9 for a, b in pairwise(depth(curve).prices(1, 16)))
+
+
+def test_a_proposer_that_takes_no_time_is_cheap_and_so_is_an_unknown_one():
+    made = depth(FLAT, {"draft": {1: 0.1, 4: 0.4}, "look": {1: 0.0001, 4: 0.0001}})
+    assert not made.is_cheap("draft", 1)
+    assert made.is_cheap("look", 1)
+    assert made.is_cheap("new", 1)
+
+
+def test_who_could_not_pay_even_if_always_right_is_never_asked():
+    made = depth(STEEP, {"draft": {1: 0.5, 4: 2.0}})
+    assert made.hopeless("draft", 8)
+    for _ in range(300):
+        assert not wish(made).limit
+        lap(made, 1, 1)
+
+
+def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    found = wish(made)
+    assert found.limit == 8
+    assert not found.tries
+    assert found.pays([0.98])
+    assert not found.pays([0.05, 0.05, 0.05])
+
+
+def test_the_better_rival_is_preferred():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    assert not wish(made, worth=7.5).limit
+
+
+def teach(made, right, rounds, limit=4):
+    """Let so many drafts be made and judged; how often it was asked."""
+    asked = 0
+    for _ in range(rounds):
+        found = wish(made, limit=limit)
+        if found.limit:
+            asked += 1
+            seat(made).acceptance.note([0.5] * found.limit, right and found.limit, found.limit)
+            made.judge("draft", 0, right and found.limit)
+            lap(made, 1 + found.limit, 1 + (right and found.limit), 0.001 * found.limit)
+        else:
+            lap(made, 1, 1)
+    return asked
+
+
+def test_who_is_always_wrong_is_left_alone_and_tried_ever_more_rarely():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    begin, later = teach(made, 0, 60), teach(made, 0, 200)
+    assert begin > later / 2
+    assert 1 <= later <= 20
+
+
+def test_who_becomes_right_is_soon_asked_again():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 0, 200)
+    assert teach(made, 1, 60) > 15
+    assert teach(made, 1, 20) == 20
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.02, 0.6), st.sampled_from([FLAT, {1: 1.0, 2: 1.75, 9: 3.3, 17: 5.0}]))
+def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
+    """Whatever a proposer that is always wrong costs."""
+    made = depth(curve, {"draft": {1: price, 8: 8 * price}})
+    spent = 0.0
+    for _ in range(400):
+        found = wish(made)
+        drafting = 0.01 * price * found.limit
+        if found.limit:
+            seat(made).acceptance.note([0.5] * found.limit, 0, found.limit)
+            made.judge("draft", 0, 0)
+        spent += made.costs.target(1).at(1 + found.limit) + drafting
+        lap(made, 1 + found.limit, 1, drafting)
+    assert spent <= 400 * 0.01 * 1.02 + 0.1
+
+
+def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
+    made = depth(FLAT)
+    for _ in range(int(10 * (DEBT + FULL) / 0.1)):
+        made.note(Lap(1, 17, 1, 0.02, reads=False), 0.0)
+    assert trimmed(made, [products([0.99] * 8)]) == [0]
+
+
+def test_reading_a_prompt_tells_nothing_about_guesses():
+    made = depth(FLAT)
+    before = made.costs.target(1).stretch(1, 17)
+    made.note(Lap(1, 9, 1, 5.0, reads=True), 0.0)
+    assert made.costs.target(1).stretch(1, 17) == before
+
+
+def test_plain_decoding_is_looked_at_now_and_then_where_little_is_won():
+    made = depth({1: 1.0, 2: 1.5, 17: 4.0})
+    plain = 0
+    for _ in range(200):
+        kept = trimmed(made, [products([0.9] * 4)])[0]
+        plain += not kept
+        lap(made, 1 + kept, 1 + kept // 2)
+    assert 2 <= plain <= 8
+
+
+def test_what_a_slot_knew_is_forgotten_with_its_text():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 0, 40, limit=2)
+    assert not wish(made).limit
+    made.release(0)
+    assert wish(made).limit
