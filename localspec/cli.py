@@ -19,6 +19,7 @@ from localspec.loading import inspect, load
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
+from localspec.tune import tune
 from localspec.worker import Stream
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -136,6 +137,7 @@ def info(context: click.Context, model: str, as_json: bool) -> None:
 
 commands.add_command(bench)
 commands.add_command(prove)
+commands.add_command(tune)
 
 
 def describe(f: Footprint) -> list[tuple[str, str]]:

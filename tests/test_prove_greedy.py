@@ -212,6 +212,9 @@ def test_a_difference_names_its_place_its_tokens_and_its_margin():
     assert found.speculative == "abcdefg"[other.text[3 + at]]
     assert found.margin == text.heard[3 + at].answer.lead
     assert f"says {found.plain!r}" in found.why
+    swapped = differ(model, other, text)
+    assert not swapped.explained
+    assert f"says {found.plain!r}" in swapped.why
 
 
 def test_only_answers_to_the_very_text_are_heard():
@@ -235,6 +238,14 @@ def test_refeeding_takes_nothing_back_but_whole_slots_and_keeps_every_width(recu
     def says(rows, logits):
         widths.append(sum(len(row.tokens) for row in rows))
         assert all(row.tentative == 0 for row in rows)
+        for row in rows:
+            held = model.held[row.slot]
+            if row.slot < 4:  # the others are for what was taken back, and for one batch only
+                text = next(each.text for each in replies if each.slot == row.slot)
+                last = len(widths) == len([step for step in steps if step.rows])
+                assert last or held == text[: len(held)]
+            else:
+                assert held == row.tokens.tolist()
 
     def forgets(slot, length):
         assert length == 0

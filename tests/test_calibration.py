@@ -1,0 +1,168 @@
+"""What is measured when a pair is loaded, and how it is remembered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from localspec import guessers, loading, measured
+from localspec.calibration import Calibration, calibrate
+from localspec.cli import run
+from localspec.errors import UsageError
+from localspec.loading import Loading, load
+from localspec.settings import Settings
+from localspec.testing import ScriptedModel, hashed_logits
+from tests import engines
+
+FOUND = Calibration(
+    {1: 0.01, 5: 0.02}, {"draft-model": {1: 0.001, 4: 0.004}}, {"draft-model": 1e-4}
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
+class Clock:
+    """Time that passes as tokens are fed."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Timed(ScriptedModel):
+    """A model whose forwards take what a curve says."""
+
+    def __init__(self, clock, first, more):
+        super().__init__(hashed_logits(1))
+        self._clock, self._first, self._more = clock, first, more
+
+    def forward(self, rows):
+        self._clock.now += self._first + self._more * (sum(len(row.tokens) for row in rows) - 1)
+        return super().forward(rows)
+
+
+def test_a_pair_is_measured_as_it_is_and_left_empty():
+    clock = Clock()
+    target, draft = Timed(clock, 0.01, 0.002), Timed(clock, 0.001, 0.0001)
+    found = calibrate(target, draft, 1.0, clock=clock)
+    assert found.target == pytest.approx({s: 0.01 + 0.002 * (s - 1) for s in (1, 2, 3, 5, 9, 17)})
+    assert found.drafting["draft-model"] == pytest.approx({1: 0.001, 4: 0.004, 8: 0.008})
+    assert found.reading["draft-model"] == pytest.approx(0.0001)
+    assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
+    assert 1.0 <= clock.now < 2.0
+
+
+def test_a_slow_model_is_not_measured_for_long():
+    clock = Clock()
+    calibrate(Timed(clock, 0.8, 0.2), seconds=1.0, clock=clock)
+    assert clock.now < 25
+
+
+def test_measurements_that_fall_are_not_steady():
+    assert FOUND.steady
+    assert not Calibration({1: 0.02, 5: 0.01}).steady
+
+
+def test_what_is_kept_is_found_again():
+    measured.keep("pair", FOUND)
+    assert measured.find("pair") == FOUND
+    assert measured.find("other") is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: "null",
+        lambda text: text.replace("0.02", '"soon"'),
+        lambda text: text.replace("0.02", "-1"),
+        lambda text: text.replace("0.02", "NaN"),
+        lambda text: text.replace("drafting", "draughts"),
+        lambda text: json.dumps({**json.loads(text), "target": {"1": 0.1}}),
+        lambda text: json.dumps({**json.loads(text), "target": {"one": 0.1, "two": 0.2}}),
+        lambda text: json.dumps({**json.loads(text), "reading": [1]}),
+    ],
+)
+def test_what_was_kept_and_damaged_is_ignored(damage):
+    measured.keep("pair", FOUND)
+    file = measured.folder() / "pair.json"
+    file.write_text(damage(file.read_text()))
+    assert measured.find("pair") is None
+    measured.keep("pair", FOUND)
+    assert measured.find("pair") == FOUND
+
+
+def test_a_place_that_cannot_be_written_is_no_reason_to_fail():
+    measured.folder().parent.mkdir(parents=True, exist_ok=True)
+    measured.folder().write_text("a file where the folder should be")
+    measured.keep("pair", FOUND)
+    assert measured.find("pair") is None
+
+
+def test_nothing_half_written_is_left_behind():
+    for _ in range(3):
+        measured.keep("pair", FOUND)
+    assert [path.name for path in measured.folder().iterdir()] == ["pair.json"]
+
+
+def test_other_weights_or_circumstances_are_measured_apart(tmp_path):
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"a" * 100)
+    keys = {measured.key([model], ["2 threads"]), measured.key([model], ["4 threads"])}
+    model.write_bytes(b"a" * 99 + b"b")
+    keys.add(measured.key([model], ["2 threads"]))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    keys.add(measured.key([folder], ["2 threads"]))
+    (folder / "config.json").write_text("{ }")
+    keys.add(measured.key([folder], ["2 threads"]))
+    assert len(keys) == 5
+
+
+def test_a_pair_is_measured_once_and_then_remembered():
+    path, wish = engines.tiny("llama"), Loading(engines.OPTIONS)
+    with load(path, loading=wish):
+        pass
+    [file] = measured.folder().iterdir()
+    before = file.stat().st_mtime_ns
+    with load(path, loading=wish) as model:
+        assert model.generate("the code", Settings(max_tokens=5)).tokens
+    assert file.stat().st_mtime_ns == before
+
+
+def test_tune_prints_the_curves_and_keeps_them(capsys):
+    path = str(engines.tiny("llama"))
+    code = run(["tune", path, "--draft", path, "--seconds", "1"])
+    out, err = capsys.readouterr()
+    assert "tokens checked at once" in out
+    assert "tokens drafted by draft-model" in out
+    assert (code, bool(list(measured.folder().glob("*")))) == (0, True) or "busy" in err
+
+
+def test_where_depth_is_left_open_there_is_room_for_long_guesses_unless_they_take_memory():
+    attention, recurrent = (
+        loading.deepened(engines.tiny(n), Loading()) for n in ("llama", "qwen35")
+    )
+    assert attention.options.tentative == loading.DEEP
+    assert recurrent == Loading()
+    assert loading.deepened(engines.tiny("llama"), Loading(depth=2)) == Loading(depth=2)
+
+
+def test_proposers_are_known_by_name():
+    assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(guessers.known())
+    assert guessers.names("auto", draft=True)[-1] == "draft-model"
+    assert guessers.names("ngram, suffix", draft=False) == ("ngram", "suffix")
+    assert guessers.names("none", draft=False) == ()
+    for wish, draft in (("oracle", False), ("draft-model", False), ("ngram", True), ("", False)):
+        with pytest.raises(UsageError):
+            guessers.names(wish, draft=draft)
