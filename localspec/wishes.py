@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -75,6 +76,11 @@ REPLY = (
     ),
     click.Option(["--seed"], type=int, help="Makes a sampled reply repeatable."),
     click.Option(["--stop"], multiple=True, metavar="TEXT", help="Ends the reply; may repeat."),
+    click.Option(
+        ["--prediction"],
+        type=click.File(encoding="utf-8"),
+        help="A file that the reply is likely to repeat, as one to be edited.",
+    ),
     click.Option(["--ignore-end"], is_flag=True, help="Go on where the model would stop."),
     click.Option(["--plain"], is_flag=True, help="Do not speculate."),
 )
@@ -133,7 +139,15 @@ def settings(context: click.Context, logprobs: int | None = None) -> Settings:
         ignore_end=wish["ignore_end"],
         logprobs=logprobs,
         depth=0 if wish["plain"] else None,
+        prediction=_text(wish["prediction"]),
     )
+
+
+def _text(file: IO[str] | None) -> str:
+    try:
+        return file.read() if file else ""
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--prediction: {error}") from error
 
 
 def _bias(text: str) -> tuple[int, float]:

@@ -13,7 +13,7 @@ import pytest
 from localspec import load
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.errors import PromptTooLong, UsageError
+from localspec.errors import PromptTooLong, UnknownModel, UsageError
 from localspec.loading import Loading, pair
 from localspec.pair import Pair
 from localspec.prove import prompts
@@ -25,7 +25,7 @@ from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
 from localspec.prove.sampled import Tally, Trial
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import lines
-from localspec.testing import ScriptedModel, hashed_logits
+from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from tests import engines
 
 QUICK = ["--threads", "1", "--context", "512", "--max-tokens", "16", "--samples", "120"]
@@ -120,7 +120,9 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     found = attempt(path, None, loading, wishes, watch)
     assert found.greedy.texts == 2 * 3 + 2 * 6
     assert not [each for each in found.greedy.differences if each.defective]
-    assert found.sampled.rounds == 60 * 4
+    assert found.sampled.rounds == watch.labels.count("samples") == 60 * 4
+    with pytest.raises(UnknownModel):
+        stages(path, "no-such-model", loading)
 
 
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
@@ -193,6 +195,13 @@ def test_prompts_are_fed_as_generate_feeds_them(model, few):
         assert raw.tolist() == runtime.encode("the code is the code")
         with pytest.raises(UsageError, match='give a "prompt"'):
             prompts.encode(runtime.tokenizer, [[*conversations[0], *conversations[1]]])
+
+
+def test_a_text_begins_with_one_start_token():
+    tokenizer = Alphabet([b"a", b"b", b"<s>"])
+    tokenizer.bos, tokenizer.starts = 2, True
+    texts = [[{"role": "user", "content": each}] for each in ("ab", "<s>ab")]
+    assert [each.tolist() for each in prompts.encode(tokenizer, texts)] == [[2, 0, 1]] * 2
 
 
 def test_every_prompt_is_checked_before_the_first_is_answered():

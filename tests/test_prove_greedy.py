@@ -262,7 +262,9 @@ def test_refeeding_takes_nothing_back_but_whole_slots_and_keeps_every_width(recu
         assert not any(model.held.values())
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen35", "mamba2", "lfm2", "gemma3"])
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen35", "mamba2", "lfm2", "gemma3", *engines.there("mlx llama", "mlx lfm2")]
+)
 @pytest.mark.parametrize("slots", [1, 4])
 def test_real_engines_write_the_plain_texts(name, slots):
     model, draft = engines.target(name, slots=slots), engines.draft(slots=slots)

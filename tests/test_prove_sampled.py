@@ -10,16 +10,17 @@ import pytest
 
 from localspec.distribution import Distribution
 from localspec.draft import Draft
+from localspec.proposer import Ask
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.prove.chi_square import Sample, fit, survival
 from localspec.prove.guessers import drawn
 from localspec.prove.runs import Want, plain, run
-from localspec.prove.sampled import LEAST, MOST, Tally, Throw, enough, hold, throws
+from localspec.prove.sampled import FEWEST, LEAST, MOST, Tally, Throw, enough, hold, throws
 from localspec.prove.spots import Case, Spot, spots, state
 from localspec.prove.verdict import LEVEL
-from localspec.sampler import DRAFT
+from localspec.sampler import DRAFT, Sampler
 from localspec.sampling import Sampling
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
@@ -194,6 +195,39 @@ def test_every_spot_is_sampled_by_every_guesser_in_turn():
     found = Counter((throw.guesser, throw.spot.slot) for throw in islice(thrown, 12))
     assert set(found.values()) == {2}
     assert len(found) == 6
+
+
+def test_guessers_hear_that_a_sample_is_over_before_the_next():
+    heard = []
+
+    class Noting(Silent):
+        def propose(self, asks):
+            heard.append("ask")
+            return super().propose(asks)
+
+        def release(self, slot):
+            heard.append(slot)
+
+    list(islice(throws(scripted(), SPOTS[1:2], {"a": Noting()}, WARM), 3))
+    assert heard == ["ask", "ask", 1, "ask", 1, "ask", 1]  # the first ask is for the text
+
+
+def test_cases_that_came_up_too_seldom_are_left_out():
+    model = scripted()
+    tally = Tally()
+    tally.cases[Case(SPOTS[0], 1)] = Counter({0: FEWEST})
+    tally.cases[Case(SPOTS[1], 1)] = Counter({0: FEWEST - 1})
+    [test] = hold(model, {"x": tally}, WARM)
+    assert test.samples == FEWEST
+
+
+def test_drawn_guesses_come_from_a_flatter_law_than_the_targets():
+    guesser = drawn(scripted(), SPOTS, WARM)
+    ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, 0, SPOTS[0].text))
+    [draft] = guesser.propose([ask])
+    logits = hashed_logits(1)(SPOTS[0].text.tolist())
+    flatter = Sampling(temperature=1.5).distribution(logits)
+    assert [each.probs.tolist() for each in draft.sources] == [flatter.probs.tolist()] * 2
 
 
 def test_a_tally_tells_cases_apart_by_width_and_by_what_was_accepted():

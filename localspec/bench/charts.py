@@ -30,7 +30,7 @@ class Scale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self) -> Iterator[float]:
-        """Round numbers within, four to nine of them."""
+        """Round numbers within, at least four."""
         most = (self.high - self.low) / 4
         power = 10.0 ** math.floor(math.log10(most))
         step = max(n * power for n in (0.5, 1, 2, 5) if n * power <= most)

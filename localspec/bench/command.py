@@ -60,8 +60,8 @@ def bench(context: click.Context, model: str) -> None:
     _check_files(context)
     footprint = inspect(model, loading.backend)
     with modes.load(model, wishes.draft(context), loading, kinds) as lineup:
+        heading = _heading(context, model, footprint, lineup, len(asked))
         found, finished = _measured(context, lineup, asked, settings)
-    heading = _heading(context, model, footprint, lineup, len(asked))
     names = [mode.name for mode in lineup.modes]
     _publish(context, report(heading, names, found))
     if not finished:
@@ -138,14 +138,14 @@ def _heading(
         ("path", str(footprint.path)),
     ]
     if wish["draft"] is not None:
+        by_path = Path(wish["draft"]).expanduser().exists()  # which may be for the other engine
+        draft = machine.weights(inspect(wish["draft"], "auto" if by_path else wish["backend"]))
         share = f"; can guess {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
-        lines.append(("draft", machine.weights(inspect(wish["draft"])) + share))
+        lines.append(("draft", draft + share))
     sampled = f"temperature {wish['temperature']:g}, seed {wish['seed']}"
     how = sampled if wish["temperature"] else "greedy"
-    lines.append(
-        ("asked", f"{asked} prompts x {wish['repeat']}, {wish['max_tokens']} tokens, {how}")
-    )
-    return lines
+    often = f"prompts: {asked}, repeats: {wish['repeat']}"
+    return [*lines, ("asked", f"{often}, at most {wish['max_tokens']} tokens each, {how}")]
 
 
 def _publish(context: click.Context, found: Report) -> None:

@@ -53,8 +53,7 @@ class Reply:
 
     @property
     def looping(self) -> bool:
-        ended = self.finish == "stop"  # whose last token may be the end's own
-        return loops(self.text, self.tokens[:-1] if ended else self.tokens)
+        return loops(self.text, self.tokens[:-1])  # the last may be the end's own
 
 
 def speed(rounds: tuple[Round, ...]) -> float | None:

@@ -54,7 +54,7 @@ class Slips:
         history = ask.history.tolist()
         known = len(history)
         for reply in self._replies:
-            if reply.text[:known] == history and reply.prompt == ask.prompt:
+            if reply.text[:known] == history:
                 tokens = reply.text[known : known + ask.limit]
                 slip = int(self._dice.roll(known, DRAFT) * (ask.limit + 1))
                 if slip < len(tokens) and known + slip in reply.heard:

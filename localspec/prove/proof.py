@@ -58,7 +58,7 @@ def attempt(
         with pair(target, draft, roomy(loading, slots)) as loaded, watch.listening():
             replies, found = greedy(loaded, wishes, watch)
             compared += found
-            if slots == ways[-1] and not watch.stopped:
+            if slots == ways[-1]:
                 tallies, tests = sampled(loaded, wishes, replies, watch)
         if watch.stopped:
             break

@@ -28,4 +28,5 @@ def seconds(curve: Mapping[int, float], tokens: int) -> float:
     if tokens <= sizes[-1]:
         return PLAIN * float(np.interp(tokens, sizes, units))
     slope = (units[-1] - units[-2]) / (sizes[-1] - sizes[-2])
-    return PLAIN * (units[-1] + slope * (tokens - sizes[-1]))
+    last: float = PLAIN * (units[-1] + slope * (tokens - sizes[-1]))
+    return last

@@ -34,11 +34,15 @@ class Text:
 def texts() -> Iterator[Text]:
     """All that the controller is tried on."""
     for rate in (0.2, 0.5, 0.7, 0.8, 0.9, 0.97):
-        yield even(f"right {rate:.0%}", 3000, lambda at, rate=rate: rate)
+        yield even(f"right {rate:.0%}", 3000, constant(rate))
     yield even("good, bad, good", 900, lambda at: 0.9 if at // 300 != 1 else 0.15)
     yield even("bad, good, bad", 900, lambda at: 0.9 if at // 300 == 1 else 0.15)
     yield even("in stretches of 40", 3000, lambda at: 0.95 if at // 40 % 2 else 0.3)
     yield from recorded()
+
+
+def constant(rate: float) -> Callable[[int], float]:
+    return lambda at: rate  # noqa: ARG005
 
 
 def even(name: str, length: int, rate: Callable[[int], float]) -> Text:

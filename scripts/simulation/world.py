@@ -1,4 +1,4 @@
-"""A text said under the real controller, on a clock that only moves by what things are said to cost."""
+"""A text said under the real controller, on a clock that moves by what things cost."""
 
 from __future__ import annotations
 

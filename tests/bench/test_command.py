@@ -54,7 +54,7 @@ def test_a_run_prints_its_tables_and_writes_its_files(model, asked, tmp_path, ca
     assert err == ""
     for expected in ("revision", "numpy", "llama", "edit: 1 reply", "all: 3 replies", "ngram:2"):
         assert expected in out
-    assert "3 prompts x 1, 12 tokens, greedy" in out
+    assert "prompts: 3, repeats: 1, at most 12 tokens each, greedy" in out
     found = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
     assert found["modes"] == ["plain", "ngram:2", "auto"]
     assert len(found["replies"]) == 9
@@ -69,7 +69,10 @@ def test_what_is_asked_can_be_narrowed(model, asked, tmp_path, capsys):
     narrowed = ["--category", "chat", "--limit", "1", "--repeat", "2", "--json", str(path)]
     sampled = ["--temperature", "0.8", "--seed", "4", "--max-tokens", "5"]
     assert bench(model, "--prompts", asked, "--modes", "ngram", *narrowed, *sampled) == 0
-    assert "1 prompts x 2, 5 tokens, temperature 0.8, seed 4" in capsys.readouterr().out
+    assert (
+        "prompts: 1, repeats: 2, at most 5 tokens each, temperature 0.8, seed 4"
+        in capsys.readouterr().out
+    )
     replies = json.loads(path.read_text(encoding="utf-8"))["replies"]
     assert [(r["prompt"], r["repeat"], r["mode"]) for r in replies] == [
         ("chat 1", 0, "plain"),

@@ -50,6 +50,5 @@ def test_few_characters_in_many_tokens_loop_too():
 
 
 def test_an_end_token_does_not_hide_a_loop():
-    tokens = (*[3, 4] * 10, 0)
-    assert reply("plain", tokens=tokens, finish="stop").looping
-    assert not reply("plain", tokens=(*[3, 4] * 10, 1, 2), finish="length").looping
+    assert reply("plain", tokens=(*[3, 4] * 10, 0), finish="stop").looping
+    assert not reply("plain", tokens=(*[3, 4] * 10, 1, 2), finish="stop").looping

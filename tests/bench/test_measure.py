@@ -17,6 +17,7 @@ from localspec.proposers.silent import Silent
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
+from localspec.tokens import tokens_of
 
 LETTERS = Alphabet([bytes([letter]) for letter in b"abcdefg"])
 SETTINGS = Settings(max_tokens=24, seed=3)
@@ -111,15 +112,9 @@ def test_the_warm_up_is_short_and_not_counted():
 
 def test_rounds_are_timed_from_one_to_the_next_and_forwards_apart():
     model = Slow()
-    found = lineup(model, names=("ngram",))
-
-    def late():
-        """Time that passes outside of the forward."""
-        model.now += 0.25
-        return NgramProposer(3, 1)
-
-    engine = Engine(found.target, late(), 4, model.clock)
-    result, rounds = ask(engine, found.target, question(), model.clock)
+    target = Watched(model, model.clock)
+    engine = Engine(target, NgramProposer(3, 1), 4, model.clock)
+    result, rounds = ask(engine, target, question(), model.clock)
     first, *later = rounds
     assert (first.seconds, first.checking) == (pytest.approx(1.8), pytest.approx(1.8))
     assert any(each.drafted for each in later)
@@ -129,6 +124,16 @@ def test_rounds_are_timed_from_one_to_the_next_and_forwards_apart():
     seconds = sum(each.seconds for each in later)
     assert result.timings.tokens_per_second == pytest.approx((24 - 1) / seconds)
     assert result.timings.first_token == pytest.approx(first.seconds)
+
+
+def test_text_that_was_held_back_is_no_round():
+    """Half a character is shown when the reply is over, without a token."""
+    model = ScriptedModel(hashed_logits(1), Alphabet([b"\xc3"] * 7))
+    target = Watched(model)
+    asked = Question(prompt(), tokens_of([1, 2]), Settings(max_tokens=5))
+    result, rounds = ask(Engine(target, Silent(), 0), target, asked)
+    assert result.text
+    assert [each.emitted for each in rounds] == [1] * 5
 
 
 class Dawdling:

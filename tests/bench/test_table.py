@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from localspec.bench.report import as_json, report, text
 from localspec.bench.summary import sections, trials
@@ -29,6 +30,12 @@ def test_speed_shows_each_mode_against_plain():
     cells = row(SPEED, "all:", "ngram:4")
     assert cells[:5] == ["207.1", "2.00", "1.50", "2.50", "2.07"]
     assert cells[5:] == ["0.50", "4.0", "6.7", "6.7", "2/3"]
+
+
+def test_speed_shows_the_slow_tokens():
+    slow = [replace(PLAIN_ROUND, seconds=seconds) for seconds in (0.03, 0.03, 0.03, 0.03, 0.5, 0.5)]
+    replies = [reply("plain", *[PLAIN_ROUND] * 94, *slow), reply("ngram:4", ALL_RIGHT)]
+    assert any(line.split()[-4:-1] == ["10.0", "30.0", "500.0"] for line in lines(SPEED, replies))
 
 
 def test_guesses_show_what_became_of_them():

@@ -1,0 +1,103 @@
+"""Record at each place of real replies what every proposer would draft, and how much is right."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import llama_cpp
+import numpy as np
+
+from localspec import guessers, loading
+from localspec.backend import Options
+from localspec.bench.measure import Question, questions
+from localspec.bench.prompts import built_in, choose
+from localspec.catalog import locate
+from localspec.engine import Engine
+from localspec.job import Event, Result
+from localspec.loading import Loading
+from localspec.pair import Pair
+from localspec.proposer import Ask, Hints, Proposer
+from localspec.proposers.silent import Silent
+from localspec.sampler import Sampler
+from localspec.sampling import GREEDY
+from localspec.settings import Settings
+from localspec.tokens import Tokens, common_prefix, tokens_of
+from simulation.texts import RECORDED
+
+LEAST = 0.01  # of a draft being right, at which no more is guessed
+LENGTH = 120  # tokens of a reply
+EACH = 2  # prompts of a category
+REACH = 12  # guesses of a draft
+
+
+def main() -> None:
+    """Write `recorded.json`: SmolLM2 in Q8_0, guessed by Q4_0 and by what looks up."""
+    with tempfile.TemporaryDirectory() as folder:
+        starter = locate("smollm2-135m", "llamacpp").path
+        target = quantised(starter, Path(folder) / "q8.gguf", "Q8_0")
+        draft = quantised(starter, Path(folder) / "q4.gguf", "Q4_0")
+        with loading.pair(target, draft, Loading(Options(context=2048, tentative=16))) as pair:
+            prompts = choose(built_in(), (), EACH)
+            asked = questions(pair.target, prompts, Settings(max_tokens=LENGTH))
+            found = [recorded(pair, question) for question in asked]
+    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in found)
+    RECORDED.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def recorded(pair: Pair, question: Question) -> dict[str, object]:
+    """One reply, said without guesses; then guessed at each of its places by everybody."""
+    reply = said(pair, question)
+    text = np.concatenate((question.tokens, reply))
+    hints = Hints(pair.target.tokenizer.encode(question.prompt.prediction))
+    proposers = guessers.make(guessers.names("auto", draft=True), pair)
+    found = {
+        by: [
+            places(proposer, text, len(question.tokens) + at, question, hints)
+            for at in range(len(reply))
+        ]
+        for by, proposer in proposers.items()
+        if by != "forced"
+    }
+    for proposer in proposers.values():
+        proposer.release(0)
+    print(f"{question.prompt.name}: {len(reply)} tokens", file=sys.stderr)
+    return {"name": question.prompt.name, "guesses": found}
+
+
+def said(pair: Pair, question: Question) -> Tokens:
+    heard: list[Event] = []
+    engine = Engine(pair.target, Silent(), 0)
+    engine.add(engine.prepare(question.tokens, question.settings, heard.append))
+    while engine.busy:
+        engine.step()
+    assert isinstance(heard[-1], Result), heard[-1]
+    return tokens_of(heard[-1].tokens)
+
+
+def places(
+    proposer: Proposer, text: Tokens, known: int, question: Question, hints: Hints
+) -> tuple[list[int], int]:
+    """What a proposer would draft at one place: how sure, in percent, and how many right."""
+    start = len(question.tokens)
+    sampler = Sampler(GREEDY, 0, question.tokens)
+    [draft] = proposer.propose([Ask(0, text[:known], REACH, sampler, start, hints, sure_enough)])
+    right = common_prefix(draft.tokens, text[known:])
+    return [round(100 * c) for c in draft.confidences], right
+
+
+def sure_enough(confidences: Sequence[float]) -> bool:
+    return math.prod(confidences) > LEAST
+
+
+def quantised(source: Path, made: Path, kind: str) -> Path:
+    """The starter model at another precision, by llama.cpp's own quantiser."""
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")
+    parameters.allow_requantize = True
+    llama_cpp.llama_model_quantize(str(source).encode(), str(made).encode(), parameters)
+    return made
