@@ -42,7 +42,7 @@ def texts() -> Iterator[Text]:
 
 
 def constant(rate: float) -> Callable[[int], float]:
-    return lambda at: rate  # noqa: ARG005
+    return lambda at: rate
 
 
 def even(name: str, length: int, rate: Callable[[int], float]) -> Text:
