@@ -18,12 +18,14 @@ class Draft:
     by: str  # who guessed, for the figures
     sources: tuple[Distribution, ...] | None = None
     confidences: tuple[float, ...] = ()  # how likely each guess seemed to its proposer
+    rests: bool = False  # next time nothing is likely to be guessed, either
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
 EMPTY = Draft(NONE, by="nobody")
+RESTING = Draft(NONE, by="nobody", rests=True)
 
 Pays = Callable[[Sequence[float]], bool]
 

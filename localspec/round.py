@@ -54,13 +54,13 @@ class Turn:
         if len(draft):
             tokens = np.concatenate((tokens, draft.tokens))
         outputs = self.emits + len(draft)
-        return Row(self.slot, tokens, outputs, tentative=len(draft), next=self.next)
+        return Row(self.slot, tokens, outputs, len(draft), self._next(draft))
 
-    @property
-    def next(self) -> Next | None:
-        """How the next token will be chosen, if it is known that it will be fed alone."""
+    def _next(self, draft: Draft) -> Next | None:
+        """How the next token will be chosen, if it is likely to be fed alone."""
         g = self.generation
-        foreseen = self.emits and g.depth == 0 and g.room > 1 and not g.sampler.adjusts
+        alone = g.depth == 0 or draft.rests
+        foreseen = alone and self.emits and g.room > 1 and not g.sampler.adjusts
         return Next(g.sampler, len(g.history)) if foreseen else None
 
 

@@ -13,8 +13,8 @@ from localspec.round import Turn
 class Scheduler:
     """Replies come first, so that reading a long prompt does not hold them up.
 
-    How far a sequence guesses never depends on its neighbours: where the batch has no room for
-    that, it waits. So a seed gives the same text alone and in a crowd.
+    How far a sequence may guess never depends on its neighbours: where the batch has no room for
+    that, it waits. So at a fixed depth a seed gives the same text alone and in a crowd.
     """
 
     batch: int  # most tokens in one forward

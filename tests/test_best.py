@@ -182,3 +182,11 @@ def test_forced_tokens_are_guessed_whatever_else_is_known():
     history = tokens_of([1, 2])
     asked = Ask(0, history, 8, Sampler(GREEDY, 0, history), prompt=1, hints=hints)
     assert best.propose([asked])[0].tokens.tolist() == [5, 6, 4]
+
+
+def test_where_nothing_was_guessed_for_long_the_next_token_is_expected_alone():
+    clock = Clock()
+    best = made(clock, flat=False, counter=counter(clock, step=2))
+    count(best, clock, rounds=80)
+    assert best.propose([ask(500)])[0].rests
+    assert not made(clock, counter=counter(clock)).propose([ask(500)])[0].rests

@@ -339,7 +339,8 @@ class Watched(ScriptedModel):
 )
 def test_a_token_is_foreseen_where_it_will_be_fed_alone_and_drawn_as_told(settings, foreseen):
     model = Watched()
-    [result] = replies(model, Silent(), [Want([1, 2, 3], replace(settings, ignore_end=True))])
+    proposer = NgramProposer() if settings.depth else Silent()
+    [result] = replies(model, proposer, [Want([1, 2, 3], replace(settings, ignore_end=True))])
     told = [row.next for row in model.rows if row.next]
     assert len(told) == foreseen
     for at, each in enumerate(told):

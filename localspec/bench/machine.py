@@ -12,21 +12,21 @@ from pathlib import Path
 
 from localspec.backend import Device, Footprint
 
+ROOT = Path(__file__).parents[2]  # of a checkout
 PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
 
 
-def command(name: str) -> str:
+def command(name: str, arguments: Sequence[str] | None = None) -> str:
     """How this was called."""
-    return shlex.join([name, *sys.argv[1:]])
+    return shlex.join([name, *(sys.argv[1:] if arguments is None else arguments)])
 
 
-def revision() -> str:
+def revision(root: Path = ROOT) -> str:
     """The commit this runs from, marked where the tree differs from it; else the version."""
-    here = Path(__file__).parent
-    if (here.parents[1] / ".git").exists():
+    if (root / ".git").exists():  # not that of a folder around an environment
         describe = ["git", "describe", "--always", "--dirty"]
         try:
-            done = subprocess.run(describe, cwd=here, capture_output=True, text=True, check=True)
+            done = subprocess.run(describe, cwd=root, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError):
             pass
         else:
@@ -34,10 +34,10 @@ def revision() -> str:
     return f"localspec {version('localspec')}"
 
 
-def versions() -> str:
+def versions(packages: Sequence[str] = PACKAGES) -> str:
     """Of Python and of what the engines are made of, as far as it is installed."""
     found = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
+    for package in packages:
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:

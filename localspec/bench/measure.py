@@ -108,13 +108,13 @@ def ask(
 
     def hear(event: Event) -> None:
         nonlocal last
-        if not isinstance(event, Chunk):
-            ends.append(event)
-        elif event.tokens:  # else the rest of a text that was held back
+        if isinstance(event, Chunk):
             before, last = last, clock()
             drafted, checking = target.latest.drafted, target.latest.seconds
             emitted = len(event.tokens)
             rounds.append(Round(drafted, event.accepted, emitted, last - before, checking))
+        else:
+            ends.append(event)
 
     engine.add(engine.prepare(question.tokens, question.settings, hear))
     while engine.busy:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from localspec.acceptance import Acceptance
 from localspec.depth import Depth, Lap, Seat, Wish
-from localspec.draft import EMPTY, Draft
+from localspec.draft import EMPTY, RESTING, Draft
 from localspec.proposer import Ask, Proposer
 
 UNSTATED = 0.5  # confidence of a guess whose proposer tells none
+IDLE = 16  # rounds without guesses after which another one is expected
 LOOK = 8  # guesses by which to tell whether somebody could ever pay
 
 
@@ -60,6 +61,7 @@ class Best:
         self._proposers = proposers
         self._clock = clock
         self._drafting = 0.0  # seconds of this round
+        self._idle: dict[int, int] = {}  # rounds since anything was checked, by slot
         self._offers: dict[int, tuple[int, dict[str, Offer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # how much of a text who has seen
 
@@ -79,6 +81,7 @@ class Best:
             proposer.release(slot)
         self.depth.release(slot)
         self._offers.pop(slot, None)
+        self._idle.pop(slot, None)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
     def note(self, lap: Lap) -> None:
@@ -111,7 +114,15 @@ class Best:
         lengths = self.depth.trim(rows, [o.survivals for o in offers], [o.tries for o in offers])
         for offer, length in zip(offers, lengths, strict=True):
             offer.checked = length
-        return {slot: cut(offer.draft, offer.checked) for slot, offer in best.items()}
+        return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
+
+    def _kept(self, slot: int, offer: Offer | None) -> Draft:
+        """What is to be checked; after long without anything, next time is likely the same."""
+        if offer and offer.checked:
+            self._idle[slot] = 0
+            return cut(offer.draft, offer.checked)
+        self._idle[slot] = self._idle.get(slot, 0) + 1
+        return RESTING if self._idle[slot] > IDLE else EMPTY
 
     def _seat(self, by: str, ask: Ask, rival: Offer | None) -> Seat:
         """What is known of a proposer's guesses for one sequence."""

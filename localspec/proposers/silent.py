@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.draft import EMPTY, Draft
+from localspec.draft import RESTING, Draft
 from localspec.proposer import Ask
 
 
 class Silent:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return [EMPTY for _ in asks]
+        return [RESTING for _ in asks]
 
     def release(self, slot: int) -> None:
         pass

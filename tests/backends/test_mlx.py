@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from localspec.backend import Roll, Row
+from localspec.depth import Depth
 from localspec.engine import Engine
 from localspec.errors import BackendError, ModelFileError, UsageError
+from localspec.proposers.best import Best
 from localspec.proposers.silent import Silent
 from localspec.roll import roll_by_forward
 from localspec.sampler import TARGET, Sampler
@@ -449,3 +451,14 @@ def test_lengths_are_told_without_waiting():
         held = [model.truncate(0, length) for length in (9, 8, 7, 6)]
         assert held == [8, 8, 7, 6]
         assert all(a >= b for a, b in pairwise(held))
+
+
+def test_what_chooses_its_depth_pipelines_too_where_nothing_pays():
+    with closing(engines.target("mlx llama", slots=1)) as model:
+        best = Best({"silent": Silent()}, Depth())
+        engine, heard = Engine(model, best, 8, watch=best.note), []
+        settings = Settings(max_tokens=60, ignore_end=True)
+        engine.add(engine.prepare(PROMPT, settings, heard.append))
+        while len(engine.jobs) == 0 or len(engine.jobs[0].generation.history) < 40:
+            engine.step()
+        assert cost(model, engine.step) == (1, 2)

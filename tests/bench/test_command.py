@@ -147,9 +147,12 @@ def test_looking_whether_a_file_can_be_written_leaves_none_and_harms_none(tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_who_guesses_is_said_by_modes_alone():
-    assert bench("no-such-model", "--proposer", "ngram") == 2
-    assert bench("no-such-model", "--depth", "2") == 2
+def test_who_guesses_is_said_by_modes_alone(capsys):
+    for option in ("--proposer", "--depth"):
+        assert bench("no-such-model", option, "2") == 2
+        err = capsys.readouterr().err
+        assert "No such option" in err
+        assert option in err
 
 
 SCRIPT = """
