@@ -4,24 +4,25 @@ Both texts are fed again without speculation, in the batches in which they were 
 token is then the model's highest logit once more, the shape of the batches makes the difference.
 
 Not every engine repeats itself so closely: a recurrent one may cut a batch into other pieces, and a
-GPU add up in another order. So the same text is also fed in rows of other widths, and where the
-distance of the two logits differs between these readings as much as it differs from them in the
-speculative run, it is rounding too. Where widths make no difference, nothing is excused.
+GPU add up in another order. So the text is also read in rows of other widths, and if the lead of
+the plain token over the other varies as much from reading to reading as it did when the texts were
+written, that is rounding too. Where widths make no difference, nothing is excused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.backend import Model, Row
 from localspec.prove.recording import Step
 from localspec.prove.refeed import refeed
 from localspec.prove.runs import Reply
-from localspec.tokens import Logits, tokens_of
+from localspec.tokens import tokens_of
 
 NEAR = 1.0  # a lead that rounding may turn; 0.5 is the most that was seen, with K-quants
-WIDTHS = (2, 3, 5, 8)  # of the rows in which a text is read once more
+WIDTHS = (1, 2, 4, 8)  # of the last row of a text that is read once more
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,37 @@ class Cause:
 
 def cause(model: Model, plain: Reply, reply: Reply, at: int) -> Cause:
     """Why the token at this place, the first that differs, is another one."""
-    lead = max(each.heard[at].answer.lead for each in (plain, reply))
-    if lead >= NEAR:
-        return Cause(False, f"one of the two tokens led by {lead:.2g}, which rounding does not turn")
     one, other = plain.text[at], reply.text[at]
-    again = [_once_more(model, each, at) for each in (plain, reply)]
+    written = [lead(plain, at, one), lead(reply, at, one)]
+    if max(map(abs, written)) >= NEAR:
+        clear = max(map(abs, written))
+        return Cause(False, f"one of the tokens led by {clear:.2g}, which rounding does not turn")
+    again = [
+        refeed(model, each.steps[: each.heard[at].step + 1], each.slot)[each.heard[at].output]
+        for each in (plain, reply)
+    ]
     if [int(logits.argmax()) for logits in again] == [one, other]:
-        return Cause(True, "both come again in the same batches, with nothing guessed or taken back")
-    again += [_last(model, regrouped(plain, at, width), plain.slot) for width in WIDTHS]
+        return Cause(True, "both come again in the same batches with nothing guessed or taken back")
+    again += [refeed(model, reading(model, plain.text[:at], width), 0)[-1] for width in WIDTHS]
     leads = [float(logits[one] - logits[other]) for logits in again]
-    least, most = min(leads), max(leads)
-    found = f"{_lead(reply, at):.2g} here, and {least:.2g} to {most:.2g} where nothing was guessed"
-    reach = most - least
-    rounding = all(least - reach <= _lead(e, at) <= most + reach for e in (plain, reply))
-    return Cause(rounding and reach > 0, f"the plain token leads by {found}")
+    low, high = min(leads), max(leads)
+    reach = high - low
+    why = (
+        f"with nothing guessed or taken back the plain token leads by {low:.2g} to {high:.2g}; it "
+        f"had {written[0]:.2g}, and with speculation {written[1]:.2g}"
+    )
+    return Cause(all(abs(each - (low + high) / 2) < 1.5 * reach for each in written), why)
+
+
+def lead(reply: Reply, at: int, token: int) -> float:
+    """The lead of a token over the next, or what it was behind the highest, at least."""
+    answer = reply.heard[at].answer
+    return answer.lead if answer.best == token else -answer.lead
+
+
+def reading(model: Model, text: Sequence[int], width: int) -> list[Step]:
+    """Read a text in batches as long as can be, but for a last row of some tokens."""
+    tokens, last = tokens_of(text), max(0, len(text) - width)
+    begins = [*range(0, last, model.batch), last, len(text)]
+    parts = [tokens[begin:end] for begin, end in itertools.pairwise(begins)]
+    return [Step((Row(0, part),)) for part in parts]

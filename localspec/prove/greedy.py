@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from localspec.backend import Model
 from localspec.proposer import Proposer
+from localspec.prove.cause import cause
 from localspec.prove.guessers import Guessers
-from localspec.prove.refeed import refeed
 from localspec.prove.runs import Reply, Want, run
 from localspec.tokens import common_prefix, tokens_of
-
-NEAR = 1.0  # a lead that rounding may overturn; 0.5 is the most that was seen, in K-quants
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +98,8 @@ def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
         return None
     if at == min(len(plain.text), len(reply.text)):
         return _difference(model, plain, reply, at, "one of the two ended there, and should not")
-    doubt = (
-        _not_again(model, plain, at) or _not_again(model, reply, at) or _not_near(plain, reply, at)
-    )
-    why = doubt or "both tokens come again in the same batches with nothing guessed or taken back"
-    return _difference(model, plain, reply, at, why, explained=not doubt)
+    found = cause(model, plain, reply, at)
+    return _difference(model, plain, reply, at, found.why, explained=found.rounding)
 
 
 def unfounded(reply: Reply) -> int | None:
@@ -113,27 +108,6 @@ def unfounded(reply: Reply) -> int | None:
         if at not in reply.heard or reply.heard[at].answer.best != reply.text[at]:
             return at
     return None
-
-
-def _not_again(model: Model, reply: Reply, at: int) -> str:
-    """How the model contradicts a reply when it is fed the same batches without speculation."""
-    heard = reply.heard[at]
-    again = refeed(model, reply.steps[: heard.step + 1], reply.slot)[heard.output]
-    if again.best == reply.text[at]:
-        return ""
-    return (
-        f"in the same batches, but with nothing guessed or taken back, the model says "
-        f"{spelled(model, again.best)!r}, by {again.lead:.2g}, where it had said "
-        f"{spelled(model, reply.text[at])!r}, by {heard.answer.lead:.2g}"
-    )
-
-
-def _not_near(plain: Reply, reply: Reply, at: int) -> str:
-    """Whether this is more than rounding does. What stands beside a text in a batch may do it."""
-    lead = max(each.heard[at].answer.lead for each in (plain, reply))
-    if lead < NEAR:
-        return ""
-    return f"the same batches give both tokens again, but by {lead:.2g}, which is no rounding"
 
 
 def spelled(model: Model, token: int) -> str:

@@ -11,25 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from localspec.backend import Model, Row
-from localspec.prove.recording import Answer, Step, answer, survivors
+from localspec.prove.recording import Step, survivors
+from localspec.tokens import Logits
 
 
-def refeed(model: Model, steps: Sequence[Step], slot: int) -> tuple[Answer, ...]:
-    """The answers to a slot's row in the last step. The slots are empty before and after."""
+def refeed(model: Model, steps: Sequence[Step], slot: int) -> Logits:
+    """The logits of a slot's row in the last step. All slots are empty before and after."""
     empty(model)
     kept = survivors(steps)
     spare = model.slots // 2  # a slot that no recording has used stands this far behind each
-    found: tuple[Answer, ...] = ()
+    found: dict[int, Logits] = {}
     for at, step in enumerate(steps):
         parts = [part for row in step.rows for part in split(row, kept[at, row.slot], spare)]
         if any(kept[at, row.slot] for row in step.rows):
-            logits = dict(zip((p.slot for p in parts), model.forward(parts), strict=True))
-            found = tuple(map(answer, logits.get(slot, ())))
+            found = dict(zip((part.slot for part in parts), model.forward(parts), strict=True))
         for part in parts:
             if spare and part.slot >= spare:
                 model.truncate(part.slot, 0)
+    answer = found[slot].copy()
     empty(model)
-    return found
+    return answer
 
 
 def split(row: Row, kept: int, spare: int) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from localspec.job import Event, Job
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
 from localspec.prove.recording import Heard, Recorder, Step, heard
+from localspec.prove.refeed import empty
 from localspec.settings import Settings
 from localspec.tokens import Tokens
 
@@ -48,6 +49,7 @@ class Listener:
 
 def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[Reply]:
     """All requests at once, in an engine of their own."""
+    empty(model)  # so that no run finds the memory as another left it
     recorder, listener = Recorder(model), Listener()
     engine = Engine(recorder, proposer, model.tentative)
     jobs = []
