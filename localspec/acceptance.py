@@ -8,10 +8,10 @@ changed in the meantime is known less well again.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import exp, log, sqrt
 
 from localspec.sampler import Sampler
 
@@ -19,9 +19,9 @@ EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)  # of confidence, t
 MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985)
 POSITIONS = 8  # told apart; those beyond are like the last
 FIRST = 0.6  # chance of a guess nothing is known of
-DRIFT = 0.002  # variance that each draft adds: a text's mood may change
+DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may change; and at most
 RECENT = 0.15  # what the latest guess counts in the surprise
-CHANCE, CHANGE = 0.3, 1.0  # what of it is put down to chance, and what the rest adds
+CHANCE = 0.3  # what of a surprise is put down to chance; the rest adds to the variance
 USUAL = 0.3  # how much of a text's mood the next is expected to share
 WARM = (0.0, 0.5, 0.9)  # temperatures up to which guesses are told apart
 
@@ -32,115 +32,100 @@ class Odds:
 
     mean: float
     variance: float
-    most: float  # variance that forgetting leads back to
-    drift: float  # added by every guess that was judged
+
+
+@dataclass(slots=True)
+class Mood:
+    """How much better or worse than usual one text is guessed, in log-odds."""
+
+    mean: float
+    variance: float = 1.2
     surprise: float = 0.0  # of late; below 0: worse than expected
 
 
-def chance(one: Odds, other: Odds) -> float:
-    return 1 / (1 + math.exp(-one.mean - other.mean))
+def learn(kinds: Sequence[Odds], mood: Mood, right: int) -> None:
+    """Learn that the first `right` guesses of these kinds were, and one after them was not.
 
-
-def learn(kind: Odds, mood: Odds, right: bool) -> None:
-    """Share what was not expected between both, by how little is known of each.
-
-    A mood that is surprised again and again in the same way has changed: less is known of it.
+    What was not expected is shared between kind and mood, by how little is known of each. A mood
+    that is surprised again and again in the same way has changed: less is known of it.
     """
-    p = chance(kind, mood)
-    spread = p * (1 - p)
-    scale = 1 / (1 + spread * (kind.variance + mood.variance))
-    mood.surprise += RECENT * (right - p - mood.surprise)
-    change = CHANGE * max(abs(mood.surprise) - CHANCE, 0.0)
-    for odds in (kind, mood):
-        step = odds.variance * scale
-        odds.mean += step * (right - p)
-        odds.variance *= 1 - step * spread
-    mood.variance = min(mood.variance + change, mood.most)
+    mean, variance, surprise = mood.mean, mood.variance, mood.surprise
+    for at, kind in enumerate(kinds):
+        p = 1 / (1 + exp(-kind.mean - mean))
+        missed = (at < right) - p
+        spread = p * (1 - p)
+        scale = 1 / (1 + spread * (kind.variance + variance))
+        step = kind.variance * scale
+        kind.mean += step * missed
+        kind.variance *= 1 - step * spread
+        step = variance * scale
+        mean += step * missed
+        variance *= 1 - step * spread
+        surprise += RECENT * (missed - surprise)
+        if abs(surprise) > CHANCE:
+            variance += abs(surprise) - CHANCE
+    mood.mean, mood.variance, mood.surprise = mean, min(variance + DRIFT, MOST), surprise
 
 
 def logit(p: float) -> float:
-    return math.log(p / (1 - p))
+    return log(p / (1 - p))
 
 
 @dataclass(slots=True)
 class Record:
     """What is known of one proposer's guesses, at temperatures like these."""
 
-    stated: list[Odds] = field(
-        default_factory=lambda: [Odds(logit(p), 0.6, 0.6, 0.002) for p in MIDDLES]
-    )
+    stated: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
     placed: list[Odds] = field(
-        default_factory=lambda: [Odds(logit(FIRST), 0.04, 0.04, 0.001) for _ in range(POSITIONS)]
+        default_factory=lambda: [Odds(logit(FIRST), 0.04) for _ in range(POSITIONS)]
     )
     goes_on: float = 0.9  # how often another guess follows one, where there is room for it
     usual: tuple[float, float] = (0.0, 0.0)  # moods that texts were left in
 
-    def mood(self) -> Mood:
-        stated, placed = self.usual
-        return Mood(Odds(stated, 1.2, 2.0, DRIFT), Odds(placed, 1.2, 2.0, DRIFT))
-
-    def leave(self, mood: Mood) -> None:
+    def leave(self, text: Acceptance) -> None:
         """Learn from a text that is over what to expect of the next."""
-        now = (mood.stated.mean, mood.placed.mean)
-        stated, placed = (
-            old + USUAL * (new - old) for old, new in zip(self.usual, now, strict=True)
-        )
+        stated, placed = self.usual
+        stated += USUAL * (text.stated.mean - stated)
+        placed += USUAL * (text.placed.mean - placed)
         self.usual = (stated, placed)
 
 
-@dataclass(slots=True)
-class Mood:
-    """How much better or worse than usual one text is guessed."""
-
-    stated: Odds
-    placed: Odds
-
-
-@dataclass(frozen=True, slots=True)
 class Acceptance:
     """Of one proposer's guesses for one text."""
 
-    record: Record
-    mood: Mood
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.stated, self.placed = map(Mood, record.usual)
 
-    def survivals(self, confidences: Sequence[float]) -> list[float]:
-        """How likely each guess of a draft is right together with all before it."""
-        found, alive = [], 1.0
-        stated, mood = self.record.stated, self.mood.stated
+    def weigh(self, confidences: Sequence[float]) -> tuple[list[Odds], list[float]]:
+        """What is known of such guesses, and how likely each is right together with all before."""
+        stated, mood = self.record.stated, self.stated.mean
+        kinds, survivals, alive = [], [], 1.0
         for confidence in confidences:
-            alive *= chance(stated[bisect_right(EDGES, confidence)], mood)
-            found.append(alive)
-        return found
+            kind = stated[bisect_right(EDGES, confidence)]
+            alive /= 1 + exp(-kind.mean - mood)
+            kinds.append(kind)
+            survivals.append(alive)
+        return kinds, survivals
 
-    def next(self, made: int) -> float:
-        """How likely the guess after so many is right if those are, whatever it will be."""
-        return chance(self.record.placed[min(made, POSITIONS - 1)], self.mood.placed)
-
-    def prospects(self, limit: int, hope: float) -> list[tuple[float, float]]:
-        """Of each guess not yet made: how likely it will be made, and be right with all before.
+    def ahead(self, limit: int, hope: float = 0.0) -> list[float]:
+        """How likely each guess not yet made will be right if all before it are.
 
         To hope is to take the mood for better than it seems, by so many standard deviations.
         """
-        found, made, alive = [], 1.0, 1.0
-        mood = self.mood.placed
-        better = Odds(mood.mean + hope * math.sqrt(mood.variance), 0.0, 0.0, 0.0)
-        for at in range(limit):
-            alive *= chance(self.record.placed[min(at, POSITIONS - 1)], better)
-            found.append((made, made * alive))
-            made *= self.record.goes_on
-        return found
+        mood = self.placed.mean + hope * sqrt(self.placed.variance)
+        rates = [1 / (1 + exp(-odds.mean - mood)) for odds in self.record.placed[:limit]]
+        return rates + rates[-1:] * (limit - len(rates))
 
-    def note(self, confidences: Sequence[float], right: int, judged: int) -> None:
+    def note(self, kinds: Sequence[Odds], right: int, judged: int) -> None:
         """Learn that the first `right` guesses of a draft were, of those that were `judged`."""
-        for at in range(min(judged, right + 1)):
-            learn(
-                self.record.stated[bisect_right(EDGES, confidences[at])],
-                self.mood.stated,
-                at < right,
-            )
-            learn(self.record.placed[min(at, POSITIONS - 1)], self.mood.placed, at < right)
-        for odds in (self.mood.stated, self.mood.placed):
-            odds.variance = min(odds.variance + odds.drift, odds.most)
+        learn(kinds[: min(judged, right + 1)], self.stated, right)
+
+    def note_places(self, right: int, judged: int) -> None:
+        """The same by the guesses' places in the draft."""
+        placed = self.record.placed
+        last = placed[-1:] * (judged - len(placed))
+        learn((placed + last)[: min(judged, right + 1)], self.placed, right)
 
     def note_length(self, length: int, limit: int) -> None:
         """Learn how far a draft went that might have gone to a limit."""
@@ -161,9 +146,9 @@ class Acceptances:
         if by not in texts:
             key = (by, bisect_left(WARM, sampler.sampling.temperature), bound)
             record = self._records.setdefault(key, Record())
-            texts[by] = Acceptance(record, record.mood())
+            texts[by] = Acceptance(record)
         return texts[by]
 
     def release(self, slot: int) -> None:
         for text in self._slots.pop(slot, {}).values():
-            text.record.leave(text.mood)
+            text.record.leave(text)

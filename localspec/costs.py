@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -16,7 +16,7 @@ WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same
 
 @dataclass(slots=True)
 class Point:
-    seconds: float
+    seconds: float  # before scaling
     streak: int = 0  # surprises in a row that were clamped: above 0 slower, below 0 faster
 
 
@@ -32,49 +32,75 @@ class Curve:
         self._scale = 1.0
         self._sizes = sorted(points)
         rising = accumulate((points[size] for size in self._sizes), max)
-        self._points = {s: Point(seconds) for s, seconds in zip(self._sizes, rising, strict=True)}
+        self._points = [Point(seconds) for seconds in rising]
+        self._line: list[float] = []  # seconds of every size from 0, before scaling
+        self._draw(range(len(points) - 1), self._sizes[-1])
 
     def at(self, size: int) -> float:
         """Seconds that this size takes."""
-        return self.stretch(size, size)[0]
+        self._reach(size)
+        return self._scale * self._line[size]
 
     def stretch(self, first: int, last: int) -> list[float]:
         """Seconds that each size from `first` to `last` takes."""
-        found: list[float] = []
-        while (size := first + len(found)) <= last:
-            right = min(max(bisect_right(self._sizes, size), 1), len(self._sizes) - 1)
-            low, high = self._sizes[right - 1], self._sizes[right]
-            start = self._points[low].seconds
-            step = (self._points[high].seconds - start) / (high - low)
-            start, step = start * self._scale, step * self._scale
-            end = min(high - 1, last) if right < len(self._sizes) - 1 else last
-            found += [start + step * (at - low) for at in range(size, max(end, size) + 1)]
-        return found
+        self._reach(last)
+        return [self._scale * seconds for seconds in self._line[first : last + 1]]
 
     def note(self, size: int, seconds: float) -> None:
         """Learn that this size took so long."""
         if not 0 < seconds < math.inf:
             return
         expected = max(self.at(size), 1e-9)
-        point = self._points.get(size)
-        if point is None:
-            point = self._points[size] = Point(expected / self._scale)
-            insort(self._sizes, size)
+        at = self._place(size)
+        point = self._points[at]
         surprise = clamped(point, seconds / expected)
         self._scale *= surprise**DRIFT
         point.seconds *= surprise**GAIN
-        self._straighten(size, point.seconds)
-
-    def _straighten(self, size: int, seconds: float) -> None:
-        """More takes no less: what is newer is believed."""
-        for other, point in self._points.items():
-            if other < size:
-                point.seconds = min(point.seconds, seconds)
-            else:
-                point.seconds = max(point.seconds, seconds)
+        low, high = self._straighten(at)
+        self._draw(range(max(low - 1, 0), min(high + 1, len(self._points) - 1)))
 
     def points(self) -> dict[int, float]:
-        return {size: self._points[size].seconds * self._scale for size in self._sizes}
+        scaled = [point.seconds * self._scale for point in self._points]
+        return dict(zip(self._sizes, scaled, strict=True))
+
+    def _place(self, size: int) -> int:
+        """Where a size is, or its like: large ones that differ little are one."""
+        step = 1 << max(size.bit_length() - 5, 0)
+        size = (size + step // 2) // step * step
+        at = bisect_left(self._sizes, size)
+        if at == len(self._sizes) or self._sizes[at] != size:
+            self._reach(size)
+            self._points.insert(at, Point(max(self._line[size], 1e-9)))
+            self._sizes.insert(at, size)
+        return at
+
+    def _straighten(self, at: int) -> tuple[int, int]:
+        """More takes no less: what is newer is believed. The points that changed."""
+        points, seconds = self._points, self._points[at].seconds
+        low = high = at
+        while low and points[low - 1].seconds > seconds:
+            low -= 1
+            points[low].seconds = seconds
+        while high + 1 < len(points) and points[high + 1].seconds < seconds:
+            high += 1
+            points[high].seconds = seconds
+        return low, high
+
+    def _reach(self, size: int) -> None:
+        if size >= len(self._line):
+            self._draw(range(len(self._points) - 2, len(self._points) - 1), size)
+
+    def _draw(self, stretches: Iterable[int], reach: int = 0) -> None:
+        """Draw the line from some points to the next; before the first and beyond the last, too."""
+        for at in stretches:
+            low, high = self._sizes[at : at + 2]
+            start = self._points[at].seconds
+            step = (self._points[at + 1].seconds - start) / (high - low)
+            begin = 0 if at == 0 else low
+            end = max(reach, len(self._line) - 1) if at + 2 == len(self._sizes) else high
+            self._line[begin : end + 1] = [
+                start + step * (size - low) for size in range(begin, end + 1)
+            ]
 
 
 def clamped(point: Point, surprise: float) -> float:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from localspec.acceptance import Acceptance, Acceptances
 from localspec.costs import Costs
@@ -47,16 +49,8 @@ class Wish:
     pays: Pays = always
     tries: bool = False  # to learn; not because it promised to pay
 
-    def of(self, ask: Ask) -> Ask:
-        return replace(ask, limit=self.limit, pays=self.pays)
-
 
 NO = Wish(0)
-
-
-def generous(confidences: Sequence[float]) -> bool:
-    """A guess that costs nothing pays until nobody would check it."""
-    return confidences[-1] > 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +86,7 @@ class Depth:
     _purse: float = PURSE
     _won: float = 1.0  # tokens and plain rounds' time of late
     _spent: float = 1.0
+    _abstains: bool = False  # too much was lost, or plain decoding was not seen for long
 
     @property
     def gain(self) -> float:
@@ -100,19 +95,18 @@ class Depth:
 
     def prices(self, rows: int, most: int) -> list[float]:
         """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes."""
-        first, *rest = self.costs.target(rows).stretch(rows, rows + most)
+        seconds = self.costs.target(rows).stretch(rows, rows + most)
+        first = seconds[0]
         rate = self.gain * rows / first
-        return [0.0, *[rate * (seconds - first) for seconds in rest]]
+        return [rate * (each - first) for each in seconds]
 
     def is_cheap(self, by: str, rows: int) -> bool:
         """Whether to ask a proposer takes next to nothing, as far as is known."""
         curve = self.costs.drafting(by, rows)
         return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
 
-    def wish(self, by: str, rows: int, seats: Sequence[Seat], *, cheap: bool) -> list[Wish]:
-        """What each seat shall have drafted by a proposer."""
-        if cheap:
-            return [Wish(seat.ask.limit, generous) for seat in seats]
+    def wish(self, by: str, rows: int, seats: Sequence[Seat]) -> list[Wish]:
+        """What each seat shall have drafted by a proposer that takes its time."""
         if self._abstains:
             return [NO for _ in seats]
         bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
@@ -153,31 +147,24 @@ class Depth:
     def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
         """How many guesses of a draft to check, and what that brings beyond its price."""
         length, most, total = 0, 0.0, 0.0
-        for at, alive in enumerate(survivals, start=1):
+        for at, alive in enumerate(() if self._abstains else survivals, start=1):
             total += alive
             if total - prices[at] > most:
                 length, most = at, total - prices[at]
         return length, most
 
-    def trim(self, rows: int, drafts: Sequence[Survivals], tries: Sequence[bool]) -> list[int]:
-        """How many guesses of each draft to check; what was drafted to learn is checked."""
-        kept = [len(draft) if each else 0 for draft, each in zip(drafts, tries, strict=True)]
+    def trim(self, rows: int, drafts: Sequence[Survivals]) -> list[int]:
+        """How many guesses of each draft to check."""
+        lengths = [len(draft) for draft in drafts]
         if self._abstains:
-            return kept
-        prices = self.prices(rows, sum(map(len, drafts)))
-        guesses = sorted(
-            ((alive, row) for row, draft in enumerate(drafts) if not tries[row] for alive in draft),
-            reverse=True,
-        )
-        count, _ = self.worth([alive for alive, _ in guesses], prices)
-        for _, row in guesses[:count]:
-            kept[row] += 1
+            return [0] * len(drafts)
+        alive = np.array([alive for draft in drafts for alive in draft])
+        best = np.argsort(-alive, kind="stable")
+        prices = self.prices(rows, len(alive))
+        count = int(np.argmax(np.append(0.0, np.cumsum(alive[best])) - prices))
+        whose = np.repeat(np.arange(len(drafts)), lengths)
+        kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept
-
-    @property
-    def _abstains(self) -> bool:
-        """Whether to guess nothing: too much was lost, or plain decoding was not seen for long."""
-        return self._purse < -DEBT or (self._round - self._plain >= PLAIN and self.gain < 1.5)
 
     def judge(self, by: str, slot: int, right: int) -> None:
         """Try again soon where a draft was right."""
@@ -190,11 +177,14 @@ class Depth:
     def note(self, lap: Lap, drafting: float) -> None:
         """Learn what a round took, drafting apart."""
         self._round += 1
-        guesses = lap.tokens - lap.rows
-        if not guesses:
+        if lap.tokens == lap.rows:
             self._plain = self._round
-        if lap.reads:
-            return
+        if not lap.reads:
+            self._account(lap, drafting)
+        unseen = self._round - self._plain >= PLAIN and self.gain < 1.5
+        self._abstains = unseen or self._purse < -DEBT
+
+    def _account(self, lap: Lap, drafting: float) -> None:
         curve = self.costs.target(lap.rows)
         curve.note(lap.tokens, lap.seconds - drafting)
         # What such rounds take, not this one: a hiccup is nobody's guess.
@@ -218,16 +208,19 @@ class Bill:
     gain: float  # of late; beside plain decoding everything takes less by that
 
     def best(self, seat: Seat, hope: float) -> float:
-        """What drafting is expected to bring beyond what it takes."""
-        most, won, made = -math.inf, 0.0, 0.0
-        for drafted, right in seat.acceptance.prospects(seat.ask.limit, hope):
-            won, made = won + right, made + drafted
-            most = max(most, won - self._between(made))
+        """What drafting is expected to bring beyond what it takes, if it is done at all."""
+        most, won, drafted = -math.inf, 0.0, 0.0
+        made = alive = 1.0  # the chances that a guess will be made, and be right if it is
+        goes_on, prices = seat.acceptance.record.goes_on, self.guesses
+        for rate in seat.acceptance.ahead(seat.ask.limit, hope):
+            alive *= rate
+            won += made * alive
+            drafted += made
+            made *= goes_on
+            low = min(int(drafted), len(prices) - 2)
+            price = prices[low] + (drafted - low) * (prices[low + 1] - prices[low])
+            most = max(most, won - price)
         return most - self.reading * seat.missed
-
-    def _between(self, length: float) -> float:
-        low = min(int(length), len(self.guesses) - 2)
-        return self.guesses[low] + (length - low) * (self.guesses[low + 1] - self.guesses[low])
 
     @property
     def least(self) -> int:
@@ -248,16 +241,18 @@ class Bill:
 
     def stop(self, seat: Seat) -> Pays:
         """Whether there is a longer draft that still pays after guesses of such confidences."""
-        rates = [seat.acceptance.next(at) for at in range(seat.ask.limit)]
+        acceptance, prices = seat.acceptance, self.guesses
+        rates = acceptance.ahead(seat.ask.limit)
 
         def pays(confidences: Sequence[float]) -> bool:
             made = len(confidences)
-            alive = seat.acceptance.survivals(confidences)[-1]
+            _, survivals = acceptance.weigh(confidences)
+            alive = survivals[-1]
             won = -ENTER
             for at in range(made, len(rates)):
                 alive *= rates[at]
                 won += alive
-                if won > self.guesses[at + 1] - self.guesses[made]:
+                if won > prices[at + 1] - prices[made]:
                     return True
             return False
 

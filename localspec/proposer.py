@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from localspec.draft import Draft, Pays, always, likely
 from localspec.sampler import Sampler
@@ -23,8 +23,7 @@ class Hints:
 NO_HINTS = Hints()
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One sequence's request for a draft. History grows between asks, until `release`.
 
     A limit of 0 wants no draft: it lets a proposer keep up while a prompt is being read.
@@ -37,6 +36,10 @@ class Ask:
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
     pays: Pays = always  # whether to guess on, by the confidences of the guesses so far
+
+    def until(self, limit: int, pays: Pays) -> Ask:
+        """The same with another end."""
+        return Ask(self.slot, self.history, limit, self.sampler, self.prompt, self.hints, pays)
 
     def pays_above(self, floor: float) -> Pays:
         """What it says of when to stop; if nothing, when all being right is less likely."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from localspec.backend import Model
+from localspec.costs import Costs
+from localspec.depth import Depth
 from localspec.draft import Draft
 from localspec.engine import Engine
 from localspec.job import Result
 from localspec.proposer import Ask, Hints, Proposer
+from localspec.proposers.best import Best
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
@@ -54,7 +57,7 @@ class Hinted:
     hints: Hints
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return self.proposer.propose([replace(ask, hints=self.hints) for ask in asks])
+        return self.proposer.propose([ask._replace(hints=self.hints) for ask in asks])
 
     def release(self, slot: int) -> None:
         self.proposer.release(slot)
@@ -78,6 +81,14 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {
     "stranger": lambda: DraftModelProposer(scripted(9)),
     "recurrent": lambda: DraftModelProposer(scripted(9, recurrent=True), floor=0),
     "translated": lambda: DraftModelProposer(translated(), floor=0),
+    "best": lambda: Best(
+        {
+            "suffix": SuffixProposer(floor=0.1),
+            "prediction": Hinted(PredictionProposer(floor=0.1), Hints(PREDICTION)),
+            "draft-model": DraftModelProposer(scripted(9), floor=0),
+        },
+        Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}})),
+    ),
     "first-of": lambda: FirstOf(NgramProposer(3, 2), DraftModelProposer(scripted(9))),
 }
 
@@ -92,7 +103,8 @@ def replies(
     model: Model, proposer: Proposer, wants: Sequence[Want], depth: int = 4
 ) -> list[Result]:
     """All requests at once through an engine of their own."""
-    return converse(Engine(model, proposer, depth), wants)
+    watch = proposer.note if isinstance(proposer, Best) else None
+    return converse(Engine(model, proposer, depth, watch=watch), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:

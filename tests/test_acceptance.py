@@ -30,32 +30,42 @@ def teach(acceptance, rate, drafts=200, length=4, confidence=0.6, seed=0):
     for _ in range(drafts):
         hits = rng.random(length) < rate
         right = int(np.argmin(hits)) if not hits.all() else length
-        acceptance.note([confidence] * length, right, length)
+        judge(acceptance, [confidence] * length, right, length)
+
+
+def judge(acceptance, confidences, right, judged):
+    kinds, _ = acceptance.weigh(confidences)
+    acceptance.note(kinds, right, judged)
+    acceptance.note_places(right, judged)
+
+
+def survivals(acceptance, confidences):
+    return acceptance.weigh(confidences)[1]
 
 
 def first(acceptance):
-    return acceptance.prospects(1, 0.0)[0][1]
+    return acceptance.ahead(1)[0]
 
 
 def test_before_anything_is_known_a_confidence_is_taken_at_its_word():
-    survivals = fresh().survivals([0.91, 0.52, 0.52])
-    assert survivals == pytest.approx([0.91, 0.91 * 0.52, 0.91 * 0.52**2], rel=0.01)
+    alive = survivals(fresh(), [0.91, 0.52, 0.52])
+    assert alive == pytest.approx([0.91, 0.91 * 0.52, 0.91 * 0.52**2], rel=0.01)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.4, 0.7, 0.95])
 def test_what_a_confidence_is_worth_is_learned(rate):
     acceptance = fresh()
     teach(acceptance, rate)
-    assert acceptance.survivals([0.6])[0] == pytest.approx(rate, abs=0.1)
+    assert survivals(acceptance, [0.6])[0] == pytest.approx(rate, abs=0.1)
     assert first(acceptance) == pytest.approx(rate, abs=0.1)
 
 
 def test_confidences_are_told_apart():
     acceptance = fresh()
     for _ in range(150):
-        acceptance.note([0.9], 1, 1)
-        acceptance.note([0.4], 0, 1)
-    high, low = acceptance.survivals([0.9])[0], acceptance.survivals([0.4])[0]
+        judge(acceptance, [0.9], 1, 1)
+        judge(acceptance, [0.4], 0, 1)
+    high, low = (survivals(acceptance, [c])[0] for c in (0.9, 0.4))
     assert high > 0.8
     assert low < 0.2
 
@@ -71,16 +81,17 @@ def test_a_text_that_changes_is_followed():
 
 def test_guesses_after_a_wrong_one_tell_nothing():
     once, again = fresh(), fresh()
-    once.note([0.6, 0.6, 0.6], 1, 3)
-    again.note([0.6, 0.6], 1, 2)
-    assert once.survivals([0.6] * 3) == again.survivals([0.6] * 3)
+    judge(once, [0.6, 0.6, 0.6], 1, 3)
+    judge(again, [0.6, 0.6], 1, 2)
+    assert survivals(once, [0.6] * 3) == survivals(again, [0.6] * 3)
+    assert once.ahead(3) == again.ahead(3)
 
 
 def test_nothing_judged_is_nothing_learned():
     acceptance = fresh()
-    before = acceptance.survivals([0.6])
-    acceptance.note([0.6, 0.6], 0, 0)
-    assert acceptance.survivals([0.6]) == before
+    before = survivals(acceptance, [0.6])
+    judge(acceptance, [0.6, 0.6], 0, 0)
+    assert survivals(acceptance, [0.6]) == before
 
 
 def test_the_next_text_begins_with_what_the_last_showed():
@@ -109,15 +120,15 @@ def test_greedy_texts_and_warm_ones_are_told_apart():
 
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_to_survive_is_never_more_likely_than_before(confidences):
-    survivals = fresh().survivals(confidences)
-    assert all(0 <= b <= a <= 1 for a, b in zip([1, *survivals], survivals, strict=False))
+    alive = survivals(fresh(), confidences)
+    assert all(0 <= b <= a <= 1 for a, b in zip([1, *alive], alive, strict=False))
 
 
 def test_drafts_that_stop_early_are_expected_to():
     acceptance = fresh()
     for _ in range(100):
         acceptance.note_length(1, 8)
-    assert acceptance.prospects(8, 0.0)[1][0] < 0.1
+    assert acceptance.record.goes_on < 0.1
     for _ in range(100):
         acceptance.note_length(8, 8)
-    assert acceptance.prospects(8, 0.0)[7][0] > 0.8
+    assert acceptance.record.goes_on > 0.8

@@ -43,7 +43,7 @@ def depth(curve, drafting=None, scale=0.01):
 
 
 def trimmed(made, guesses):
-    return made.trim(len(guesses), guesses, [False] * len(guesses))
+    return made.trim(len(guesses), guesses)
 
 
 def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
@@ -53,7 +53,7 @@ def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
 
 
 def wish(made, **about):
-    [found] = made.wish("draft", 1, [seat(made, **about)], cheap=False)
+    [found] = made.wish("draft", 1, [seat(made, **about)])
     return found
 
 
@@ -136,6 +136,13 @@ def test_the_better_rival_is_preferred():
     assert not wish(made, worth=7.5).limit
 
 
+def judge(acceptance, length, right):
+    """Let a draft be judged, of whose guesses so many were right."""
+    kinds, _ = acceptance.weigh([0.5] * length)
+    acceptance.note(kinds, right, length)
+    acceptance.note_places(right, length)
+
+
 def teach(made, right, rounds, limit=4):
     """Let so many drafts be made and judged; how often it was asked."""
     asked = 0
@@ -143,7 +150,7 @@ def teach(made, right, rounds, limit=4):
         found = wish(made, limit=limit)
         if found.limit:
             asked += 1
-            seat(made).acceptance.note([0.5] * found.limit, right and found.limit, found.limit)
+            judge(seat(made).acceptance, found.limit, right and found.limit)
             made.judge("draft", 0, right and found.limit)
             lap(made, 1 + found.limit, 1 + (right and found.limit), 0.001 * found.limit)
         else:
@@ -175,7 +182,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
         found = wish(made)
         drafting = 0.01 * price * found.limit
         if found.limit:
-            seat(made).acceptance.note([0.5] * found.limit, 0, found.limit)
+            judge(seat(made).acceptance, found.limit, 0)
             made.judge("draft", 0, 0)
         spent += made.costs.target(1).at(1 + found.limit) + drafting
         lap(made, 1 + found.limit, 1, drafting)

@@ -49,7 +49,7 @@ def test_penalties_and_bias_see_the_same_context_at_every_drafted_position(name)
     assert said(unpenalised) != said(plain)
 
 
-@pytest.mark.parametrize("name", ["ngram", "silent"])
+@pytest.mark.parametrize("name", ["ngram", "suffix", "prediction", "forced", "best", "silent"])
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -59,7 +59,7 @@ def test_penalties_and_bias_see_the_same_context_at_every_drafted_position(name)
     ],
     ids=["all", "top", "penalised"],
 )
-def test_a_seeded_text_is_the_plain_text_when_drafts_are_looked_up(name, sampling):
+def test_a_seeded_text_is_the_plain_text_when_nothing_is_drafted_by_dice(name, sampling):
     requests = wants(Settings(sampling=sampling))
     plain = replies(scripted(), Silent(), requests)
     fast = replies(scripted(batch=9), PROPOSERS[name](), requests)

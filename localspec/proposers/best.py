@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from localspec.acceptance import Acceptance
+from localspec.acceptance import Acceptance, Odds
 from localspec.depth import Depth, Lap, Seat, Wish
 from localspec.draft import EMPTY, RESTING, Draft
 from localspec.proposer import Ask, Proposer
@@ -14,22 +14,23 @@ from localspec.proposer import Ask, Proposer
 UNSTATED = 0.5  # confidence of a guess whose proposer tells none
 IDLE = 16  # rounds without guesses after which another one is expected
 LOOK = 8  # guesses by which to tell whether somebody could ever pay
+STALE = 16  # rounds after which it is looked again who drafts for next to nothing
 
 
 @dataclass(slots=True)
 class Offer:
     """A draft, and what is thought of it."""
 
+    by: str
     draft: Draft
-    confidences: Sequence[float]
     acceptance: Acceptance
+    kinds: Sequence[Odds]
     survivals: Sequence[float]
     worth: float
-    tries: bool
+    length: int  # of what is worth that
+    dear: bool = False  # its proposer takes time
+    tries: bool = False
     checked: int = 0
-
-    def beats(self, other: Offer | None) -> bool:
-        return self.tries or self.worth > (other.worth if other else 0.0)
 
     def judge(self, said: Sequence[int]) -> int:
         """Learn from what the text went on with; how many guesses were right."""
@@ -41,7 +42,9 @@ class Offer:
             if guess != token:
                 break
             right += 1
-        self.acceptance.note(self.confidences, right, judged)
+        self.acceptance.note(self.kinds, right, judged)
+        if self.dear:
+            self.acceptance.note_places(right, judged)
         return right
 
 
@@ -61,8 +64,10 @@ class Best:
         self._proposers = proposers
         self._clock = clock
         self._drafting = 0.0  # seconds of this round
+        self._rounds = 0
+        self._cheap: dict[int, set[str]] = {}  # who drafts for next to nothing, by rows
         self._idle: dict[int, int] = {}  # rounds since anything was checked, by slot
-        self._offers: dict[int, tuple[int, dict[str, Offer]]] = {}  # by slot, from where on
+        self._offers: dict[int, tuple[int, list[Offer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # how much of a text who has seen
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
@@ -88,33 +93,85 @@ class Best:
         """Learn what a round took."""
         self.depth.note(lap, self._drafting)
         self._drafting = 0.0
+        self._rounds += 1
+        if self._rounds % STALE == 0:
+            self._cheap.clear()
 
     def _judge(self, ask: Ask) -> None:
-        start, offers = self._offers.pop(ask.slot, (0, {}))
+        start, offers = self._offers.pop(ask.slot, (0, ()))
         said = ask.history[start:].tolist() if offers else []
-        for by, offer in offers.items():
+        for offer in offers:
             right = offer.judge(said)
-            self._shown[by, ask.slot] += right  # it has guessed them, so it knows them
-            self.depth.judge(by, ask.slot, right)
+            if offer.dear:
+                self._shown[offer.by, ask.slot] += right  # it has guessed them, so it knows them
+                self.depth.judge(offer.by, ask.slot, right)
 
     def _best(self, asks: Sequence[Ask]) -> dict[int, Draft]:
         """The best draft for each slot, as far as it is to be checked."""
         rows = len(asks)
         prices = self.depth.prices(rows, max(ask.limit for ask in asks))
-        cheap = {by: self.depth.is_cheap(by, rows) for by in self._proposers}
+        looks = rows not in self._cheap
+        if looks:
+            self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
+        cheap = self._cheap[rows]
         best: dict[int, Offer] = {}
-        for by in sorted(cheap, key=lambda by: not cheap[by]):
-            seats = [self._seat(by, ask, best.get(ask.slot)) for ask in asks]
-            wishes = self.depth.wish(by, rows, seats, cheap=cheap[by])
-            for ask, offer in self._hear(by, seats, wishes, prices):
-                self._offers.setdefault(ask.slot, (len(ask.history), {}))[1][by] = offer
-                if offer.beats(best.get(ask.slot)):
-                    best[ask.slot] = offer
-        offers = list(best.values())
-        lengths = self.depth.trim(rows, [o.survivals for o in offers], [o.tries for o in offers])
-        for offer, length in zip(offers, lengths, strict=True):
-            offer.checked = length
+        eager = [ask.until(ask.limit, generous) for ask in asks]
+        for by in self._proposers:
+            if by in cheap:
+                for ask, draft in zip(asks, self._consult(by, eager, notes=looks), strict=True):
+                    if draft:
+                        self._weigh(by, ask, draft, prices, best)
+        for by in self._proposers:
+            if by not in cheap:
+                self._ask_if_it_pays(by, asks, prices, best)
+        self._trim(rows, best)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
+
+    def _trim(self, rows: int, best: Mapping[int, Offer]) -> None:
+        """Settle how much of each draft is to be checked; what was drafted to learn is."""
+        for offer in best.values():
+            offer.checked = len(offer.draft) if offer.tries else offer.length
+        offers = [offer for offer in best.values() if not offer.tries]
+        if len(best) > 1 and offers:  # the width that they share has its price
+            lengths = self.depth.trim(rows, [offer.survivals for offer in offers])
+            for offer, length in zip(offers, lengths, strict=True):
+                offer.checked = length
+
+    def _ask_if_it_pays(
+        self, by: str, asks: Sequence[Ask], prices: Sequence[float], best: dict[int, Offer]
+    ) -> None:
+        seats = [self._seat(by, ask, best.get(ask.slot)) for ask in asks]
+        wishes = self.depth.wish(by, len(asks), seats)
+        wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
+        drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
+        for (seat, wish), draft in zip(wanted, drafts, strict=True):
+            seat.acceptance.note_length(len(draft), wish.limit)
+            if draft:
+                self._weigh(by, seat.ask, draft, prices, best, wish)
+
+    def _weigh(
+        self,
+        by: str,
+        ask: Ask,
+        draft: Draft,
+        prices: Sequence[float],
+        best: dict[int, Offer],
+        wish: Wish | None = None,
+    ) -> None:
+        """Keep a draft to learn from it, and as the best of its slot if it is."""
+        acceptance = self._acceptance(by, ask)
+        kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
+        length, worth = self.depth.worth(survivals, prices)
+        offer = Offer(by, draft, acceptance, kinds, survivals, worth, length)
+        if wish:
+            offer.dear, offer.tries = True, wish.tries
+        known = self._offers.get(ask.slot)
+        if known is None:
+            self._offers[ask.slot] = (len(ask.history), [offer])
+        else:
+            known[1].append(offer)
+        if offer.tries or worth > (best[ask.slot].worth if ask.slot in best else 0.0):
+            best[ask.slot] = offer
 
     def _kept(self, slot: int, offer: Offer | None) -> Draft:
         """What is to be checked; after long without anything, next time is likely the same."""
@@ -124,29 +181,16 @@ class Best:
         self._idle[slot] = self._idle.get(slot, 0) + 1
         return RESTING if self._idle[slot] > IDLE else EMPTY
 
+    def _acceptance(self, by: str, ask: Ask) -> Acceptance:
+        bound = ask.hints.forced is not None
+        return self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
+
     def _seat(self, by: str, ask: Ask, rival: Offer | None) -> Seat:
         """What is known of a proposer's guesses for one sequence."""
-        bound = ask.hints.forced is not None
-        acceptance = self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
-        return Seat(ask, acceptance, self._missed(by, ask), rival.worth if rival else 0.0)
+        worth = rival.worth if rival else 0.0
+        return Seat(ask, self._acceptance(by, ask), self._missed(by, ask), worth)
 
-    def _hear(
-        self, by: str, seats: Sequence[Seat], wishes: Sequence[Wish], prices: Sequence[float]
-    ) -> Iterator[tuple[Ask, Offer]]:
-        """What a proposer offers those who are to ask it."""
-        heard = [(seat, wish) for seat, wish in zip(seats, wishes, strict=True) if wish.limit]
-        drafts = self._consult(by, [wish.of(seat.ask) for seat, wish in heard])
-        for (seat, wish), draft in zip(heard, drafts, strict=True):
-            confidences = draft.confidences or (UNSTATED,) * len(draft)
-            survivals = seat.acceptance.survivals(confidences)
-            _, worth = self.depth.worth(survivals, prices)
-            seat.acceptance.note_length(len(draft), wish.limit)
-            yield (
-                seat.ask,
-                Offer(draft, confidences, seat.acceptance, survivals, worth, wish.tries),
-            )
-
-    def _consult(self, by: str, asks: Sequence[Ask]) -> list[Draft]:
+    def _consult(self, by: str, asks: Sequence[Ask], *, notes: bool = True) -> list[Draft]:
         """What a proposer answers; how long it takes is noted."""
         if not asks:
             return []
@@ -154,15 +198,21 @@ class Best:
         drafts = self._proposers[by].propose(asks)
         seconds = self._clock() - begun
         self._drafting += seconds
-        missed = max(self._missed(by, ask) for ask in asks)
-        self.depth.costs.note_drafting(by, len(asks), max(map(len, drafts)), seconds, missed)
-        for ask in asks:
-            self._shown[by, ask.slot] = len(ask.history)
+        if notes:
+            missed = max(self._missed(by, ask) for ask in asks)
+            self.depth.costs.note_drafting(by, len(asks), max(map(len, drafts)), seconds, missed)
+            for ask in asks:
+                self._shown[by, ask.slot] = len(ask.history)
         return drafts
 
     def _missed(self, by: str, ask: Ask) -> int:
         """Tokens of a text that a proposer has not seen but for the newest."""
         return max(len(ask.history) - self._shown.get((by, ask.slot), 0) - 1, 0)
+
+
+def generous(confidences: Sequence[float]) -> bool:
+    """A guess that costs nothing pays until nobody would check it."""
+    return confidences[-1] > 0.1
 
 
 def cut(draft: Draft, length: int) -> Draft:

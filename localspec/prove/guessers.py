@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from localspec.backend import Model
+from localspec.costs import Costs
+from localspec.depth import Depth
 from localspec.distribution import Distribution
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, Proposer
+from localspec.proposers.best import Best
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.suffix import SuffixProposer
@@ -20,17 +23,20 @@ from localspec.tokens import tokens_of
 
 Guessers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
 
+FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any guess adds nothing
 FLATTER = 1.5  # how much warmer than the target `Drawn` draws
 
 
 def usual(draft: Model | None) -> Guessers:
-    """Those a user would have, each guessing as much as it is allowed to."""
+    """Those a user would have, each guessing as much as it is allowed to, and the best of them."""
     found: dict[str, Callable[[], Proposer]] = {
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
     }
     if draft is not None:
         found["draft-model"] = lambda: DraftModelProposer(draft, floor=0)
+    alone = dict(found)
+    found["auto"] = lambda: Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))
     return found
 
 

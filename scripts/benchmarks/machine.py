@@ -1,52 +1,23 @@
-"""What stands beside every figure: command, revision, versions, machine."""
+"""What stands above every table, and how times are printed."""
 
 from __future__ import annotations
 
-import platform
-import subprocess
-import sys
 from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
-PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
+from localspec.bench.machine import command, machine, revision, versions
 
 
 def heading() -> str:
-    packages = " ".join(f"{name} {version(name)}" for name in PACKAGES)
     return "\n".join(
         (
-            f"command    {' '.join(['scripts/bench', *sys.argv[1:]])}",
+            f"command    {command('scripts/bench')}",
             f"revision   {revision()}",
-            f"versions   Python {platform.python_version()}, {packages}",
-            f"machine    {processor()}, {platform.system()} {platform.machine()}",
+            f"versions   {versions()}",
+            f"machine    {machine()}",
         )
     )
-
-
-def revision() -> str:
-    """The commit this runs from, marked where the tree differs from it."""
-    here = Path(__file__).parent
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or f"localspec {version('localspec')}"
-
-
-def processor() -> str:
-    names = Path("/proc/cpuinfo")
-    if names.exists():
-        lines = names.read_text(encoding="utf-8").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        if models:
-            return f"{len(models)} x {models[0]}"
-    return platform.processor() or "unknown processor"
 
 
 def spread(seconds: Sequence[float], unit: float = 1e-6) -> str:
