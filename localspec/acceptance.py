@@ -22,6 +22,7 @@ FIRST = 0.6  # chance of a guess nothing is known of
 DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may change; and at most
 RECENT = 0.15  # what the latest guess counts in the surprise
 CHANCE = 0.3  # what of a surprise is put down to chance; the rest adds to the variance
+HOPE = 0.5  # standard deviations by which a text is thought better of before it is guessed
 USUAL = 0.3  # how much of a text's mood the next is expected to share
 WARM = (0.0, 0.5, 0.9)  # temperatures up to which guesses are told apart
 
@@ -79,7 +80,6 @@ class Record:
     placed: list[Odds] = field(
         default_factory=lambda: [Odds(logit(FIRST), 0.04) for _ in range(POSITIONS)]
     )
-    goes_on: float = 0.9  # how often another guess follows one, where there is room for it
     usual: tuple[float, float] = (0.0, 0.0)  # moods that texts were left in
 
     def leave(self, text: Acceptance) -> None:
@@ -108,12 +108,9 @@ class Acceptance:
             survivals.append(alive)
         return kinds, survivals
 
-    def ahead(self, limit: int, hope: float = 0.0) -> list[float]:
-        """How likely each guess not yet made will be right if all before it are.
-
-        To hope is to take the mood for better than it seems, by so many standard deviations.
-        """
-        mood = self.placed.mean + hope * sqrt(self.placed.variance)
+    def ahead(self, limit: int) -> list[float]:
+        """How likely each guess not yet made may be right if all before it are."""
+        mood = self.placed.mean + HOPE * sqrt(self.placed.variance)
         rates = [1 / (1 + exp(-odds.mean - mood)) for odds in self.record.placed[:limit]]
         return rates + rates[-1:] * (limit - len(rates))
 
@@ -127,28 +124,24 @@ class Acceptance:
         last = placed[-1:] * (judged - len(placed))
         learn((placed + last)[: min(judged, right + 1)], self.placed, right)
 
-    def note_length(self, length: int, limit: int) -> None:
-        """Learn how far a draft went that might have gone to a limit."""
-        for at in range(1, min(length + 1, limit)):
-            self.record.goes_on += 0.05 * ((at < length) - self.record.goes_on)
-
 
 class Acceptances:
     """By proposer and temperature; and by slot, for as long as one text is in it."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[str, int, bool], Record] = {}
-        self._slots: dict[int, dict[str, Acceptance]] = {}
+        self._texts: dict[tuple[str, int], Acceptance] = {}
 
     def of(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
         """For a text in a slot; `bound` by a grammar or not."""
-        texts = self._slots.setdefault(slot, {})
-        if by not in texts:
+        text = self._texts.get((by, slot))
+        if text is None:
             key = (by, bisect_left(WARM, sampler.sampling.temperature), bound)
             record = self._records.setdefault(key, Record())
-            texts[by] = Acceptance(record)
-        return texts[by]
+            text = self._texts[by, slot] = Acceptance(record)
+        return text
 
     def release(self, slot: int) -> None:
-        for text in self._slots.pop(slot, {}).values():
+        for by in [by for by, where in self._texts if where == slot]:
+            text = self._texts.pop((by, slot))
             text.record.leave(text)

@@ -7,7 +7,6 @@ in the long run, also where good rounds and bad ones alternate.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,11 +18,14 @@ from localspec.draft import Pays, always
 from localspec.proposer import Ask
 
 CHEAP = 0.02  # of a plain round: who drafts for less is always asked
-ENTER = 0.03  # tokens that drafting must promise to begin with, after it did not pay
-HOPE = 1.0  # standard deviations by which somebody who paid is thought better of
+ENTER = 0.03  # tokens that asking must promise, after it did not pay
+NEWCOMER = 0.1  # tokens that to ask somebody new is expected to bring
+VALUE = 0.05  # what the latest draft counts in what asking has brought
+USUAL = 0.3  # what the latest text counts in what the next is expected to bring
 REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
 ALLOWANCE = 0.014  # plain rounds that each round adds to what may be lost by trying
-PURSE, FULL = 6.0, 12.0  # plain rounds that may be lost in the beginning, and at most
+PURSE = 6.0  # plain rounds that may be lost in the beginning
+FULL = 6.0  # and later at most, times what rounds take of late
 DEBT = 3.0  # plain rounds lost beyond that, after which nothing is guessed for a while
 WINDOW = 1 / 32  # what the latest round counts in the rate
 PLAIN = 64  # rounds of guesses after which one goes without, to see what that takes
@@ -47,6 +49,7 @@ class Wish:
 
     limit: int
     pays: Pays = always
+    drafting: Sequence[float] = ()  # what it takes to make 0, 1, ... guesses, in tokens
     tries: bool = False  # to learn; not because it promised to pay
 
 
@@ -65,13 +68,15 @@ class Lap:
 
 
 @dataclass(slots=True)
-class Rest:
-    """How long a proposer that takes its time is left alone about one sequence."""
+class Standing:
+    """What to ask a proposer that takes its time has brought for one text."""
 
-    until: int = 0
+    value: float  # tokens of late, beyond what it took
+    asked: int = 1
+    pays: bool = False
+    until: int = 0  # the round in which it is tried again, if it does not pay
     rounds: int = REST
     reach: int = 0  # guesses that were right when it was tried last
-    pays: bool = False
 
 
 @dataclass(slots=True)
@@ -80,7 +85,8 @@ class Depth:
 
     costs: Costs = field(default_factory=Costs)
     acceptances: Acceptances = field(default_factory=Acceptances)
-    _rests: dict[tuple[str, int], Rest] = field(default_factory=dict)
+    _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
+    _usual: dict[str, float] = field(default_factory=dict)  # what asking brought in earlier texts
     _round: int = 0
     _plain: int = 0  # the last round without guesses
     _purse: float = PURSE
@@ -110,7 +116,9 @@ class Depth:
         if self._abstains:
             return [NO for _ in seats]
         bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
-        return [self._wish(self._rest(by, seat.ask.slot), seat, bill) for seat in seats]
+        if not bill.least:
+            return [NO for _ in seats]
+        return [self._wish(self._standing(by, seat.ask.slot), seat, bill) for seat in seats]
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
@@ -123,26 +131,36 @@ class Depth:
         rate = self.gain * rows / self.costs.target(rows).at(rows)
         drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
         return Bill(
+            drafting,
             [a + b for a, b in zip(drafting, prices, strict=True)],
             rate * self.costs.reading(by),
             self.gain,
         )
 
-    def _wish(self, rest: Rest, seat: Seat, bill: Bill) -> Wish:
-        rest.pays = bill.best(seat, HOPE if rest.pays else 0.0) > seat.worth + ENTER
-        if rest.pays:
-            rest.rounds, rest.reach = REST, 0
-            return Wish(seat.ask.limit, bill.stop(seat))
-        if self._round < rest.until or seat.worth > 0:
+    def _wish(self, known: Standing, seat: Seat, bill: Bill) -> Wish:
+        bar = seat.worth + bill.reading * seat.missed + (0.0 if known.pays else ENTER)
+        known.pays = known.value > bar
+        if known.pays:
+            return Wish(seat.ask.limit, bill.stop(seat), bill.drafting)
+        if self._round < known.until or seat.worth > 0:
             return NO
-        limit = bill.affordable(seat, 2 * rest.reach, self._purse)
+        limit = bill.affordable(seat, 2 * known.reach, self._purse)
         if not limit:
             return NO
-        rest.until, rest.rounds = self._round + rest.rounds, min(2 * rest.rounds, LONGEST)
-        return Wish(limit, always, tries=True)
+        known.until, known.rounds = self._round + known.rounds, min(2 * known.rounds, LONGEST)
+        known.asked = 1
+        return Wish(limit, always, bill.drafting, tries=True)
 
-    def _rest(self, by: str, slot: int) -> Rest:
-        return self._rests.setdefault((by, slot), Rest())
+    def brought(self, by: str, slot: int, worth: float) -> None:
+        """Learn what a draft is expected to bring, its making paid for."""
+        known = self._standing(by, slot)
+        known.asked += 1
+        known.value += max(1 / known.asked, VALUE) * (worth - known.value)
+
+    def _standing(self, by: str, slot: int) -> Standing:
+        if (by, slot) not in self._standings:
+            self._standings[by, slot] = Standing(self._usual.get(by, NEWCOMER))
+        return self._standings[by, slot]
 
     def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
         """How many guesses of a draft to check, and what that brings beyond its price."""
@@ -168,11 +186,10 @@ class Depth:
 
     def judge(self, by: str, slot: int, right: int) -> None:
         """Try again soon where a draft was right."""
-        rest = self._rest(by, slot)
+        known = self._standing(by, slot)
+        known.reach = right
         if right:
-            rest.until, rest.rounds, rest.reach = self._round, REST, right
-        else:
-            rest.reach = 0
+            known.until, known.rounds = self._round, REST
 
     def note(self, lap: Lap, drafting: float) -> None:
         """Learn what a round took, drafting apart."""
@@ -192,35 +209,25 @@ class Depth:
         won = lap.emitted / lap.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)
-        self._purse = min(self._purse + ALLOWANCE * won + won - spent, FULL)
+        full = FULL * max(self._spent, 2.0)
+        self._purse = min(self._purse + ALLOWANCE * won + won - spent, full)
 
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)
-        self._rests = {key: rest for key, rest in self._rests.items() if key[1] != slot}
+        for by in [by for by, where in self._standings if where == slot]:
+            left = self._standings.pop((by, slot)).value
+            usual = self._usual.get(by, NEWCOMER)
+            self._usual[by] = usual + USUAL * (left - usual)
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """What guesses for one more sequence take, in tokens."""
 
-    guesses: Sequence[float]  # to draft and check 0, 1, ...
+    drafting: Sequence[float]  # 0, 1, ... guesses
+    guesses: Sequence[float]  # to draft and check them
     reading: float  # each token that was missed
     gain: float  # of late; beside plain decoding everything takes less by that
-
-    def best(self, seat: Seat, hope: float) -> float:
-        """What drafting is expected to bring beyond what it takes, if it is done at all."""
-        most, won, drafted = -math.inf, 0.0, 0.0
-        made = alive = 1.0  # the chances that a guess will be made, and be right if it is
-        goes_on, prices = seat.acceptance.record.goes_on, self.guesses
-        for rate in seat.acceptance.ahead(seat.ask.limit, hope):
-            alive *= rate
-            won += made * alive
-            drafted += made
-            made *= goes_on
-            low = min(int(drafted), len(prices) - 2)
-            price = prices[low] + (drafted - low) * (prices[low + 1] - prices[low])
-            most = max(most, won - price)
-        return most - self.reading * seat.missed
 
     @property
     def least(self) -> int:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.acceptance import Acceptances
+from localspec.acceptance import FIRST, Acceptances
 from localspec.sampler import Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.tokens import tokens_of
@@ -124,11 +124,9 @@ def test_to_survive_is_never_more_likely_than_before(confidences):
     assert all(0 <= b <= a <= 1 for a, b in zip([1, *alive], alive, strict=False))
 
 
-def test_drafts_that_stop_early_are_expected_to():
+def test_what_is_not_known_yet_is_hoped_for():
     acceptance = fresh()
-    for _ in range(100):
-        acceptance.note_length(1, 8)
-    assert acceptance.record.goes_on < 0.1
-    for _ in range(100):
-        acceptance.note_length(8, 8)
-    assert acceptance.record.goes_on > 0.8
+    hoped = first(acceptance)
+    assert hoped > FIRST
+    teach(acceptance, FIRST)
+    assert first(acceptance) == pytest.approx(FIRST, abs=0.1)

@@ -136,11 +136,15 @@ def test_the_better_rival_is_preferred():
     assert not wish(made, worth=7.5).limit
 
 
-def judge(acceptance, length, right):
-    """Let a draft be judged, of whose guesses so many were right."""
-    kinds, _ = acceptance.weigh([0.5] * length)
+def judge(made, found, right):
+    """Let a draft that was wished for be judged, of whose guesses so many were right."""
+    acceptance, length = seat(made).acceptance, found.limit
+    kinds, survivals = acceptance.weigh([0.5] * length)
+    _, worth = made.worth(survivals, made.prices(1, length))
+    made.brought("draft", 0, worth - found.drafting[length])
     acceptance.note(kinds, right, length)
     acceptance.note_places(right, length)
+    made.judge("draft", 0, right)
 
 
 def teach(made, right, rounds, limit=4):
@@ -150,8 +154,7 @@ def teach(made, right, rounds, limit=4):
         found = wish(made, limit=limit)
         if found.limit:
             asked += 1
-            judge(seat(made).acceptance, found.limit, right and found.limit)
-            made.judge("draft", 0, right and found.limit)
+            judge(made, found, right and found.limit)
             lap(made, 1 + found.limit, 1 + (right and found.limit), 0.001 * found.limit)
         else:
             lap(made, 1, 1)
@@ -182,8 +185,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
         found = wish(made)
         drafting = 0.01 * price * found.limit
         if found.limit:
-            judge(seat(made).acceptance, found.limit, 0)
-            made.judge("draft", 0, 0)
+            judge(made, found, 0)
         spent += made.costs.target(1).at(1 + found.limit) + drafting
         lap(made, 1 + found.limit, 1, drafting)
     assert spent <= 400 * 0.01 * 1.02 + 0.1
@@ -191,7 +193,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
 
 def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
     made = depth(FLAT)
-    for _ in range(int(10 * (DEBT + FULL) / 0.1)):
+    for _ in range(int(10 * (DEBT + 2 * FULL) / 0.1)):
         made.note(Lap(1, 17, 1, 0.02, reads=False), 0.0)
     assert trimmed(made, [products([0.99] * 8)]) == [0]
 

@@ -75,9 +75,10 @@ class Best:
         wanting = [ask for ask in asks if ask.limit]
         for ask in wanting:
             self._judge(ask)
-        for by in self._proposers:
-            if reading and not self.depth.hopeless(by, LOOK):
-                self._consult(by, reading)
+        if reading:
+            for by in self._proposers:
+                if not self.depth.hopeless(by, LOOK):
+                    self._consult(by, reading)
         drafts = self._best(wanting) if wanting else {}
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
@@ -145,9 +146,8 @@ class Best:
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
         drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
         for (seat, wish), draft in zip(wanted, drafts, strict=True):
-            seat.acceptance.note_length(len(draft), wish.limit)
-            if draft:
-                self._weigh(by, seat.ask, draft, prices, best, wish)
+            worth = self._weigh(by, seat.ask, draft, prices, best, wish) if draft else 0.0
+            self.depth.brought(by, seat.ask.slot, worth - wish.drafting[len(draft)])
 
     def _weigh(
         self,
@@ -157,8 +157,8 @@ class Best:
         prices: Sequence[float],
         best: dict[int, Offer],
         wish: Wish | None = None,
-    ) -> None:
-        """Keep a draft to learn from it, and as the best of its slot if it is."""
+    ) -> float:
+        """Keep a draft to learn from it, and as the best of its slot if it is; its worth."""
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
         length, worth = self.depth.worth(survivals, prices)
@@ -172,6 +172,7 @@ class Best:
             known[1].append(offer)
         if offer.tries or worth > (best[ask.slot].worth if ask.slot in best else 0.0):
             best[ask.slot] = offer
+        return worth
 
     def _kept(self, slot: int, offer: Offer | None) -> Draft:
         """What is to be checked; after long without anything, next time is likely the same."""
