@@ -118,6 +118,7 @@ def clamped(point: Point, surprise: float) -> float:
 # Before anything was measured: each further token costs a little of what the first one does.
 GUESS: Mapping[int, float] = {1: 0.01, 2: 0.0115, 9: 0.022}
 READING = 16  # tokens that a proposer reads in the time it takes to draft one
+FAR = 512  # tokens; of more, each takes as long
 
 
 class Costs:
@@ -127,11 +128,11 @@ class Costs:
         self,
         target: Mapping[int, float] = GUESS,
         drafting: Mapping[str, Mapping[int, float]] | None = None,
-        reading: Mapping[str, float] | None = None,
+        reading: Mapping[str, float] | None = None,  # of each token
     ) -> None:
         self._target = {1: Curve(target)}
         self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
-        self._reading = dict(reading or {})
+        self._reading = {by: Curve({1: each, 2: 2 * each}) for by, each in (reading or {}).items()}
 
     def target(self, rows: int) -> Curve:
         """Seconds of a round but for drafting, by how many tokens its rows have together."""
@@ -151,12 +152,15 @@ class Costs:
             self._drafting[by, key] = Curve(self._drafting[by, max(near)].points())
         return self._drafting[by, key]
 
-    def reading(self, by: str) -> float:
-        """Seconds for each token that a proposer has missed and must read first."""
-        if by in self._reading:
-            return self._reading[by]
-        curve = self._drafting.get((by, 1))
-        return (curve.at(2) - curve.at(1)) / READING if curve else 0.0
+    def reading(self, by: str, tokens: int) -> float:
+        """Seconds for tokens that a proposer has missed and must read first."""
+        if not tokens:
+            return 0.0
+        if by not in self._reading:
+            curve = self._drafting.get((by, 1))
+            return (curve.at(2) - curve.at(1)) / READING * tokens if curve else 0.0
+        size = min(tokens, FAR)
+        return self._reading[by].at(size) * tokens / size
 
     def note_drafting(self, by: str, rows: int, depth: int, seconds: float, missed: int) -> None:
         """Learn how long a draft took that had so many tokens to catch up on."""
@@ -164,8 +168,10 @@ class Costs:
         if curve is None and not missed:
             self._drafting[by, 1] = Curve({1: seconds / max(depth, 1), max(depth, 2): seconds})
         elif curve and missed:
-            share = max(seconds - curve.at(depth), 0.0) / missed
-            self._reading[by] = self.reading(by) + GAIN * (share - self.reading(by))
+            if by not in self._reading:
+                self._reading[by] = Curve({n: self.reading(by, n) for n in (1, 2)})
+            size = min(missed, FAR)
+            self._reading[by].note(size, (seconds - curve.at(depth)) * size / missed)
         elif curve:
             curve.note(depth, seconds)
 

@@ -23,7 +23,7 @@ NEWCOMER = 0.1  # tokens that to ask somebody new is expected to bring
 VALUE = 0.05  # what the latest draft counts in what asking has brought
 USUAL = 0.3  # what the latest text counts in what the next is expected to bring
 REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
-ALLOWANCE = 0.014  # plain rounds that each round adds to what may be lost by trying
+ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 6.0  # and later at most, times what rounds take of late
 DEBT = 3.0  # plain rounds lost beyond that, after which nothing is guessed for a while
@@ -118,7 +118,11 @@ class Depth:
         bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
         if not bill.least:
             return [NO for _ in seats]
-        return [self._wish(self._standing(by, seat.ask.slot), seat, bill) for seat in seats]
+        found = []
+        for seat in seats:
+            reading = bill.rate * self.costs.reading(by, seat.missed)
+            found.append(self._wish(self._standing(by, seat.ask.slot), seat, bill, reading))
+        return found
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
@@ -133,18 +137,19 @@ class Depth:
         return Bill(
             drafting,
             [a + b for a, b in zip(drafting, prices, strict=True)],
-            rate * self.costs.reading(by),
+            rate,
             self.gain,
         )
 
-    def _wish(self, known: Standing, seat: Seat, bill: Bill) -> Wish:
-        bar = seat.worth + bill.reading * seat.missed + (0.0 if known.pays else ENTER)
+    def _wish(self, known: Standing, seat: Seat, bill: Bill, reading: float) -> Wish:
+        bar = seat.worth + reading + (0.0 if known.pays else ENTER)
         known.pays = known.value > bar
         if known.pays:
             return Wish(seat.ask.limit, bill.stop(seat), bill.drafting)
         if self._round < known.until or seat.worth > 0:
             return NO
-        limit = bill.affordable(seat, 2 * known.reach, self._purse)
+        purse = bill.gain * self._purse - reading
+        limit = bill.affordable(2 * known.reach, seat.ask.limit, purse)
         if not limit:
             return NO
         known.until, known.rounds = self._round + known.rounds, min(2 * known.rounds, LONGEST)
@@ -209,7 +214,7 @@ class Depth:
         won = lap.emitted / lap.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)
-        full = FULL * max(self._spent, 2.0)
+        full = FULL * max(self._spent, 1.5)
         self._purse = min(self._purse + ALLOWANCE * won + won - spent, full)
 
     def release(self, slot: int) -> None:
@@ -226,7 +231,7 @@ class Bill:
 
     drafting: Sequence[float]  # 0, 1, ... guesses
     guesses: Sequence[float]  # to draft and check them
-    reading: float  # each token that was missed
+    rate: float  # a second
     gain: float  # of late; beside plain decoding everything takes less by that
 
     @property
@@ -237,12 +242,11 @@ class Bill:
                 return length
         return 0
 
-    def affordable(self, seat: Seat, wished: int, purse: float) -> int:
+    def affordable(self, wished: int, limit: int, purse: float) -> int:
         """How many guesses to try, so that all may be lost and some might be won; 0: none."""
         least = self.least
-        for length in range(min(max(least, wished), seat.ask.limit), least - 1, -1):
-            price = self.guesses[length] + self.reading * seat.missed
-            if least and price / self.gain <= purse:
+        for length in range(min(max(least, wished), limit), least - 1, -1):
+            if least and self.guesses[length] <= purse:
                 return length
         return 0
 

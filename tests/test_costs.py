@@ -91,11 +91,11 @@ def test_catching_up_is_a_price_of_its_own():
     costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}}, {"draft": 0.001})
     for _ in range(60):
         costs.note_drafting("draft", 1, 4, 0.4 + 100 * 0.02, missed=100)
-    assert costs.reading("draft") == pytest.approx(0.02, rel=0.05)
+    assert costs.reading("draft", 100) == pytest.approx(2.0, rel=0.05)
     assert costs.drafting("draft", 1).at(4) == pytest.approx(0.4)
 
 
 def test_a_price_of_reading_is_guessed_where_none_was_measured():
     costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}})
-    assert 0 < costs.reading("draft") < 0.1
-    assert costs.reading("nobody") == 0
+    assert 0 < costs.reading("draft", 1) < 0.1
+    assert costs.reading("nobody", 9) == 0

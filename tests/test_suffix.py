@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localspec import guessers
 from localspec.errors import UsageError
+from localspec.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.automaton import Automaton
 from localspec.proposers.ngram import NgramProposer
@@ -219,6 +221,12 @@ def test_an_earlier_reply_is_drafted_from():
     proposer = remembering([0, 11, 12, 13, 14, 15])
     assert propose(proposer, [1, 11, 12]).tokens.tolist() == [13, 14, 15]
     assert propose(proposer, [1, 11, 12], limit=2).tokens.tolist() == [13, 14]
+
+
+def test_the_usual_one_remembers():
+    [proposer] = guessers.make(("suffix",), Pair(scripted())).values()
+    hear(proposer, [0, 11, 12, 13, 14, 15])
+    assert propose(proposer, [1, 11, 12], limit=1).tokens.tolist() == [13]
 
 
 def test_nothing_is_remembered_unless_there_is_a_store():

@@ -27,7 +27,6 @@ class Offer:
     kinds: Sequence[Odds]
     survivals: Sequence[float]
     worth: float
-    length: int  # of what is worth that
     dear: bool = False  # its proposer takes time
     tries: bool = False
     checked: int = 0
@@ -125,15 +124,14 @@ class Best:
         for by in self._proposers:
             if by not in cheap:
                 self._ask_if_it_pays(by, asks, prices, best)
-        self._trim(rows, best)
+        if len(best) > 1:
+            self._trim(rows, best)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
 
     def _trim(self, rows: int, best: Mapping[int, Offer]) -> None:
-        """Settle how much of each draft is to be checked; what was drafted to learn is."""
-        for offer in best.values():
-            offer.checked = len(offer.draft) if offer.tries else offer.length
+        """Drafts of several rows share a batch, and the price of its width."""
         offers = [offer for offer in best.values() if not offer.tries]
-        if len(best) > 1 and offers:  # the width that they share has its price
+        if offers:
             lengths = self.depth.trim(rows, [offer.survivals for offer in offers])
             for offer, length in zip(offers, lengths, strict=True):
                 offer.checked = length
@@ -162,7 +160,7 @@ class Best:
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
         length, worth = self.depth.worth(survivals, prices)
-        offer = Offer(by, draft, acceptance, kinds, survivals, worth, length)
+        offer = Offer(by, draft, acceptance, kinds, survivals, worth)
         if wish:
             offer.dear, offer.tries = True, wish.tries
         known = self._offers.get(ask.slot)
@@ -170,8 +168,12 @@ class Best:
             self._offers[ask.slot] = (len(ask.history), [offer])
         else:
             known[1].append(offer)
-        if offer.tries or worth > (best[ask.slot].worth if ask.slot in best else 0.0):
+        rival = best.get(ask.slot)
+        if offer.tries or worth > (rival.worth if rival else 0.0):
             best[ask.slot] = offer
+            offer.checked = len(draft) if offer.tries else length
+            if rival:
+                rival.checked = 0
         return worth
 
     def _kept(self, slot: int, offer: Offer | None) -> Draft:

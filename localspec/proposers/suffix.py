@@ -90,4 +90,4 @@ def confidence(length: int, seen: int, total: int) -> float:
 
 
 def make(pair: Pair) -> SuffixProposer:  # noqa: ARG001
-    return SuffixProposer()
+    return SuffixProposer(Replies())

@@ -9,12 +9,16 @@ import numpy as np
 
 from benchmarks.machine import heading, spread
 from localspec.backend import Roll, Row
+from localspec.costs import Costs
+from localspec.depth import Depth, Lap
 from localspec.draft import Draft
 from localspec.engine import Engine
-from localspec.proposer import Proposer
+from localspec.proposer import Ask, Proposer
+from localspec.proposers.best import Best
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.roll import roll_by_forward
+from localspec.sampler import Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.settings import Settings
 from localspec.testing import Alphabet
@@ -32,6 +36,7 @@ CASES = (
     ("temperature 0.8", Sampling(0.8), None),
     ("greedy, repetition 1.1", Sampling(repetition=1.1), None),
 )
+CHOOSING = ((1, 30), (16, 150))  # texts at once, and the goal
 
 
 class ReadyModel:
@@ -106,7 +111,64 @@ def main() -> bool:
     seconds, _ = rounds(GREEDY, Silent())
     print(f"{'greedy, plain':40} {spread(seconds)}   1.00 tokens")
     print(f"{'the argmax of five rows alone':40} {spread(argmax_alone())}")
+    print("\nmicroseconds a round for choosing who guesses how far, drafts of four\n")
+    for rows, goal in CHOOSING:
+        seconds = choosing(rows)
+        within = float(np.median(seconds)) <= goal * 1e-6
+        met = met and within
+        name = f"{rows} at once"
+        print(f"{name:40} {spread(seconds)}   goal {goal:5}{'' if within else '   MISSED'}")
     return met
+
+
+class HalfRight:
+    """Foretells that a text counts upwards: two tokens right, two wrong."""
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return [self._guess(ask.history[-1]) for ask in asks]
+
+    def release(self, slot: int) -> None:
+        pass
+
+    def _guess(self, newest: int) -> Draft:
+        tokens = tokens_of([newest + 1, newest + 2, 0, 0])
+        return Draft(tokens, "half right", confidences=(0.9, 0.8, 0.7, 0.6))
+
+
+def choosing(rows: int) -> list[float]:
+    """Seconds that `Best` takes of each round beside those whom it asks."""
+    asking = Stopwatch(HalfRight())
+    drafting = {name: {1: 1e-5, 8: 2e-5} for name in ("forced", "prediction", "suffix")}
+    proposers = {name: asking if name == "suffix" else Silent() for name in drafting}
+    best = Best(proposers, Depth(Costs({1: 0.02, 2: 0.022, 5: 0.024, 17: 0.03}, drafting)))
+    text = np.arange(1, 3 * ROUNDS + 100, dtype=np.int32)
+    sampler = Sampler(GREEDY, 0, text[:1])
+    seconds = []
+    for at in range(100, 3 * ROUNDS + 100, 3):
+        asks = [Ask(slot, text[:at], 16, sampler, 1) for slot in range(rows)]
+        asking.seconds = 0.0
+        start = time.perf_counter()
+        drafts = best.propose(asks)
+        best.note(Lap(rows, rows + sum(map(len, drafts)), 3 * rows, 0.025, reads=False))
+        seconds.append(time.perf_counter() - start - asking.seconds)
+    return seconds[50:]
+
+
+class Stopwatch:
+    """Takes the time of a proposer."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self.seconds = 0.0
+        self._proposer = proposer
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        start = time.perf_counter()
+        drafts = self._proposer.propose(asks)
+        self.seconds += time.perf_counter() - start
+        return drafts
+
+    def release(self, slot: int) -> None:
+        self._proposer.release(slot)
 
 
 def argmax_alone() -> list[float]:

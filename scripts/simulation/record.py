@@ -96,6 +96,7 @@ def sure_enough(confidences: Sequence[float]) -> bool:
 
 def quantised(source: Path, made: Path, kind: str) -> Path:
     """The starter model at another precision, by llama.cpp's own quantiser."""
+    loading.backend("llamacpp")  # which keeps llama.cpp quiet
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")
     parameters.allow_requantize = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,10 @@ import numpy as np
 
 RECORDED = Path(__file__).parent / "recorded.json"
 FURTHEST = 16  # guesses of a draft
+TAKES = 4  # of each invented text
+SPREAD = 6.0  # of confidences around the rate; the more, the narrower
+
+FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +29,45 @@ class Guesses:
 class Text:
     name: str
     guesses: Mapping[str, Sequence[Guesses]]  # by proposer, at each place
+    switches: Sequence[int] = ()  # places where it changes character
 
     @property
     def length(self) -> int:
         return min(map(len, self.guesses.values()))
 
 
-def texts() -> Iterator[Text]:
-    """All that the controller is tried on."""
+def texts() -> Iterator[Sequence[Text]]:
+    """All that the controller is tried on; of each invented text several, against chance."""
     for rate in (0.2, 0.5, 0.7, 0.8, 0.9, 0.97):
-        yield even(f"right {rate:.0%}", 3000, constant(rate))
-    yield even("good, bad, good", 900, lambda at: 0.9 if at // 300 != 1 else 0.15)
-    yield even("bad, good, bad", 900, lambda at: 0.9 if at // 300 == 1 else 0.15)
-    yield even("in stretches of 40", 3000, lambda at: 0.95 if at // 40 % 2 else 0.3)
-    yield from recorded()
+        yield invented(f"right {rate:.0%}", [(3000, rate)])
+    yield invented("good, bad, good", [(600, 0.9), (600, 0.15), (600, 0.9)])
+    yield invented("bad, good, bad", [(600, 0.15), (600, 0.9), (600, 0.15)])
+    yield invented("in stretches of 40", [(40, 0.3), (40, 0.95)] * 37)
+    for text in recorded():
+        yield [text]
 
 
-def constant(rate: float) -> Callable[[int], float]:
-    return lambda at: rate
+def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[Text]:
+    """Texts whose guesses are right at known rates, one after the other."""
+    rates = np.repeat([rate for _, rate in stretches], [length for length, _ in stretches])
+    ends = np.cumsum([length for length, _ in stretches])[:-1].tolist()
+    switches = [place for place in ends if len(stretches) < 4]
+    return [Text(name, {"draft-model": guesses(rates, take)}, switches) for take in range(TAKES)]
 
 
-def even(name: str, length: int, rate: Callable[[int], float]) -> Text:
-    """Guesses that are right at a known rate, and whose proposer half knows which."""
-    rng = np.random.default_rng(len(name) + length)
-    places = []
-    for at in range(length):
-        expected = np.array([rate(at + ahead) for ahead in range(FURTHEST)])
+def guesses(rates: FloatArray, seed: int) -> list[Guesses]:
+    """What a proposer drafts that half knows when it is right."""
+    rng = np.random.default_rng(seed)
+    ahead = np.append(rates, [rates[-1]] * FURTHEST)
+    found = []
+    for place in range(len(rates)):
+        expected = ahead[place : place + FURTHEST]
         # Spread around the rate so that confidences tell something, and are calibrated.
-        weight = 6.0
-        sure = rng.beta(weight * expected + 0.05, weight * (1 - expected) + 0.05)
+        sure = rng.beta(SPREAD * expected + 0.05, SPREAD * (1 - expected) + 0.05)
         hits = rng.random(FURTHEST) < sure
         right = int(np.argmin(hits)) if not hits.all() else FURTHEST
-        places.append(Guesses([float(round(c, 3)) for c in sure], right))
-    return Text(name, {"draft-model": places})
+        found.append(Guesses([float(round(c, 3)) for c in sure], right))
+    return found
 
 
 def recorded(path: Path = RECORDED) -> Iterator[Text]:

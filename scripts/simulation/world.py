@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -95,11 +96,16 @@ class Run:
     """When each token of a text was there, in seconds from the first."""
 
     times: Sequence[float]
-    depths: Sequence[int]  # of each round
+    rounds: Sequence[int] = ()  # the place at which each began
 
     def seconds(self, first: int = 0, last: int | None = None) -> float:
         end = self.times[(len(self.times) if last is None else last) - 1]
         return end - (self.times[first - 1] if first else 0.0)
+
+    def later(self, place: int, rounds: int) -> int:
+        """The place of the text so many rounds after another."""
+        at = bisect_left(self.rounds, place) + rounds
+        return self.rounds[at] if at < len(self.rounds) else len(self.times)
 
 
 def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
@@ -110,8 +116,9 @@ def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
     sampler = Sampler(GREEDY, 0, history[:1])
     times: list[float] = []
-    depths = []
+    rounds = []
     while (place := len(times)) < text.length:
+        rounds.append(place)
         begun = clock.seen
         limit = min(FURTHEST, text.length - place - 1)
         ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
@@ -120,8 +127,7 @@ def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
         emitted = 1 + right(draft, place)
         best.note(Lap(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
         times += [clock.true] * emitted
-        depths.append(len(draft))
-    return Run(times, depths)
+    return Run(times, rounds)
 
 
 def right(draft: Draft, place: int) -> int:
@@ -142,7 +148,7 @@ def fixed(text: Text, machine: Machine, by: str, depth: int) -> Run:
         length = min(depth, len(guesses.confidences), text.length - place - 1)
         now += (machine.draft(by, length) if depth else 0.0) + machine.forward(1 + length)
         times += [now] * (1 + min(guesses.right, length))
-    return Run(times, [])
+    return Run(times)
 
 
 def oracle(text: Text, machine: Machine) -> float:
