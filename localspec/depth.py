@@ -77,6 +77,7 @@ class Standing:
     until: int = 0  # the round in which it is tried again, if it does not pay
     rounds: int = REST
     reach: int = 0  # guesses that were right when it was tried last
+    enough: int = 0  # guesses that had to be right to pay, then; 0: all would not do
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Depth:
     costs: Costs = field(default_factory=Costs)
     acceptances: Acceptances = field(default_factory=Acceptances)
     _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
-    _usual: dict[str, float] = field(default_factory=dict)  # what asking brought in earlier texts
+    _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
     _round: int = 0
     _plain: int = 0  # the last round without guesses
     _purse: float = PURSE
@@ -116,7 +117,7 @@ class Depth:
         if self._abstains:
             return [NO for _ in seats]
         bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
-        if not bill.least:
+        if not bill.least():
             return [NO for _ in seats]
         found = []
         for seat in seats:
@@ -126,7 +127,7 @@ class Depth:
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
-        return self.costs.drafting(by, 1) is not None and not self._bill(by, 1, 1, limit).least
+        return self.costs.drafting(by, 1) is not None and not self._bill(by, 1, 1, limit).least()
 
     def _bill(self, by: str, rows: int, sharers: int, most: int) -> Bill:
         curve = self.costs.drafting(by, sharers)
@@ -153,7 +154,7 @@ class Depth:
         if not limit:
             return NO
         known.until, known.rounds = self._round + known.rounds, min(2 * known.rounds, LONGEST)
-        known.asked = 1
+        known.asked, known.enough = 1, bill.least(bill.gain)
         return Wish(limit, always, bill.drafting, tries=True)
 
     def brought(self, by: str, slot: int, worth: float) -> None:
@@ -164,7 +165,8 @@ class Depth:
 
     def _standing(self, by: str, slot: int) -> Standing:
         if (by, slot) not in self._standings:
-            self._standings[by, slot] = Standing(self._usual.get(by, NEWCOMER))
+            usual = self._left.get(by, Standing(NEWCOMER))
+            self._standings[by, slot] = Standing(usual.value, rounds=max(usual.rounds // 2, REST))
         return self._standings[by, slot]
 
     def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
@@ -193,7 +195,7 @@ class Depth:
         """Try again soon where a draft was right."""
         known = self._standing(by, slot)
         known.reach = right
-        if right:
+        if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
     def note(self, lap: Lap, drafting: float) -> None:
@@ -220,9 +222,10 @@ class Depth:
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)
         for by in [by for by, where in self._standings if where == slot]:
-            left = self._standings.pop((by, slot)).value
-            usual = self._usual.get(by, NEWCOMER)
-            self._usual[by] = usual + USUAL * (left - usual)
+            left = self._standings.pop((by, slot))
+            usual = self._left.get(by, Standing(NEWCOMER)).value
+            left.value = usual + USUAL * (left.value - usual)
+            self._left[by] = left
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +237,16 @@ class Bill:
     rate: float  # a second
     gain: float  # of late; beside plain decoding everything takes less by that
 
-    @property
-    def least(self) -> int:
-        """The fewest guesses that would pay beside plain decoding, were all right; 0: none."""
+    def least(self, gain: float = 1.0) -> int:
+        """The fewest guesses that would pay at a gain, were all right; 0: none."""
         for length, price in enumerate(self.guesses):
-            if length > price / self.gain + ENTER:
+            if length > price * gain / self.gain + ENTER:
                 return length
         return 0
 
     def affordable(self, wished: int, limit: int, purse: float) -> int:
         """How many guesses to try, so that all may be lost and some might be won; 0: none."""
-        least = self.least
+        least = self.least()
         for length in range(min(max(least, wished), limit), least - 1, -1):
             if least and self.guesses[length] <= purse:
                 return length

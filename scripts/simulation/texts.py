@@ -30,6 +30,7 @@ class Text:
     name: str
     guesses: Mapping[str, Sequence[Guesses]]  # by proposer, at each place
     switches: Sequence[int] = ()  # places where it changes character
+    begins: Sequence[int] = ()  # places where it is another text that begins
 
     @property
     def length(self) -> int:
@@ -40,11 +41,11 @@ def texts() -> Iterator[Sequence[Text]]:
     """All that the controller is tried on; of each invented text several, against chance."""
     for rate in (0.2, 0.5, 0.7, 0.8, 0.9, 0.97):
         yield invented(f"right {rate:.0%}", [(3000, rate)])
-    yield invented("good, bad, good", [(600, 0.9), (600, 0.15), (600, 0.9)])
-    yield invented("bad, good, bad", [(600, 0.15), (600, 0.9), (600, 0.15)])
+    yield invented("good, bad, good", [(1500, 0.9), (500, 0.15), (1500, 0.9)])
+    yield invented("bad, good, bad", [(500, 0.15), (1500, 0.9), (500, 0.15)])
     yield invented("in stretches of 40", [(40, 0.3), (40, 0.95)] * 37)
-    for text in recorded():
-        yield [text]
+    if RECORDED.exists():
+        yield recorded()
 
 
 def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[Text]:
@@ -70,13 +71,19 @@ def guesses(rates: FloatArray, seed: int) -> list[Guesses]:
     return found
 
 
-def recorded(path: Path = RECORDED) -> Iterator[Text]:
-    """Replies of a real pair, recorded by `scripts/simulate record`."""
-    for entry in json.loads(path.read_text(encoding="utf-8")) if path.exists() else ():
-        yield Text(
-            entry["name"],
-            {
-                by: [Guesses([c / 100 for c in sure], right) for sure, right in places]
-                for by, places in entry["guesses"].items()
-            },
-        )
+def recorded() -> list[Text]:
+    """Replies of a real pair, as recorded by `scripts/simulate record`, in several orders."""
+    replies = [entry["guesses"] for entry in json.loads(RECORDED.read_text(encoding="utf-8"))]
+    takes = [np.random.default_rng(take).permutation(len(replies)) for take in range(TAKES)]
+    return [one_by_one([replies[at] for at in order]) for order in takes]
+
+
+def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]]) -> Text:
+    joined = {
+        by: [
+            Guesses([c / 100 for c in sure], right) for each in replies for sure, right in each[by]
+        ]
+        for by in replies[0]
+    }
+    lengths = [len(next(iter(each.values()))) for each in replies]
+    return Text("recorded replies", joined, begins=np.cumsum(lengths)[:-1].tolist())

@@ -70,7 +70,7 @@ class Known:
 
     def __init__(self, by: str, guesses: Sequence[Guesses], clock: Clock, machine: Machine) -> None:
         self._by, self._guesses, self._clock, self._machine = by, guesses, clock, machine
-        self._read = 1
+        self.read = 1
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return [self._draft(ask) for ask in asks]
@@ -80,9 +80,9 @@ class Known:
         guesses = self._guesses[place]
         sure = guesses.confidences[: ask.limit]
         length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
-        missed = max(len(ask.history) - self._read - 1, 0)
+        missed = max(len(ask.history) - self.read - 1, 0)
         self._clock.spend(self._machine.read(self._by, missed))
-        self._read = len(ask.history) + min(length, guesses.right)
+        self.read = len(ask.history) + min(length, guesses.right)
         self._clock.spend(self._machine.draft(self._by, length))
         tokens = [place + at if at < guesses.right else WRONG for at in range(length)]
         return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
@@ -119,8 +119,14 @@ def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
     rounds = []
     while (place := len(times)) < text.length:
         rounds.append(place)
+        if place in text.begins:
+            best.release(0)
+            for each in known.values():
+                each.read = place + 1  # the prompt, while the target read it
+            best.propose([Ask(0, history[: place + 1], 0, sampler, prompt=1)])
         begun = clock.seen
-        limit = min(FURTHEST, text.length - place - 1)
+        end = next((begin for begin in text.begins if begin > place), text.length)
+        limit = min(FURTHEST, end - place - 1)
         ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
         draft = best.propose([ask])[0] if limit else EMPTY
         clock.spend(machine.forward(1 + len(draft)), noise(rng))
