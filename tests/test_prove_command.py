@@ -88,9 +88,9 @@ def test_a_pair_is_proven_in_words(model, few, capsys):
     assert run(["prove", model, "--draft", draft, "--prompts", few, *QUICK]) == 0
     out, err = capsys.readouterr()
     first, *_, last = out.strip().splitlines()
-    assert first.startswith("greedy: 16 of 16 texts equal")  # 2 prompts, 4 guessers, alone and not
+    assert first.startswith("greedy: 20 of 20 texts equal")  # 2 prompts, 5 guessers, alone and not
     assert last.startswith("proven: speculation changed nothing")
-    for name in ("ngram", "draft-model", "slips", "drawn", "plain"):
+    for name in ("ngram", "draft-model", "auto", "slips", "drawn", "plain"):
         assert f"  {name} " in out
     assert "guesses right" in out
     assert "smallest p" in out
@@ -102,10 +102,10 @@ def test_json_holds_every_figure(model, few, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["proven"]
     assert found["faults"] == []
-    assert found["greedy"]["texts"] == 12
+    assert found["greedy"]["texts"] == 16
     assert found["greedy"]["guesses"]["slips"]["drafted"] > 0
     assert found["sampled"]["temperature"] == 0.8
-    assert found["sampled"]["rounds"] == 4 * 120
+    assert found["sampled"]["rounds"] == 5 * 120
     assert found["sampled"]["limit"] == LEVEL / len(found["sampled"]["tests"])
     assert {"guesser", "token", "samples", "fit"} == set(found["sampled"]["tests"][0])
 
@@ -118,9 +118,9 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     wishes = Wishes(prompts.built_in()[:2], 10, 60)
     watch = Silence()
     found = attempt(path, None, loading, wishes, watch)
-    assert found.greedy.texts == 2 * 3 + 2 * 6
+    assert found.greedy.texts == 2 * 4 + 2 * 8
     assert not [each for each in found.greedy.differences if each.defective]
-    assert found.sampled.rounds == watch.labels.count("samples") == 60 * 4
+    assert found.sampled.rounds == watch.labels.count("samples") == 60 * 5
     with pytest.raises(UnknownModel):
         stages(path, "no-such-model", loading)
 
@@ -221,8 +221,8 @@ def test_a_proof_that_is_stopped_tells_what_there_is(patience):
     tallies, tests = sampled(models, wishes, replies, watch)
     found = judge(compared, tallies, tests, 1.0)
     assert len(watch.labels) == patience
-    assert found.greedy.texts == min(max(patience - 4, 0), 24)
-    assert found.sampled.rounds == max(patience - 4 - 24, 0)
+    assert found.greedy.texts == min(max(patience - 4, 0), 32)
+    assert found.sampled.rounds == max(patience - 4 - 32, 0)
     assert not found.proven
     assert said(found)
 

@@ -120,14 +120,14 @@ def test_all_texts_are_equal_where_nothing_is_wrong(recurrent, slots):
     model = scripted(recurrent=recurrent)
     model.slots = slots
     found = compared(model, draft=scripted(9))
-    assert {each.guesser for each in found} == {"ngram", "suffix", "draft-model", "slips"}
-    assert len(found) == 4 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
+    assert {each.guesser for each in found} == {"ngram", "suffix", "draft-model", "auto", "slips"}
+    assert len(found) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
     assert not differences(found)
 
 
 def test_every_guesser_is_right_and_wrong_alone_and_in_company_at_many_depths():
     found = compared(scripted(), draft=scripted(9))
-    for name in ("ngram", "suffix", "draft-model", "slips"):
+    for name in ("ngram", "suffix", "draft-model", "auto", "slips"):
         for alone in (True, False):
             some = [e for e in found if e.guesser == name and (e.together == 1) == alone]
             assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
@@ -281,7 +281,7 @@ def test_real_engines_write_the_plain_texts(name, slots):
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = list(plain(model, texts, 24))
     found = list(compare(model, replies, {**usual(draft), "slips": lambda: Slips(replies)}, 24))
-    assert len(found) == 4 * 2 * len(sizes(model, 2))
+    assert len(found) == 5 * 2 * len(sizes(model, 2))
     assert sum(each.accepted for each in found) > 10
     assert all(each.difference is None or each.difference.explained for each in found)
     model.close()

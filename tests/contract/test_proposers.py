@@ -27,7 +27,8 @@ def growing(steps=25):
         yield history
 
 
-@pytest.fixture(params=PROPOSERS)
+# The best of several learns from the text, so its drafts depend on what came before.
+@pytest.fixture(params=[name for name in PROPOSERS if name != "best"])
 def fresh(request):
     return PROPOSERS[request.param]
 
