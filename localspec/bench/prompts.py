@@ -72,7 +72,11 @@ def _from_entry(category: str, ask: str, document: str = "", predict: bool = Fal
     if not document:
         return Prompt(category, ({"role": "user", "content": ask},))
     text = (TEXTS / "documents" / document).read_text(encoding="utf-8")
-    message = {"role": "user", "content": f"```\n{text}```\n\n{ask}"}
+    _, *language = document.removesuffix(".txt").split(".")
+    parts = [f"```{''.join(language)}\n{text}```", ask]
+    if predict:  # small models copy more faithfully when they know why
+        parts.reverse()
+    message = {"role": "user", "content": "\n\n".join(parts)}
     return Prompt(category, (message,), prediction=text if predict else "")
 
 
