@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from localspec.bench.prompts import CATEGORIES, TEXTS, built_in, choose, read
+from localspec.bench.prompts import CATEGORIES, built_in, choose, read
 from localspec.errors import UsageError
 
 
