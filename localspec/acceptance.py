@@ -76,6 +76,7 @@ def logit(p: float) -> float:
 class Record:
     """What is known of one proposer's guesses, at temperatures like these."""
 
+    first: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
     stated: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
     placed: list[Odds] = field(
         default_factory=lambda: [Odds(logit(FIRST), 0.04) for _ in range(POSITIONS)]
@@ -99,13 +100,15 @@ class Acceptance:
 
     def weigh(self, confidences: Sequence[float]) -> tuple[list[Odds], list[float]]:
         """What is known of such guesses, and how likely each is right together with all before."""
-        stated, mood = self.record.stated, self.stated.mean
+        record, mood = self.record, self.stated.mean
         kinds, survivals, alive = [], [], 1.0
+        stated = record.first  # who guesses the next token right is likely right about more
         for confidence in confidences:
             kind = stated[bisect_right(EDGES, confidence)]
             alive /= 1 + exp(-kind.mean - mood)
             kinds.append(kind)
             survivals.append(alive)
+            stated = record.stated
         return kinds, survivals
 
     def ahead(self, limit: int) -> list[float]:

@@ -19,7 +19,8 @@ SECONDS = 1.0
 SIZES = (1, 2, 3, 5, 9, 17)  # tokens of a forward
 DEPTHS = (1, 4, 8)  # of a draft
 READ = 32  # tokens read at once, to see what one takes
-HELD = 32  # tokens a slot holds while it is measured
+HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
+FILLING = 0.25  # of the time may go into these
 LOOKS = 3  # at each size, if there is time; the first does not count
 LATE = 4  # times the time there was, after which there is none
 UNSTEADY = 0.9  # of what less takes: nothing takes that little unless the machine was busy
@@ -76,6 +77,7 @@ class Probe:
 
     def __init__(self, model: Model, clock: Clock) -> None:
         self._model, self._clock = model, clock
+        self._held = SHORT
         self._text = np.resize(model.tokenizer.encode(TEXT), HELD + READ + 1).astype(np.int32)
 
     def forwards(self, sizes: Sequence[int], seconds: float) -> Points:
@@ -92,24 +94,41 @@ class Probe:
     def _measure(self, tasks: Mapping[int, Callable[[], None]], seconds: float) -> dict[int, float]:
         """The least of each, all in turn until the time is up: what disturbs only adds."""
         found: dict[int, list[float]] = {size: [] for size in tasks}
+        self._fill(self._clock() + FILLING * seconds)
         end, late = (self._clock() + seconds * times for times in (1, LATE))
         while (now := self._clock()) < end or (len(found[max(found)]) < LOOKS and now < late):
             for size, task in tasks.items():
-                held = self._model.truncate(0, HELD)
-                if held < HELD:
-                    self._model.forward([Row(0, self._text[held:HELD], outputs=0)])
+                self._go_back()
                 begun = self._clock()
                 task()
                 found[size].append(self._clock() - begun)
         self._model.truncate(0, 0)
         return {size: min(times[1:] or times) for size, times in found.items()}
 
+    def _fill(self, end: float) -> None:
+        """Hold about as much as a conversation does, for what was said makes checking dearer."""
+        most = min(HELD, self._model.context - 2 * READ)
+        self._read(0)
+        while self._held + READ <= most and self._clock() < end:
+            self._held += READ
+            self._read(self._held - READ)
+
+    def _go_back(self) -> None:
+        held = self._model.truncate(0, self._held)
+        if held < self._held:  # it cannot, and to read so much again takes long
+            self._held = SHORT
+            self._read(self._model.truncate(0, SHORT))
+
+    def _read(self, held: int) -> None:
+        if held < self._held:
+            self._model.forward([Row(0, self._text[held : self._held], outputs=0)])
+
     def _check(self, size: int) -> None:
-        tokens = self._text[HELD : HELD + size]
+        tokens = self._text[self._held : self._held + size]
         [logits] = self._model.forward([Row(0, tokens, outputs=size, tentative=size - 1)])
         logits.argmax(axis=-1)
 
     def _draft(self, depth: int, width: int) -> None:
-        row = Row(0, self._text[HELD : HELD + width])
+        row = Row(0, self._text[self._held : self._held + width])
         sampler = Sampler(GREEDY, 0, self._text[:1])
-        self._model.roll([Roll(row, depth, sampler, HELD + width)])
+        self._model.roll([Roll(row, depth, sampler, self._held + width)])

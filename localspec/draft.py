@@ -10,7 +10,7 @@ from localspec.distribution import Distribution
 from localspec.tokens import NONE, Tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which makes it three times as dear; nobody changes one
 class Draft:
     """`sources[i]` is the distribution `tokens[i]` was drawn from; None: looked up, certain."""
 

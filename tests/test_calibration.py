@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -166,3 +167,30 @@ def test_proposers_are_known_by_name():
     for wish, draft in (("oracle", False), ("draft-model", False), ("ngram", True), ("", False)):
         with pytest.raises(UsageError):
             guessers.names(wish, draft=draft)
+
+
+class Forgetful(ScriptedModel):
+    """A model that can take no more than its last few tokens back, and counts what it reads."""
+
+    def __init__(self):
+        super().__init__(hashed_logits(1))
+        self.read = 0
+
+    def forward(self, rows):
+        self.read += sum(len(row.tokens) for row in rows)
+        return super().forward(rows)
+
+    def truncate(self, slot, length):
+        return super().truncate(slot, 0)
+
+
+def test_a_model_that_cannot_go_back_is_not_made_to_read_for_long():
+    model, clock = Forgetful(), itertools.count(step=0.02)
+    calibrate(model, seconds=1.0, clock=lambda: next(clock))
+    assert model.read < 512 + 50 * (32 + 17)
+
+
+def test_a_small_context_is_enough():
+    model, clock = ScriptedModel(hashed_logits(1)), itertools.count(step=0.02)
+    model.context = 96
+    assert calibrate(model, seconds=1.0, clock=lambda: next(clock)).steady
