@@ -176,7 +176,7 @@ def test_the_public_names_are_these():
 
 
 def test_a_pair_is_loaded_by_path_and_answers():
-    loading = Loading(engines.OPTIONS, proposer="draft-model")
+    loading = Loading(engines.OPTIONS, proposer="draft-model", depth=4)
     draft = engines.tiny("llama", head=engines.Head(drift=0.2))
     with load(engines.tiny("llama"), draft, loading) as pair:
         assert pair.pairing.difference is None
