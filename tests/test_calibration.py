@@ -132,8 +132,11 @@ def test_other_weights_or_circumstances_are_measured_apart(tmp_path):
 
 def test_a_pair_is_measured_once_and_then_remembered():
     path, wish = engines.tiny("llama"), Loading(engines.OPTIONS)
-    with load(path, loading=wish):
-        pass
+    for _ in range(5):  # nothing is kept while the machine is too busy to tell
+        with load(path, loading=wish):
+            pass
+        if measured.folder().exists():
+            break
     [file] = measured.folder().iterdir()
     before = file.stat().st_mtime_ns
     with load(path, loading=wish) as model:
