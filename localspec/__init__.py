@@ -1,9 +1,13 @@
 """Exact speculative decoding for language models on your own machine."""
 
+import logging
+
 from localspec.backend import Options
+from localspec.backends import inspect
 from localspec.errors import LocalSpecError
 from localspec.job import Chunk, Result
-from localspec.loading import Loading, inspect, load
+from localspec.loading import Loading, load
+from localspec.planning import Limits
 from localspec.runtime import Runtime
 from localspec.sampling import Sampling
 from localspec.settings import Settings
@@ -11,6 +15,7 @@ from localspec.worker import Stream
 
 __all__ = [
     "Chunk",
+    "Limits",
     "Loading",
     "LocalSpecError",
     "Options",
@@ -22,3 +27,5 @@ __all__ = [
     "inspect",
     "load",
 ]
+
+logging.getLogger("localspec").addHandler(logging.NullHandler())  # quiet unless one listens

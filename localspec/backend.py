@@ -6,7 +6,8 @@ numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
 
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
+CONTEXT = 8192  # tokens, where a model was trained for more and none were asked for
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
 
@@ -82,9 +84,38 @@ class Footprint:
 @dataclass(frozen=True, slots=True)
 class Device:
     name: str
-    kind: str  # "cpu", "gpu", "integrated gpu" or "accelerator"
+    kind: str  # "cpu", "gpu", "integrated gpu" (which shares the host's memory) or "accelerator"
     total_bytes: int
     free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """An engine as it is installed."""
+
+    version: str
+    features: tuple[str, ...]  # what it was built for: "CUDA", "Metal", "AVX2" and so on
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes that a model takes, loaded in one certain way."""
+
+    weights: int
+    kept: int  # keys, values and states of all slots
+    working: int  # what a forward computes in, and the logits
+    layers: int = 1  # between which weights and what is kept may be divided among devices
+    embeddings: int = 0  # of the weights, what stays with the host where layers go to a GPU
+    output: int = 0  # goes to a GPU with the last layer
+    tied: bool = False  # the output is a copy of embeddings, made only there
+    host: int = 0  # worked with beside a GPU
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kept + self.working
+
+
+Rehearsal = Callable[["Options"], Needs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,7 @@ class Options:
     kv_type: str = "auto"  # of keys and values: 16 bits as suits the engine; or "q8_0", "q4_0"
     flash_attention: bool | None = None
     gpu_layers: int | None = None
+    split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
     threads: int | None = None
     adapter: Path | None = None  # a LoRA to put on the weights
     drafting: bool = False  # the model will be asked to roll rather than to verify
@@ -175,7 +207,16 @@ class Backend(Protocol):
     def inspect(self, path: Path) -> Footprint:
         """Read a model's headers, without loading it."""
 
-    def load(self, path: Path, options: Options) -> Model: ...
+    def load(self, path: Path, options: Options) -> Model:
+        """Raises `OutOfMemory` where that is the reason."""
+
+    def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
+        """What loading a model in one way or another would take, without doing it.
+
+        A way that this model or engine does not have is a `UsageError`.
+        """
+
+    def build(self) -> Build: ...
 
     def probe(self) -> list[Device]:
         """The devices this engine was built for and can see."""

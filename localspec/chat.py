@@ -33,6 +33,8 @@ def converse(runtime: Runtime, settings: Settings) -> None:
         except LocalSpecError as error:
             click.secho(f"{error}\n", fg="red")
             continue
+        for notice in result.notices:
+            click.secho(notice, fg="yellow")
         messages += [question, {"role": "assistant", "content": result.text}]
         click.secho(f"{status_line(result)}\n", dim=True)
 

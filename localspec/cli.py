@@ -11,11 +11,14 @@ from dataclasses import asdict
 import click
 
 from localspec import wishes
+from localspec.account import plan
 from localspec.backend import Footprint
+from localspec.backends import inspect
 from localspec.bench.command import bench
 from localspec.chat import converse, status_line
+from localspec.doctor import doctor
 from localspec.errors import LocalSpecError, UsageError
-from localspec.loading import inspect, load
+from localspec.loading import load
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
@@ -83,8 +86,10 @@ def generate(
 
 
 def load_as_wished(context: click.Context, model: str) -> Runtime:
-    """Load a model or a pair, and say so if their vocabularies differ."""
+    """Load a model or a pair, and say what had to be conceded and if their vocabularies differ."""
     runtime = load(model, wishes.draft(context), wishes.loading(context))
+    for concession in runtime.plan.concessions if runtime.plan else ():
+        click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
     pairing = runtime.pairing
     if pairing and pairing.difference:
         click.echo(
@@ -107,6 +112,8 @@ def show(stream: Stream) -> None:
         click.echo(chunk.text, nl=False)
         sys.stdout.flush()
     click.echo()
+    for notice in stream.result.notices:
+        click.echo(f"localspec: {notice}", err=True)
     if sys.stderr.isatty():
         click.secho(status_line(stream.result), err=True, dim=True)
 
@@ -136,6 +143,8 @@ def info(context: click.Context, model: str, as_json: bool) -> None:
 
 
 commands.add_command(bench)
+commands.add_command(doctor)
+commands.add_command(plan)
 commands.add_command(prove)
 commands.add_command(tune)
 

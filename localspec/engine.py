@@ -11,10 +11,11 @@ from localspec import prefix, request
 from localspec.backend import Model
 from localspec.depth import Lap
 from localspec.draft import Draft
-from localspec.errors import BackendError
+from localspec.errors import BackendError, OutOfMemory
 from localspec.figures import Clockwork
 from localspec.job import Event, Job
 from localspec.proposer import Proposer
+from localspec.relief import Relief
 from localspec.round import Turn, conclude, run
 from localspec.scheduler import Scheduler
 from localspec.settings import Settings
@@ -33,12 +34,14 @@ class Engine:
         depth: int = DEPTH,
         clock: Callable[[], float] = time.perf_counter,
         watch: Callable[[Lap], None] | None = None,
+        relief: Relief | None = None,
     ) -> None:
         self.target = target
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
         self._watch = watch  # hears what each round took
+        self._relief = relief  # what can be given up for memory
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
@@ -81,10 +84,25 @@ class Engine:
         reads = any(turn.reads for turn in turns)
         begun = self._clock()
         done = self._run(turns)
+        self._notify()
         emitted = sum(self._conclude(*each) for each in done)
         if self._watch and done:
             tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
             self._watch(Lap(len(done), tokens, emitted, self._clock() - begun, reads))
+
+    @property
+    def waits(self) -> bool:
+        """Whether `idle` has something to look after while nothing is asked for."""
+        return self._relief is not None and self._relief.away
+
+    def idle(self) -> None:
+        if self._relief:
+            self._relief.idle()
+
+    def close(self) -> None:
+        """Free what the engine has loaded by itself."""
+        if self._relief:
+            self._relief.close()
 
     def fail(self, error: Exception) -> None:
         """End every request with an error."""
@@ -100,10 +118,15 @@ class Engine:
             for turn in turns:
                 g = turn.generation
                 g.cached = self.target.truncate(g.slot, g.cached)
-            if self._make_room():
+            if self._make_room() or self._give_up(error):
                 return self._run(self._scheduler.plan([turn.generation for turn in turns]))
             self._fail([turn.slot for turn in turns], error)
             return []
+
+    def _notify(self) -> None:
+        for notice in self._relief.take_notices() if self._relief else ():
+            for job in self._active.values():
+                job.notices.append(notice)
 
     def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> int:
         """Publish what a round brought for one sequence; how many tokens that was."""
@@ -126,6 +149,11 @@ class Engine:
             self.target.truncate(slot, 0)
             self._held[slot] = NONE
         return bool(full)
+
+    def _give_up(self, error: BackendError) -> bool:
+        """Free what the target can do without, if memory is what it lacks."""
+        lacks = isinstance(error, OutOfMemory)
+        return lacks and self._relief is not None and self._relief.give_up(str(error))
 
     def _fail(self, slots: Sequence[int], error: Exception) -> None:
         for job in [self._release(slot) for slot in slots]:

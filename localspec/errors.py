@@ -6,8 +6,10 @@ LocalSpecError
 |   `-- UnknownModel   a name that is neither a pair nor a file
 |-- ModelFileError     a model file that is missing, broken or not supported
 |-- PairError          a draft model that cannot guess for its target
+|-- DoesNotFit         a wish for more memory than there is
 `-- BackendError       what an engine reported while loading or running
-    `-- ContextFull    a draft model that has no room for as long a text
+    |-- ContextFull    a draft model that has no room for as long a text
+    `-- OutOfMemory    memory that the system did not give
 """
 
 from __future__ import annotations
@@ -37,7 +39,15 @@ class PairError(LocalSpecError):
     pass
 
 
+class DoesNotFit(LocalSpecError):
+    pass
+
+
 class BackendError(LocalSpecError):
+    pass
+
+
+class OutOfMemory(BackendError):
     pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import cast
 
@@ -45,7 +45,7 @@ def names(wish: str, *, draft: bool) -> tuple[str, ...]:
     return wanted
 
 
-def make(wanted: tuple[str, ...], pair: Pair) -> Mapping[str, Proposer]:
+def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
     """The proposers of these names, for a pair."""
     found: dict[str, Proposer] = {}
     for name in wanted:

@@ -38,6 +38,7 @@ class Result:
     timings: Timings
     speculation: Speculation
     logprobs: tuple[EmittedLogprob, ...] | None = None
+    notices: tuple[str, ...] = ()  # what happened meanwhile that a client may want to know
 
 
 Event = Chunk | Result | Exception  # a request ends with one of the latter two
@@ -55,6 +56,7 @@ class Job:
     reused: int = 0  # tokens of the prompt the slot held already
     texts: list[str] = field(default_factory=list)
     logprobs: list[EmittedLogprob] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def publish(self, outcome: Outcome, now: float) -> None:
         """Tell the listener what a round added."""
@@ -83,6 +85,7 @@ class Job:
                 timings=self.clock.report(now),
                 speculation=self.ledger.report(),
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
+                notices=tuple(self.notices),
             )
         )
 

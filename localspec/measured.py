@@ -8,14 +8,50 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import platformdirs
 
-from localspec.calibration import Calibration
+from localspec.backends import backend
+from localspec.calibration import Calibration, calibrate
+from localspec.costs import GUESS
+from localspec.opening import Opened
 
+PACKAGES = ("localspec", "llama-cpp-python", "mlx", "mlx-lm", "numpy")  # may change what it takes
 ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
+
+
+def calibrated(found: Opened) -> Calibration:
+    """What a pair takes on this machine: as was measured before, or now."""
+    name = place(found)
+    known = find(name)
+    if known is None:
+        known = calibrate(found.pair.target, found.pair.draft)
+        if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
+            return Calibration(GUESS)
+        keep(name, known)
+    return known
+
+
+def place(found: Opened) -> str:
+    """What the measurements of a pair, loaded like this on this machine, are kept under."""
+    places, plan = found.places, found.plan
+    both = [places.target, *([places.draft] if places.draft and found.pair.draft else [])]
+    devices = {(d.name, d.kind) for each in both for d in backend(each.engine).probe()}
+    # How much a slot could hold is no matter: it is measured with little in it.
+    ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
+    circumstances = [repr(ways), repr(sorted(devices)), str(os.cpu_count())]
+    circumstances += [f"{package} {version(package)}" for package in PACKAGES if _has(package)]
+    return key([each.path for each in both], circumstances)
+
+
+def _has(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
 
 
 def folder() -> Path:

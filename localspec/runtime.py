@@ -9,6 +9,7 @@ from types import TracebackType
 
 from localspec.engine import Engine
 from localspec.job import Result
+from localspec.memory import Plan
 from localspec.settings import DEFAULT, Settings
 from localspec.template import ChatTemplate, Message
 from localspec.tokens import tokens_of
@@ -20,11 +21,16 @@ class Runtime:
     """A loaded target and its proposer. Any thread may call it; requests run together."""
 
     def __init__(
-        self, engine: Engine, closing: ExitStack | None = None, pairing: Match | None = None
+        self,
+        engine: Engine,
+        closing: ExitStack | None = None,
+        pairing: Match | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
         self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
+        self.plan = plan  # by which the models were loaded
         self._worker = Worker(engine)
         # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())

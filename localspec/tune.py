@@ -9,6 +9,7 @@ import click
 from localspec import loading, measured, wishes
 from localspec.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
+from localspec.opening import Places, opened
 
 BAR = 40  # characters of the longest bar
 LOADING = tuple(option for option in wishes.LOADING if option.name not in ("proposer", "depth"))
@@ -29,9 +30,10 @@ def tune(context: click.Context, model: str, seconds: float) -> None:
     context.meta.update(proposer="auto", depth=None)
     draft = wishes.draft(context)
     wish = loading.deepened(model, wishes.loading(context))
-    with loading.pair(model, draft, wish) as pair:
-        sizes = range(1, pair.target.tentative + 2)
-        found = calibrate(pair.target, pair.draft, seconds, sizes)
+    with opened(Places.of(model, draft, wish.backend), wish.options, wish.limits) as models:
+        place = measured.place(models)
+        sizes = range(1, models.pair.target.tentative + 2)
+        found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)
     for line in lines(found):
         click.echo(line)
     if not found.steady:
@@ -39,7 +41,7 @@ def tune(context: click.Context, model: str, seconds: float) -> None:
             "more tokens took less time than fewer: the machine was busy, and nothing was kept; "
             "try again when it is idle, or with more --seconds"
         )
-    measured.keep(loading.measurement((model, draft), wish), found)
+    measured.keep(place, found)
 
 
 def lines(found: Calibration) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import IO
 
@@ -11,8 +12,28 @@ from localspec.backend import Options
 from localspec.catalog import WISHES, Wish
 from localspec.errors import UsageError
 from localspec.loading import Loading
+from localspec.planning import Limits
 from localspec.sampling import Sampling
 from localspec.settings import Settings
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20}
+UNITS |= {"GIB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes as people write it: 8GiB, 8GB, 512M."""
+
+    name = "size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        found = SIZE.fullmatch(str(value))
+        if not found or found["unit"].upper() not in UNITS:
+            self.fail(f"{value!r} is no size: write 8GiB, 8GB or 512MiB", param, ctx)
+        return int(float(found["number"]) * UNITS[found["unit"].upper()])
+
 
 BACKEND = click.Option(
     ["--backend"],
@@ -49,6 +70,14 @@ LOADING = (
         type=click.Choice(["auto", "on", "off"]),
         default="auto",
         help="Without it, a CPU may turn near-ties.",
+    ),
+    click.Option(
+        ["--device"], metavar="auto|cpu|N", default="auto", help="Where to run; N: the Nth GPU."
+    ),
+    click.Option(
+        ["--budget"],
+        type=Bytes(),
+        help="Most memory to take, as 6GiB; else what is free, but for a reserve.",
     ),
     click.Option(["--gpu-layers"], type=click.IntRange(0), help="Layers on the GPU; else all."),
     click.Option(
@@ -115,7 +144,8 @@ def loading(context: click.Context) -> Loading:
         adapter=wish["adapter"],
         verbose=wish["verbose"],
     )
-    return Loading(options, wish["proposer"], wish["depth"], wish["backend"])
+    limits = Limits(wish["device"], wish["budget"])
+    return Loading(options, wish["proposer"], wish["depth"], wish["backend"], limits)
 
 
 def settings(context: click.Context, logprobs: int | None = None) -> Settings:

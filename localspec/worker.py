@@ -12,6 +12,8 @@ from localspec.job import Chunk, Event, Job, Result
 from localspec.settings import Settings
 from localspec.tokens import Tokens
 
+IDLE = 1.0  # seconds after which an engine that waits for something may look after it
+
 
 class Worker:
     """Plan, round, publish, for as long as anything is asked for."""
@@ -64,9 +66,13 @@ class Worker:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""
         while True:
             try:
-                job = self._inbox.get(block=not self._engine.busy)
+                timeout = IDLE if self._engine.waits else None
+                job = self._inbox.get(not self._engine.busy, timeout)
             except queue.Empty:
-                return True
+                if self._engine.busy:
+                    return True
+                self._engine.idle()
+                continue
             if job is None:
                 return False
             self._engine.add(job)

@@ -14,7 +14,7 @@ from localspec import load
 from localspec.backend import Options
 from localspec.cli import run
 from localspec.errors import PromptTooLong, UnknownModel, UsageError
-from localspec.loading import Loading, pair
+from localspec.loading import Loading
 from localspec.pair import Pair
 from localspec.prove import prompts
 from localspec.prove.chi_square import Fit
@@ -127,7 +127,8 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
 
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     draft = str(engines.tiny("llama", seed=3))
-    with pair(str(engines.tiny("llama")), draft, roomy(Loading(), 4)) as found:
+    with roomy(str(engines.tiny("llama")), draft, Loading(), 4) as models:
+        found = models.pair
         assert (found.target.slots, found.draft.slots) == (4, 4)
         assert found.target.context == CONTEXT
     for closed in (found.target, found.draft):

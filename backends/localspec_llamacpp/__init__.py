@@ -1,6 +1,7 @@
 """GGUF models through llama.cpp, on CPU, CUDA, Metal and Vulkan."""
 
 from localspec_llamacpp.headers.footprint import inspect
-from localspec_llamacpp.loading import load, probe
+from localspec_llamacpp.loading import build, load, probe
+from localspec_llamacpp.rehearsal import rehearse
 
-__all__ = ["inspect", "load", "probe"]
+__all__ = ["build", "inspect", "load", "probe", "rehearse"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from llama_cpp._ctypes_extensions import load_shared_library
 from numpy.typing import NDArray
 
 from localspec.backend import Device
-from localspec.errors import BackendError
+from localspec.errors import BackendError, OutOfMemory
 from localspec.tokens import Logits, Tokens
 
 FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numbers
@@ -24,6 +25,17 @@ FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numb
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
 DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
 _ERROR, _CONTINUED = 4, 5  # levels of the log
+SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
+SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
+NO_MEMORY = -2  # a status of `llama_decode`
+
+
+class Size(NamedTuple):
+    """What llama.cpp says it takes."""
+
+    where: str  # a device, or empty: all together
+    what: str  # "model", "KV", "RS", "compute", "output", or empty: keys, values or states
+    bytes: int
 
 
 class Log:
@@ -32,6 +44,7 @@ class Log:
     def __init__(self) -> None:
         self.verbose = False
         self._errors: list[str] = []
+        self._sizes: list[Size] = []
         self._level = 0
         self.callback = lib.llama_log_callback(self._note)
 
@@ -41,12 +54,25 @@ class Log:
             sys.stderr.write(text.decode("utf-8", "replace"))
         if self._level == _ERROR:
             self._errors.append(text.decode("utf-8", "replace").strip())
+        elif b"size = " in text and (found := SIZE.match(text.decode("utf-8", "replace"))):
+            size = int(float(found["mib"]) * 2**20)
+            self._sizes.append(Size(found["where"] or "", found["what"] or "", size))
 
     def take_errors(self) -> str:
         """What went wrong since the last call, in one line."""
         errors = "; ".join(dict.fromkeys(filter(None, self._errors)))
         self._errors.clear()
         return errors or "no reason given"
+
+    def take_sizes(self) -> list[Size]:
+        """What was said to take how much since the last call."""
+        sizes, self._sizes = self._sizes, []
+        return sizes
+
+    def failure(self, what: str) -> BackendError:
+        """An error that says what llama.cpp could not do, and why."""
+        why = self.take_errors()
+        return (OutOfMemory if SHORTAGE.search(why) else BackendError)(f"{what}: {why}")
 
 
 LOG = Log()
@@ -57,13 +83,20 @@ lib.llama_backend_init()
 class Weights:
     """A loaded model file and its vocabulary."""
 
-    def __init__(self, path: Path, gpu_layers: int) -> None:
+    def __init__(
+        self, path: Path, gpu_layers: int, split: Sequence[float] = (), *, empty: bool = False
+    ) -> None:
         params = lib.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
+        shares = (ctypes.c_float * lib.llama_max_devices())(*split)
+        if split:
+            params.tensor_split = shares
+        if empty:  # a model without its weights: contexts tell what they would take
+            params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         LOG.take_errors()
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.pointer:
-            raise BackendError(f"llama.cpp could not load {path.name}: {LOG.take_errors()}")
+            raise LOG.failure(f"llama.cpp could not load {path.name}")
 
     @property
     def vocab(self) -> Any:
@@ -193,10 +226,8 @@ class Context:
         LOG.take_errors()
         self.pointer = lib.llama_init_from_model(weights.pointer, params)
         if not self.pointer:
-            raise BackendError(
-                f"llama.cpp could not set up {shape.cells:,} tokens of {shape.kv_type} context: "
-                f"{LOG.take_errors()}"
-            )
+            wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
+            raise LOG.failure(f"llama.cpp could not set up {wish}")
         self._memory = lib.llama_get_memory(self.pointer)
         self._width = weights.vocabulary
         self._batch = Batch(shape.batch, shape.sequences)
@@ -214,7 +245,8 @@ class Context:
         status = lib.llama_decode(self.pointer, self._batch.struct)
         if status:
             reason = "no room left in the context" if status == 1 else LOG.take_errors()
-            raise BackendError(f"llama.cpp could not run a batch ({status}): {reason}")
+            kind = OutOfMemory if status == NO_MEMORY else BackendError
+            raise kind(f"llama.cpp could not run a batch ({status}): {reason}")
         return self._logits(outputs)
 
     def _logits(self, rows: int) -> Logits:
@@ -296,6 +328,18 @@ def requantise(source: Path, target: Path, kind: str) -> None:
     LOG.take_errors()
     if lib.llama_model_quantize(str(source).encode(), str(target).encode(), params):
         raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
+
+
+def features() -> tuple[str, ...]:
+    """What this build can use, as it says itself: each part with what is on in it."""
+    said = lib.llama_print_system_info().decode("utf-8", "replace")
+    words = (part.rpartition(":") for part in said.split("|"))
+    found = []
+    for part, _, word in words:
+        name, _, value = word.partition("=")
+        found += [part.strip()] if part.strip() else []
+        found += [name.strip()] if value.strip() == "1" else []
+    return tuple(found)
 
 
 def devices() -> list[Device]:

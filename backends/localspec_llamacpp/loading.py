@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 
-from localspec.backend import Device, Options, within
+from localspec import host
+from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import ModelFileError, UsageError
 from localspec_llamacpp import bindings
 from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
@@ -19,19 +22,14 @@ from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 LEARNED_POSITIONS = ("gpt2", "mpt", "starcoder")  # llama.cpp aborts beyond the last one
-CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
 
 
 def load(path: Path, options: Options) -> LlamaModel:
     """Load a model; the file's headers are checked first, as llama.cpp may abort on bad ones."""
-    _check(options)
     footprint = inspect(path)
-    if not footprint.weight_bytes:
-        raise ModelFileError(f"{path.name} holds a vocabulary only, without weights")
-    if footprint.architecture in LEARNED_POSITIONS:
-        within("context", options.context, 1, footprint.context)
+    check(footprint, options)
     bindings.LOG.verbose = options.verbose
-    weights = Weights(path, -1 if options.gpu_layers is None else options.gpu_layers)
+    weights = Weights(path, all_or(options.gpu_layers), options.split)
     try:
         if not weights.generates:
             raise ModelFileError(f"{path.name} ({footprint.architecture}) does not generate text")
@@ -40,6 +38,10 @@ def load(path: Path, options: Options) -> LlamaModel:
     except BaseException:
         weights.close()
         raise
+
+
+def all_or(gpu_layers: int | None) -> int:
+    return -1 if gpu_layers is None else gpu_layers
 
 
 def shape(weights: Weights, options: Options) -> Shape:
@@ -89,13 +91,20 @@ def has_gpu() -> bool:
 
 def probe() -> list[Device]:
     """Devices this build of llama.cpp can use; host memory as the system counts it."""
-    memory = psutil.virtual_memory()
-    return [
-        replace(device, total_bytes=memory.total, free_bytes=memory.available)
-        if device.kind == "cpu"
-        else device
-        for device in bindings.devices()
-    ]
+    return [_counted(device) for device in bindings.devices()]
+
+
+def build() -> Build:
+    return Build(version("llama-cpp-python"), bindings.features())
+
+
+def _counted(device: Device) -> Device:
+    if device.kind == "cpu":
+        memory = host.memory()
+        return replace(device, total_bytes=memory.total_bytes, free_bytes=memory.free_bytes)
+    if device.kind == "gpu" and sys.platform == "darwin" and platform.machine() == "arm64":
+        return replace(device, kind="integrated gpu")
+    return device
 
 
 def physical_cores() -> int:
@@ -124,7 +133,12 @@ def performance_cores() -> int | None:
     return bindings.system_number(b"hw.perflevel0.physicalcpu")
 
 
-def _check(options: Options) -> None:
+def check(footprint: Footprint, options: Options) -> None:
+    """Refuse what llama.cpp cannot do, or not with this model."""
+    if not footprint.weight_bytes:
+        raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
+    if footprint.architecture in LEARNED_POSITIONS:
+        within("context", options.context, 1, footprint.context)
     known = ("auto", *KV_TYPES)
     if options.kv_type not in known:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")

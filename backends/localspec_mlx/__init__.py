@@ -1,7 +1,8 @@
 """MLX models through mlx-lm's definitions: Apple silicon, and Linux with CUDA or none."""
 
-from localspec_mlx.devices import probe
+from localspec_mlx.devices import build, probe
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.loading import load
+from localspec_mlx.rehearsal import rehearse
 
-__all__ = ["inspect", "load", "probe"]
+__all__ = ["build", "inspect", "load", "probe", "rehearse"]

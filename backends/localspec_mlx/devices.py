@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from importlib.metadata import version
 
 import mlx.core as mx
-import psutil
 
-from localspec.backend import Device
-from localspec.errors import BackendError
+from localspec import host
+from localspec.backend import Build, Device
+from localspec.errors import BackendError, OutOfMemory
 
 LEAST_ON_METAL = (0, 32)
+SHORTAGE = re.compile(r"alloc|out of memory|insufficient memory", re.I)
 
 
 def probe() -> list[Device]:
@@ -18,14 +21,19 @@ def probe() -> list[Device]:
     info = mx.device_info()
     name = str(info.get("device_name", "unknown"))
     if mx.default_device() == mx.cpu:
-        memory = psutil.virtual_memory()
-        return [Device(name, "cpu", memory.total, memory.available)]
+        return [replace(host.memory(), name=name)]
     if mx.metal.is_available():
         total = int(info["max_recommended_working_set_size"])
         return [Device(name, "integrated gpu", total, max(total - mx.get_active_memory(), 0))]
     total = int(info.get("total_memory", info.get("memory_size", 0)))
     free = int(info.get("free_memory", max(total - mx.get_active_memory(), 0)))
     return [Device(name, "gpu", total, free)]
+
+
+def build() -> Build:
+    there = {"Metal": mx.metal.is_available(), "CUDA": mx.cuda.is_available(), "CPU": True}
+    features = tuple(name for name, found in there.items() if found)
+    return Build(f"{version('mlx')}, mlx-lm {version('mlx-lm')}", features)
 
 
 def prepare() -> None:
@@ -39,3 +47,12 @@ def prepare() -> None:
             "quantised, so guessing would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
         )
     mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
+
+
+def short_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or bool(SHORTAGE.search(str(error)))
+
+
+def failure(what: str, error: Exception) -> BackendError:
+    """What MLX could not do, and why."""
+    return (OutOfMemory if short_of_memory(error) else BackendError)(f"{what}: {error}")

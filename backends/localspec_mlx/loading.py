@@ -10,41 +10,50 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
-from localspec.backend import Options
-from localspec.errors import ModelFileError, UsageError
+from localspec.backend import CONTEXT, Footprint, Options
+from localspec.errors import ModelFileError, OutOfMemory, UsageError
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.devices import prepare, probe
+from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
 
-CONTEXT = 8192  # tokens, where the model was trained for more and none were asked for
 BITS = {"q8_0": 8, "q4_0": 4}
 
 
 def load(path: Path, options: Options) -> MlxModel:
     """Load a model; its files are checked first."""
-    _check(options)
+    check(options)
     footprint = inspect(path)
     prepare()
     model = _weights(path, options.adapter)
-    context = options.context or min(footprint.context, CONTEXT)
-    if options.drafting:  # beyond what it was trained for its guesses would be noise
-        context = min(context, footprint.context)
-    slack = options.batch + 2 * options.tentative
-    blueprint = proven(model, slack, options.slots, BITS.get(options.kv_type))
+    blueprint = proven(model, slack(options), options.slots, BITS.get(options.kv_type))
     if options.verbose:
         _report(blueprint)
     tokenizer = load_tokenizer(path, width(model))
-    return MlxModel(blueprint, tokenizer, replace(options, context=context))
+    return MlxModel(blueprint, tokenizer, replace(options, context=context(footprint, options)))
+
+
+def context(footprint: Footprint, options: Options) -> int:
+    """Tokens that a slot can hold."""
+    found = options.context or min(footprint.context, CONTEXT)
+    # Beyond what a draft model was trained for its guesses would be noise.
+    return min(found, footprint.context) if options.drafting else found
+
+
+def slack(options: Options) -> int:
+    """Tokens that a window must have room for beside its own."""
+    return options.batch + 2 * options.tentative
 
 
 def _weights(path: Path, adapter: Path | None) -> Module:
     try:
         model: Module = load_model(path)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here
+        if short_of_memory(error):
+            raise OutOfMemory(f"there was no memory for {path.name}: {error}") from error
         raise ModelFileError(f"{path.name} cannot be loaded: {error}") from error
     if adapter is not None:
         try:
@@ -53,7 +62,10 @@ def _weights(path: Path, adapter: Path | None) -> Module:
             raise ModelFileError(f"the adapter {adapter} does not fit: {error}") from error
         model.eval()
     # Tables that a definition keeps for itself too: another thread could not work them out.
-    mx.eval(list(arrays_in(dict(model))))
+    try:
+        mx.eval(list(arrays_in(dict(model))))
+    except RuntimeError as error:
+        raise failure(f"MLX could not read {path.name}", error) from error
     return model
 
 
@@ -64,7 +76,8 @@ def _report(blueprint: Blueprint) -> None:
     print(f"mlx: on {where}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
 
 
-def _check(options: Options) -> None:
+def check(options: Options) -> None:
+    """Refuse what MLX cannot do."""
     known = ("auto", *BITS)
     if options.kv_type not in known:
         raise UsageError(

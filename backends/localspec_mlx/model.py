@@ -19,6 +19,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
+from localspec_mlx.devices import failure
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.runner import Runner, lead
@@ -134,7 +135,7 @@ class MlxModel:
             self._ahead = None
             for slot in slots:
                 self._runner.slots.clear(slot)
-            raise BackendError(f"MLX could not run the model: {error}") from error
+            raise failure("MLX could not run the model", error) from error
 
     def close(self) -> None:
         if self._verbose and self._runner:

@@ -10,6 +10,7 @@ import click
 
 from localspec import wishes
 from localspec.backend import Footprint
+from localspec.backends import backend, inspect
 from localspec.bench import machine, modes, picture, prompts
 from localspec.bench.measure import questions, replies
 from localspec.bench.modes import Kind, Lineup
@@ -19,7 +20,7 @@ from localspec.bench.reply import Reply
 from localspec.bench.report import Report, as_json, report, text
 from localspec.catalog import locate
 from localspec.errors import UsageError
-from localspec.loading import Loading, backend, inspect
+from localspec.loading import Loading
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 

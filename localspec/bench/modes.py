@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from localspec import guessers, loading
+from localspec import guessers, loading, measured
+from localspec.assembly import Circle
 from localspec.backend import Model
 from localspec.bench.watched import Watched
 from localspec.costs import Costs
@@ -17,6 +18,7 @@ from localspec.depth import Depth
 from localspec.engine import Engine
 from localspec.errors import UsageError
 from localspec.loading import Loading
+from localspec.opening import Places, opened
 from localspec.pair import Pair
 from localspec.vocabulary import Match
 
@@ -88,14 +90,15 @@ def _kind(name: str, draft: bool) -> Kind:
 def load(model: str, draft: str | None, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
     """Load a model, and a draft model if one is given, for all these modes."""
     wish = _deep_enough(loading.deepened(model, wish), wanted)
-    with loading.pair(model, draft, wish) as loaded:
-        target = Watched(loaded.target)
-        pair = Pair(target, loaded.draft, loaded.match)
+    places = Places.of(model, draft, wish.backend)
+    with opened(places, wish.options, wish.limits) as found:
+        target = Watched(found.pair.target)
+        pair = replace(found.pair, target=target)
         automatic = any(kind.depth is None for kind in wanted)
-        costs = loading.calibrated(loaded, (model, draft), wish).costs if automatic else Costs
+        costs = measured.calibrated(found).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs) for kind in wanted)
-        models = (target,) if loaded.draft is None else (target, loaded.draft)
-        yield Lineup(target, models, modes, loaded.match)
+        models = (target,) if pair.draft is None else (target, pair.draft)
+        yield Lineup(target, models, modes, pair.match)
 
 
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
@@ -108,9 +111,9 @@ def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
     learnt = Depth(costs())  # stays with the mode, as it does with a program that goes on
 
     def make() -> Engine:
-        proposers = guessers.make(kind.proposers, pair)
-        if kind.depth is None:
-            return loading.automatic(pair.target, proposers, learnt)
-        return loading.fixed(pair.target, proposers, kind.depth)
+        depth = learnt if kind.depth is None else None
+        guessing = Circle(kind.proposers, depth)(pair)
+        most = pair.target.tentative if kind.depth is None else kind.depth
+        return Engine(pair.target, guessing.proposer, most, watch=guessing.watch)
 
     return Mode(kind.name, make)

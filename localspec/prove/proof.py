@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from localspec import request
-from localspec.loading import Loading, pair
+from localspec.loading import Loading
 from localspec.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
@@ -55,11 +55,11 @@ def attempt(
     tests: list[Trial] = []
     ways = stages(target, draft, loading)
     for slots in ways:
-        with pair(target, draft, roomy(loading, slots)) as loaded, watch.listening():
-            replies, found = greedy(loaded, wishes, watch)
+        with roomy(target, draft, loading, slots) as models, watch.listening():
+            replies, found = greedy(models.pair, wishes, watch)
             compared += found
             if slots == ways[-1]:
-                tallies, tests = sampled(loaded, wishes, replies, watch)
+                tallies, tests = sampled(models.pair, wishes, replies, watch)
         if watch.stopped:
             break
     return judge(compared, tallies, tests, wishes.sampling.temperature)

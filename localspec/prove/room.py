@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from localspec.backends import inspect
 from localspec.catalog import locate
-from localspec.loading import Loading, inspect
+from localspec.loading import Loading
+from localspec.opening import Opened, Places, opened
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
 CONTEXT = 2048  # tokens a slot, if the user wishes no other number
 
 
-def roomy(loading: Loading, slots: int) -> Loading:
+def roomy(
+    target: str, draft: str | None, loading: Loading, slots: int
+) -> AbstractContextManager[Opened]:
     wished = loading.options
-    return replace(loading, options=replace(wished, slots=slots, context=wished.context or CONTEXT))
+    options = replace(wished, slots=slots, context=wished.context or CONTEXT)
+    return opened(Places.of(target, draft, loading.backend), options, loading.limits)
 
 
 def stages(target: str, draft: str | None, loading: Loading) -> list[int]:

@@ -12,15 +12,17 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from localspec import guessers, loading
+from localspec import guessers
 from localspec.backend import Options
+from localspec.backends import backend
 from localspec.bench.measure import Question, questions
 from localspec.bench.prompts import built_in, choose
 from localspec.catalog import locate
 from localspec.engine import Engine
 from localspec.job import Event, Result
-from localspec.loading import Loading
+from localspec.opening import Places, opened
 from localspec.pair import Pair
+from localspec.planning import Limits
 from localspec.proposer import Ask, Hints, Proposer
 from localspec.proposers.silent import Silent
 from localspec.sampler import Sampler
@@ -41,7 +43,9 @@ def main() -> None:
         starter = locate("smollm2-135m", "llamacpp").path
         target = quantised(starter, Path(folder) / "q8.gguf", "Q8_0")
         draft = quantised(starter, Path(folder) / "q4.gguf", "Q4_0")
-        with loading.pair(target, draft, Loading(Options(context=2048, tentative=16))) as pair:
+        places, options = Places.of(target, draft, "auto"), Options(context=2048, tentative=16)
+        with opened(places, options, Limits()) as models:
+            pair = models.pair
             prompts = choose(built_in(), (), EACH)
             asked = questions(pair.target, prompts, Settings(max_tokens=LENGTH))
             found = [recorded(pair, question) for question in asked]
@@ -96,7 +100,7 @@ def sure_enough(confidences: Sequence[float]) -> bool:
 
 def quantised(source: Path, made: Path, kind: str) -> Path:
     """The starter model at another precision, by llama.cpp's own quantiser."""
-    loading.backend("llamacpp")  # which keeps llama.cpp quiet
+    backend("llamacpp")  # which keeps llama.cpp quiet
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")
     parameters.allow_requantize = True

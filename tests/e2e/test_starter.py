@@ -92,7 +92,7 @@ def test_a_draft_model_of_its_own_kind_saves_rounds_and_changes_nothing(q8, q4, 
 
 def test_a_seeded_reply_is_the_same_with_and_without_speculation(q8):
     sampling = Sampling(temperature=0.8, top_p=0.95)
-    with localspec.load(q8, loading=Loading(SMALL)) as runtime:
+    with localspec.load(q8, loading=Loading(SMALL, proposer="suffix", depth=4)) as runtime:
         fast, plain = (
             ask(runtime, PROMPTS[8], max_tokens=80, sampling=sampling, seed=7, depth=depth)
             for depth in (4, 0)

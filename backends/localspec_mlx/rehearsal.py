@@ -1,0 +1,61 @@
+"""What loading an MLX folder would take, by what its definition keeps and the way MLX works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import mlx.core as mx
+
+from localspec.backend import Footprint, Needs, Options, Rehearsal
+from localspec_mlx.blueprint import cells
+from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.layers import STEP
+from localspec_mlx.loading import BITS, check, context, slack
+from localspec_mlx.runner import WIDE
+from localspec_mlx.slots import ANCHORS
+
+GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
+SIXTEEN, LOGIT = 2, 4  # bytes
+ACTIVATIONS = 40  # numbers for each of a token's, alive at once or kept to be used again
+MARKS = 2  # of a recurrent slot while guesses are checked
+
+
+@contextmanager
+def rehearse(path: Path) -> Iterator[Rehearsal]:
+    footprint = inspect(path)
+
+    def needs(options: Options) -> Needs:
+        check(options)
+        return Needs(
+            weights=footprint.weight_bytes,
+            kept=options.slots * kept(footprint, options),
+            working=working(footprint, options),
+            layers=footprint.layers,
+        )
+
+    yield needs
+
+
+def kept(f: Footprint, options: Options) -> int:
+    """What one slot keeps when it is full."""
+    whole = -(-context(f, options) // STEP) * STEP
+    window = min(cells(f.window, slack(options)), whole) if f.window else 0
+    numbers = whole * f.kv_bytes_per_token + window * f.window_bytes_per_token
+    if options.kv_type in BITS:
+        numbers = round(numbers * (BITS[options.kv_type] + GROUP_BITS) / 16)
+    return numbers + f.state_bytes * (1 + ANCHORS + MARKS)
+
+
+def working(f: Footprint, options: Options) -> int:
+    """Reading a prompt takes the most, and logits; beside them what a longer cache is copied from.
+
+    On a processor, and where heads are of no usual size, attention writes all its scores down.
+    """
+    scores = 0
+    if mx.default_device() == mx.cpu:
+        scores = 2 * f.heads * options.batch * context(f, options) * LOGIT
+    activations = options.batch * f.embedding * ACTIVATIONS * SIXTEEN
+    logits = options.slots * WIDE * f.vocabulary * (SIXTEEN + LOGIT)
+    return scores + activations + logits

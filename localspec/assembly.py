@@ -1,0 +1,71 @@
+"""Put an engine together: a loaded pair, and who guesses how far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from localspec import guessers
+from localspec.depth import Depth
+from localspec.engine import Engine
+from localspec.opening import Opened
+from localspec.pair import Pair
+from localspec.planning import Limits, Watcher, there
+from localspec.proposer import Proposer
+from localspec.proposers.best import Best
+from localspec.proposers.first_of import FirstOf
+from localspec.relief import Guessing, Relief
+
+INSTEAD = "suffix"  # guesses where there is nobody but a draft model, and no memory for it
+
+
+def automatic(found: Opened, wanted: Sequence[str], depth: Depth) -> Engine:
+    """An engine that guesses as far as it pays, by whom it pays most."""
+    return assembled(found, Circle(wanted, depth), found.pair.target.tentative)
+
+
+def fixed(found: Opened, wanted: Sequence[str], depth: int) -> Engine:
+    """An engine that guesses so far whenever one of these can, the first first."""
+    return assembled(found, Circle(wanted), depth)
+
+
+def assembled(found: Opened, circle: Circle, depth: int) -> Engine:
+    """With a draft model it is the engine's to give up, for memory."""
+    target = found.pair.target
+    if found.pair.draft is None:
+        guessing = circle(found.pair)
+        return Engine(target, guessing.proposer, depth, watch=guessing.watch)
+    look = partial(there, found.places.target.engine, Limits())
+    relief = Relief(found, circle, Watcher(found.plan, look))
+    watch = relief.note if circle.learns else None
+    return Engine(target, relief, depth, watch=watch, relief=relief)
+
+
+class Circle:
+    """Those who guess for a pair: a draft model may go and come, the others keep what they know."""
+
+    def __init__(self, wanted: Sequence[str], depth: Depth | None = None) -> None:
+        self._wanted = tuple(wanted)
+        self._depth = depth
+        self._known: dict[str, Proposer] = {}
+
+    @property
+    def learns(self) -> bool:
+        """Whether what rounds take decides how far is guessed."""
+        return self._depth is not None
+
+    def __call__(self, pair: Pair) -> Guessing:
+        proposers = self._proposers(pair)
+        if self._depth is None or not proposers:
+            return Guessing(FirstOf(*proposers.values()))
+        best = Best(proposers, self._depth)
+        return Guessing(best, best.note)
+
+    def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
+        names = self._wanted
+        if pair.draft is None and guessers.DRAFT in names:
+            names = tuple(name for name in names if name != guessers.DRAFT) or (INSTEAD,)
+        new = [name for name in names if name not in self._known]
+        made = guessers.make(new, pair)
+        self._known |= {name: made[name] for name in new if name != guessers.DRAFT}
+        return {name: made.get(name) or self._known[name] for name in names}

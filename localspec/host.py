@@ -1,0 +1,84 @@
+"""The memory of this machine that a process may still take: the system's, and the limits on it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from localspec.backend import Device
+
+BOUNDLESS = 1 << 60  # a limit beyond is none; version 1 of control groups writes such numbers
+STALLED = 0.1  # of the time waiting for memory is too much
+FULL = re.compile(r"full avg10=([\d.]+)")
+
+
+def memory(root: Path = Path("/")) -> Device:
+    """Total and free bytes, by whichever limit is the tightest."""
+    system = psutil.virtual_memory()
+    total, free = system.total, system.available
+    for limit, used in (*groups(root), *address_space()):
+        if limit < BOUNDLESS:
+            total, free = min(total, limit), min(free, max(limit - used, 0))
+    return Device("host memory", "cpu", total, free)
+
+
+def groups(root: Path) -> Iterator[tuple[int, int]]:
+    """Limit and use of each control group that this process is in; both versions of Linux's.
+
+    Pages of files that nobody has looked at of late go as soon as room is needed.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, kinds, path = line.split(":", 2)
+        if not kinds:
+            yield from _upwards(root / "sys/fs/cgroup", path, "memory.max", "memory.current", "")
+        elif "memory" in kinds.split(","):
+            place = root / "sys/fs/cgroup/memory"
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            yield from _upwards(place, path, limit, used, "total_")
+
+
+def _upwards(
+    place: Path, path: str, limit: str, used: str, prefix: str
+) -> Iterator[tuple[int, int]]:
+    """A group and those it is in; inside a container only some of them can be seen."""
+    here = place / path.strip("/")
+    for folder in (here, *here.parents):
+        with suppress(ValueError):
+            most, taken = int(_text(folder / limit)), int(_text(folder / used))
+            statistics = dict(line.split() for line in _text(folder / "memory.stat").splitlines())
+            yield most, taken - int(statistics.get(f"{prefix}inactive_file", 0))
+        if folder == place:
+            return
+
+
+def address_space() -> Iterator[tuple[int, int]]:
+    """What `ulimit -v` or `prlimit --as` leave."""
+    if sys.platform != "win32":
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield limit, psutil.Process().memory_info().vms
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def stalls(root: Path = Path("/")) -> float:
+    """Of the last ten seconds, the share in which all of this process's group waited for memory."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, kinds, path = line.split(":", 2)
+        if not kinds:
+            own = root / "sys/fs/cgroup" / path.strip("/") / "memory.pressure"
+            if found := FULL.search(_text(own) or _text(root / "proc/pressure/memory")):
+                return float(found[1]) / 100
+    return 0.0

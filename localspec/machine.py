@@ -1,0 +1,96 @@
+"""The memory there is: the host's, and that of GPUs with memory of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from localspec.backend import Device
+from localspec.errors import UsageError
+
+LEAST_RESERVE, SHARE = 512 << 20, 0.06  # bytes, and of all there is: left for everybody else
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The memory of a device, or what all share."""
+
+    name: str
+    total: int
+    free: int
+    reserve: int
+
+    @property
+    def room(self) -> int:
+        return max(self.free - self.reserve, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where models can go: the host, and GPUs with memory of their own, as the engine counts."""
+
+    host: Pool
+    gpus: tuple[Pool, ...] = ()
+
+    @classmethod
+    def of(cls, host: Device, devices: Sequence[Device]) -> Machine:
+        """A GPU without memory of its own can use no more than it may and the host has."""
+        gpus = [device for device in devices if device.kind == "gpu"]
+        if not gpus:
+            for shared in (device for device in devices if device.kind == "integrated gpu"):
+                total = min(shared.total_bytes, host.total_bytes)
+                free = min(shared.free_bytes, host.free_bytes)
+                host = Device(shared.name, "cpu", total, free)
+        names = Counter(gpu.name for gpu in gpus)
+        told = [
+            replace(gpu, name=f"{gpu.name} #{at}") if names[gpu.name] > 1 else gpu
+            for at, gpu in enumerate(gpus)
+        ]
+        return cls(_pool(host), tuple(map(_pool, told)))
+
+    def only(self, gpu: int) -> Machine:
+        """With nothing to be put on the other GPUs."""
+        if not 0 <= gpu < len(self.gpus):
+            there = f"0 to {len(self.gpus) - 1}" if self.gpus else "none"
+            raise UsageError(f"there is no GPU {gpu}; there are: {there}")
+        others = (pool if at == gpu else replace(pool, free=0) for at, pool in enumerate(self.gpus))
+        return replace(self, gpus=tuple(others))
+
+    def within(self, budget: int) -> Machine:
+        """With no more than so many bytes for models, where most of them go."""
+        if not self.gpus:
+            return replace(self, host=_limited(self.host, budget))
+        room = max(sum(gpu.room for gpu in self.gpus), 1)
+        return replace(
+            self, gpus=tuple(_limited(gpu, budget * gpu.room // room) for gpu in self.gpus)
+        )
+
+    def instead(self, budget: int) -> Machine:
+        """One that has just so many bytes for models, whatever is free here."""
+        host, gpus = self.host, self.gpus
+        if not gpus:
+            return replace(self, host=replace(host, total=budget, free=budget, reserve=0))
+        each = budget // len(gpus)
+        return replace(
+            self, gpus=tuple(replace(gpu, total=each, free=each, reserve=0) for gpu in gpus)
+        )
+
+
+def _pool(device: Device) -> Pool:
+    reserve = max(LEAST_RESERVE, int(SHARE * device.total_bytes))
+    return Pool(device.name, device.total_bytes, device.free_bytes, reserve)
+
+
+def _limited(pool: Pool, budget: int) -> Pool:
+    """Who says how much may be taken has thought of the others."""
+    return replace(pool, free=min(pool.free, budget), reserve=0)
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    if count >= 10 << 30:
+        return f"{count / 2**30:,.0f} GiB"
+    if count >= 1 << 30:
+        return f"{count / 2**30:.1f} GiB"
+    return f"{max(-(-count >> 20), 1) if count else 0:,} MiB"

@@ -1,0 +1,93 @@
+"""Load a pair by plan, and its draft model for as long as there is memory for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localspec.backend import Model, Options
+from localspec.backends import backend
+from localspec.catalog import Found, Wish, locate
+from localspec.errors import OutOfMemory
+from localspec.memory import Plan
+from localspec.pair import Pair
+from localspec.planning import Limits, planned
+from localspec.translated import Translated
+from localspec.vocabulary import match
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the files of a pair are."""
+
+    target: Found
+    draft: Found | None = None
+
+    @classmethod
+    def of(cls, target: str | Path, draft: str | Path | None, wish: Wish) -> Places:
+        """A draft model given by its path may be for the other engine."""
+        if draft is None:
+            return cls(locate(str(target), wish))
+        by_path = Path(draft).expanduser().exists()
+        return cls(locate(str(target), wish), locate(str(draft), "auto" if by_path else wish))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A loaded pair, where it came from and how it was planned."""
+
+    pair: Pair
+    places: Places
+    plan: Plan
+
+    def alone(self) -> Opened:
+        """Without the draft model, which is freed."""
+        if self.pair.draft is not None:
+            self.pair.draft.close()
+        return replace(self, pair=Pair(self.pair.target))
+
+    def completed(self) -> Opened:
+        """With the draft model that was planned, if one was."""
+        if self.places.draft is None or self.plan.drafting is None:
+            return self
+        draft = load(self.places.draft, self.plan.drafting)
+        try:
+            return replace(self, pair=matched(self.pair.target, draft))
+        except BaseException:
+            draft.close()
+            raise
+
+
+@contextmanager
+def opened(
+    places: Places, options: Options, limits: Limits, *, insists: bool = True
+) -> Iterator[Opened]:
+    """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
+    plan = planned(places.target, places.draft, options, limits, insists=insists)
+    with ExitStack() as closing:
+        target = load(places.target, plan.options)
+        closing.callback(target.close)
+        found = Opened(Pair(target), places, plan)
+        try:
+            found = found.completed()
+        except OutOfMemory as error:
+            if insists:
+                raise
+            found = replace(found, plan=plan.without_draft(str(error)))
+        if found.pair.draft is not None:
+            closing.callback(found.pair.draft.close)
+        yield found
+
+
+def load(place: Found, options: Options) -> Model:
+    return backend(place.engine).load(place.path, options)
+
+
+def matched(target: Model, draft: Model) -> Pair:
+    """A pair whose draft model is translated if it has another vocabulary."""
+    found = match(target.tokenizer, draft.tokenizer)
+    if found.difference is not None or draft.vocabulary != target.vocabulary:
+        draft = Translated(draft, target.tokenizer, found, target.vocabulary)
+    return Pair(target, draft, found)

