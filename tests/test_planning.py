@@ -206,3 +206,24 @@ def test_limits_that_make_no_sense_are_refused():
     assert planning.there("llamacpp", Limits(budget=MB)).host.room == MB
     supposed = planning.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host
     assert supposed.room == 1 << 50 > psutil.virtual_memory().total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such limit")
+def test_memory_that_is_not_given_is_told_from_other_faults():
+    code = """
+import resource, sys
+from pathlib import Path
+import psutil
+import localspec_llamacpp as engine
+from localspec.backend import Options
+from localspec.errors import OutOfMemory
+room = psutil.Process().memory_info().vms + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+try:
+    engine.load(Path(sys.argv[1]), Options(context=1 << 19, threads=1))
+except OutOfMemory as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", code, str(engines.tiny("llama"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("llama.cpp could not set up 524,288 tokens")

@@ -13,31 +13,11 @@ from localspec.catalog import locate
 from localspec.loading import Loading
 from localspec.sampling import Sampling
 from localspec.settings import Settings
-from localspec_llamacpp.bindings import requantise
 from tests.e2e.prompts import PROMPTS
 
 LENGTH = 128
 STARTER = "smollm2-135m"
 SMALL = Options(context=1024)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("starter")
-
-
-@pytest.fixture(scope="module")
-def q8(folder):
-    path = folder / "q8_0.gguf"
-    requantise(locate(STARTER).path, path, "q8_0")
-    return path
-
-
-@pytest.fixture(scope="module")
-def q4(folder):
-    path = folder / "q4_0.gguf"
-    requantise(locate(STARTER).path, path, "q4_0")
-    return path
 
 
 def ask(runtime, prompt, **wishes):

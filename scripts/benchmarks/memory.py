@@ -1,0 +1,99 @@
+"""What was planned, beside what engine and process then take, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.machine import heading
+from localspec.backend import Options
+from localspec.catalog import Engine, locate
+
+MIB = 1 << 20
+CLOSE = 0.15  # of all that is taken, by which a plan may be wrong
+STARTER = "smollm2-135m"
+WAYS = (
+    Options(context=2048),
+    Options(context=8192),
+    Options(context=8192, kv_type="q8_0"),
+    Options(context=2048, slots=4),
+    Options(context=8192, batch=2048),
+)
+FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
+
+CHILD = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+import numpy as np
+import psutil
+from localspec.backend import Options, Row
+from localspec.backends import backend
+engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), Options(**json.loads(sys.argv[3]))
+with engine.rehearse(path) as rehearsal:
+    needs = rehearsal(options)
+process = psutil.Process()
+before = process.memory_info().rss
+model = engine.load(path, options)
+width = options.batch
+for slot in range(options.slots):
+    tokens = np.arange(width, dtype=np.int32) + 300
+    model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
+grown = process.memory_info().rss - before
+print(json.dumps({**asdict(needs), "total": needs.total, "grown": grown}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    engine: Engine
+    path: Path
+    options: Options
+
+    def __str__(self) -> str:
+        o = self.options
+        cells = "" if o.kv_type == "auto" else f", {o.kv_type}"
+        batch = "" if o.batch == Options().batch else f", batch {o.batch:,}"
+        slots = f"{o.slots} x " if o.slots > 1 else ""
+        return f"{self.engine:<8} {self.path.stem:<38} {slots}{o.context:,}{cells}{batch}"
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    starter = locate(STARTER, "llamacpp").path
+    for way in WAYS:
+        yield Case("llamacpp", starter, way)
+    converted = folder / "starter-16-bits"
+    done = [sys.executable, "gguf_to_mlx", str(starter), str(converted)]
+    subprocess.run(done, check=True, capture_output=True)
+    for way in FOLDER_WAYS:
+        yield Case("mlx", converted, way)
+
+
+def measured(case: Case) -> dict[str, int]:
+    options = json.dumps({name: value for name, value in asdict(case.options).items() if value})
+    command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+def main() -> bool:
+    """Print the table; False if a plan was too far off."""
+    print(heading())
+    print("\nMiB planned, and by how much the process grew when it had read a batch\n")
+    print(f"{'':64} weights context buffers   all   grew")
+    met = True
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(Path(folder)):
+            found = measured(case)
+            off = found["grown"] / found["total"] - 1
+            met = met and abs(off) <= CLOSE
+            parts = [found[name] / MIB for name in ("weights", "kept", "working", "total", "grown")]
+            figures = "".join(f"{part:8.0f}" for part in parts)
+            print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)
+    return met
