@@ -21,7 +21,7 @@ DEPTHS = (1, 4, 8)  # of a draft
 READ = 32  # tokens read at once, to see what one takes
 HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
 FILLING = 0.25  # of the time may go into these
-LOOKS = 3  # at each size, if there is time; the first does not count
+LOOKS = 3  # at each size, if there is time
 LATE = 4  # times the time there was, after which there is none
 UNSTEADY = 0.9  # of what less takes: nothing takes that little unless the machine was busy
 
@@ -103,7 +103,7 @@ class Probe:
                 task()
                 found[size].append(self._clock() - begun)
         self._model.truncate(0, 0)
-        return {size: min(times[1:] or times) for size, times in found.items()}
+        return {size: min(times) for size, times in found.items()}
 
     def _fill(self, end: float) -> None:
         """Hold about as much as a conversation does, for what was said makes checking dearer."""

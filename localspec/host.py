@@ -12,7 +12,6 @@ import psutil
 
 from localspec.backend import Device
 
-BOUNDLESS = 1 << 60  # a limit beyond is none; version 1 of control groups writes such numbers
 STALLED = 0.1  # of the time waiting for memory is too much
 FULL = re.compile(r"full avg10=([\d.]+)")
 
@@ -22,8 +21,7 @@ def memory(root: Path = Path("/")) -> Device:
     system = psutil.virtual_memory()
     total, free = system.total, system.available
     for limit, used in (*groups(root), *address_space()):
-        if limit < BOUNDLESS:
-            total, free = min(total, limit), min(free, max(limit - used, 0))
+        total, free = min(total, limit), min(free, max(limit - used, 0))
     return Device("host memory", "cpu", total, free)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from localspec.acceptance import Acceptances
 from localspec.costs import Costs
 from localspec.depth import Depth, Lap
+from localspec.distribution import Distribution
 from localspec.draft import EMPTY, Draft
 from localspec.engine import Engine
 from localspec.proposer import Ask, Hints
-from localspec.proposers.best import Best
+from localspec.proposers.best import Best, Offer, generous
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
@@ -190,3 +192,72 @@ def test_where_nothing_was_guessed_for_long_the_next_token_is_expected_alone():
     count(best, clock, rounds=80)
     assert best.propose([ask(500)])[0].rests
     assert not made(clock, counter=counter(clock)).propose([ask(500)])[0].rests
+
+
+def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
+    clock = Clock()
+    curve = {1: 0.01, 8: 0.0101, 9: 0.0102, 18: 0.1}  # room for two guesses, whose ever they are
+    depth = Depth(Costs(curve, {"counter": {1: 1e-6, 8: 1e-6}}))
+    best = Best({"counter": counter(clock, 1e-7)[0]}, depth, clock)
+    for length in range(10, 40):
+        drafts = best.propose([ask(length * 9, slot=slot) for slot in range(6)])
+        checked = sum(map(len, drafts))
+        best.note(Lap(6, 6 + checked, 6 + checked, 0.01, reads=False))
+        assert checked <= 3
+    assert checked
+
+
+def test_an_unchecked_guess_that_was_drawn_teaches_nothing():
+    """The target might have drawn another token; so what follows does not tell."""
+    law = Distribution(tokens_of([1]), np.ones(1))
+    drawn = Draft(tokens_of([7, 8]), "drawn", (law, law), (0.5, 0.5))
+    acceptance = Acceptances().of("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
+    kinds, survivals = acceptance.weigh([0.5, 0.5])
+    before = [(kind.mean, kind.variance) for kind in kinds]
+    unchecked = Offer("drawn", drawn, acceptance, kinds, survivals, 0.0)
+    assert unchecked.judge([1, 2]) == 0
+    assert [(kind.mean, kind.variance) for kind in kinds] == before
+    unchecked.checked = 2
+    unchecked.judge([1, 2])
+    assert kinds[0].mean < before[0][0]
+
+
+def test_who_becomes_slow_is_no_longer_asked_for_nothing():
+    clock = Clock()
+    slow = Foreteller(clock, 2e-5, step=2)
+    best = Best({"counter": slow}, Depth(Costs({1: 0.01, 9: 0.03})), clock)
+    count(best, clock, rounds=40)
+    assert len(slow.asked) == 40
+    slow._seconds = 0.001
+    count(best, clock, length=200, rounds=200)
+    assert len(slow.asked) < 200
+
+
+def test_what_was_offered_to_a_text_is_not_held_against_the_next():
+    clock = Clock()
+    best = made(clock, counter=counter(clock))
+    count(best, clock, rounds=30)
+    best.propose([ask(100)])
+    best.release(0)
+    [record] = best.depth.acceptances._records.values()
+    before = [(odds.mean, odds.variance) for odds in (*record.first, *record.stated)]
+    other = tokens_of([*range(100), *[5] * 50])
+    best.propose([ask(150)._replace(history=other)])
+    assert [(odds.mean, odds.variance) for odds in (*record.first, *record.stated)] == before
+
+
+def test_how_a_text_fared_with_one_is_forgotten_with_it():
+    clock = Clock()
+    dear, seconds = counter(clock, 0.002, step=2)
+    best = made(clock, counter=(dear, seconds))
+    count(best, clock, rounds=100)
+    asked = len(dear.asked)
+    best.propose([ask(300)])
+    assert len(dear.asked) == asked
+    best.release(0)
+    assert ("counter", 0) not in best.depth._standings
+
+
+def test_guesses_that_cost_nothing_go_on_until_nobody_would_check_them():
+    assert generous([0.2])
+    assert not generous([0.9, 0.05])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.costs import Costs
-from localspec.depth import DEBT, FULL, Depth, Lap, Seat
+from localspec.depth import DEBT, ENTER, FULL, Depth, Lap, Seat
 from localspec.proposer import Ask
 from localspec.sampler import Sampler
 from localspec.sampling import GREEDY
@@ -82,6 +82,12 @@ def test_under_load_the_same_draft_is_checked_less_far():
     assert max(crowd) < 3
 
 
+def test_the_likeliest_guesses_of_all_drafts_are_checked():
+    made = depth({2: 1.0, 4: 1.1, 5: 9.0})
+    assert trimmed(made, [[0.3, 0.2], [0.9, 0.8]]) == [0, 2]
+    assert trimmed(made, [[0.9, 0.2], [0.8, 0.1]]) == [1, 1]
+
+
 @given(curves, drafts)
 def test_no_choice_is_negative_or_longer_than_its_draft(curve, guesses):
     kept = trimmed(depth(curve), guesses)
@@ -134,6 +140,39 @@ def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
 def test_the_better_rival_is_preferred():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     assert not wish(made, worth=7.5).limit
+
+
+def test_what_it_takes_to_catch_up_must_pay_too():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 1, 30)
+    assert wish(made, missed=0).limit
+    for _ in range(60):
+        made.costs.note_drafting("draft", 1, 1, 0.1, missed=30)
+    assert not wish(made, missed=30).limit
+
+
+def test_a_draft_is_not_made_longer_for_next_to_nothing():
+    made = depth({1: 1.0, 3: 1.0}, {"draft": {1: 0.1, 2: 0.1, 3: 0.1}})
+    likely = seat(made, limit=2)
+    made.costs.drafting("draft", 1)._line[:] = [0.001, 0.001, 0.0015]
+    bill = made._bill("draft", 1, 1, 2)
+    chance = bill.guesses[2] - bill.guesses[1]
+    rate = likely.acceptance.ahead(2)[1]
+    for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
+        likely.acceptance.weigh = lambda _, s=(chance + extra) / rate: ([], [s])
+        assert bill.stop(likely)([0.5]) == goes_on
+
+
+def test_who_was_right_for_long_is_tried_further_next_time():
+    made = depth({1: 1.0, 17: 1.2}, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 0, 200)
+    limits = []
+    for reach in (0, 3):
+        made._standing("draft", 0).reach = 0
+        made.judge("draft", 0, reach)
+        made._standing("draft", 0).until = 0
+        limits.append(wish(made).limit)
+    assert limits[1] > limits[0] > 0
 
 
 def judge(made, found, right):

@@ -168,7 +168,7 @@ def test_layers_are_the_last_to_go():
         {"gpu_layers": 20},
     ],
 )
-@pytest.mark.parametrize("room", [5.0, 5.5, 6.0, 7.0, 9.0])
+@pytest.mark.parametrize("room", [2.0, 5.0, 5.5, 6.0, 7.0, 7.5, 9.0])
 def test_wishes_are_never_conceded(wish, room):
     for machine in (cpu(64 * GB).instead(int(room * GB)), pc(64 * GB, int(room * GB))):
         try:
@@ -177,6 +177,7 @@ def test_wishes_are_never_conceded(wish, room):
             continue
         for name, value in wish.items():
             assert getattr(found.options, name) == value
+            assert found.drafting is None or getattr(found.drafting, name) == value
 
 
 def test_a_draft_model_that_was_insisted_on_is_used_or_nothing_is():
@@ -335,3 +336,46 @@ def test_only_one_card_is_used_where_one_is_chosen():
 def test_without_layers_on_a_card_everything_is_on_the_host():
     found = plan(wanted("8b", "0.6b", gpu_layers=0), MACHINES["8 GB card"])
     assert {item.pool for item in found.items} == {"host memory"}
+
+
+@pytest.mark.parametrize("layers", [0, 1, 20, 36, 37])
+@pytest.mark.parametrize("name", ["8b", "4b", "14b"])
+def test_every_byte_is_somewhere_and_only_once(name, layers):
+    asked = wanted(name, gpu_layers=layers)
+    found = plan(asked, MACHINES["24 GB card"])
+    needs = asked.target(replace(asked.options, context=8192))
+    assert sum_of(found, "context") == pytest.approx(needs.kept, abs=2)
+    copied = needs.output if needs.tied and layers > needs.layers else 0
+    assert sum_of(found, "weights") == pytest.approx(needs.weights + copied, abs=2)
+    beside = needs.host if layers else 0
+    assert sum_of(found, "buffers") == needs.working + beside
+    on_card = [item for item in found.items if item.pool == "GPU 0" and item.what == "context"]
+    share = min(layers, needs.layers) / needs.layers
+    assert sum(item.bytes for item in on_card) == pytest.approx(share * needs.kept, abs=2)
+
+
+def sum_of(found, what):
+    return sum(item.bytes for item in found.items if item.what == what)
+
+
+def test_a_model_of_short_texts_is_not_given_longer_ones():
+    short = replace(wanted("8b"), context=2048)
+    assert plan(short, cpu(64 * GB)).options.context == 2048
+    with pytest.raises(DoesNotFit, match=r"at the least 5\.2 GiB"):
+        plan(short, cpu(64 * GB).instead(5 * GB))
+
+
+def test_a_refusal_is_about_the_place_that_lacks_most():
+    with pytest.raises(DoesNotFit, match=r"1\.1 GiB more than there is for it in host memory"):
+        plan(wanted("32b", "0.6b"), MACHINES["8 GB card"])
+    narrow = pc(int(3.1 * GB), 6 * GB)
+    with pytest.raises(DoesNotFit, match="in GPU 0"):
+        plan(wanted("14b", context=65_536, gpu_layers=41), narrow)
+
+
+def test_shared_memory_is_the_lesser_of_what_both_sides_say():
+    host, chip = Device("host memory", "cpu", 16 * GB, 9 * GB), 11 * GB
+    shared = Machine.of(host, [Device("chip", "integrated gpu", chip, chip)]).host
+    assert (shared.name, shared.total, shared.free) == ("chip", 11 * GB, 9 * GB)
+    large = Machine.of(host, [Device("chip", "integrated gpu", 99 * GB, 99 * GB)]).host
+    assert (large.total, large.free) == (16 * GB, 9 * GB)

@@ -67,7 +67,7 @@ class Desk:
     def __post_init__(self):
         self.memory = Memory(self.clock)
         self.drafts = []
-        self.refuses = False
+        self.refuses, self.refused = False, 0
         desk = self
 
         class Reopened(Opened):
@@ -87,6 +87,7 @@ class Desk:
 
     def draft(self):
         if self.refuses:
+            self.refused += 1
             raise OutOfMemory("there was no memory for it")
         self.drafts.append(Faulty())
         return self.drafts[-1]
@@ -165,12 +166,16 @@ def test_who_fails_without_a_draft_model_is_heard():
     desk.relief.give_up("test")
     assert not desk.relief.give_up("again")
 
+    calls = []
+
     def fail(asks):
+        calls.append(asks)
         raise BackendError("broken")
 
     desk.relief._now.proposer.propose = fail
     with pytest.raises(BackendError, match="broken"):
         desk.relief.propose([])
+    assert len(calls) == 1
 
 
 def test_a_target_without_memory_gets_the_draft_model_s():
@@ -239,6 +244,7 @@ def test_where_it_cannot_be_loaded_again_it_is_tried_later():
     for _ in range(100):
         desk.relief.idle()
     assert desk.relief.away
+    assert 2 <= desk.refused <= 4
     desk.refuses = False
     for _ in range(100):
         desk.relief.idle()
@@ -296,3 +302,12 @@ def test_memory_is_short_when_half_of_the_reserve_is_gone():
 def test_there_is_room_where_the_reserve_stays():
     assert watcher(712 * MB).has_room(200 * MB)
     assert not watcher(711 * MB).has_room(200 * MB)
+
+
+def test_it_does_not_come_back_at_once_though_there_was_room_for_long():
+    desk = Desk()
+    desk.clock.now = 1000.0
+    desk.memory.ample = 0.0
+    desk.relief.give_up("test")
+    desk.relief.idle()
+    assert desk.relief.away

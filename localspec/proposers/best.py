@@ -29,6 +29,7 @@ class Offer:
     worth: float
     dear: bool = False  # its proposer takes time
     tries: bool = False
+    pays: int = 0  # how many of its guesses it would pay to check
     checked: int = 0
 
     def judge(self, said: Sequence[int]) -> int:
@@ -118,7 +119,10 @@ class Best:
         eager = [ask.until(ask.limit, generous) for ask in asks]
         for by in self._proposers:
             if by in cheap:
-                for ask, draft in zip(asks, self._consult(by, eager, notes=looks), strict=True):
+                drafts, seconds = self._timed(by, eager)
+                if looks:  # it is asked each round, so it has nothing to catch up on
+                    self._note(by, drafts, seconds, missed=0)
+                for ask, draft in zip(asks, drafts, strict=True):
                     if draft:
                         self._weigh(by, ask, draft, prices, best)
         for by in self._proposers:
@@ -134,7 +138,7 @@ class Best:
         if offers:
             lengths = self.depth.trim(rows, [offer.survivals for offer in offers])
             for offer, length in zip(offers, lengths, strict=True):
-                offer.checked = length
+                offer.pays = length
 
     def _ask_if_it_pays(
         self, by: str, asks: Sequence[Ask], prices: Sequence[float], best: dict[int, Offer]
@@ -160,9 +164,10 @@ class Best:
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
         length, worth = self.depth.worth(survivals, prices)
-        offer = Offer(by, draft, acceptance, kinds, survivals, worth)
+        offer = Offer(by, draft, acceptance, kinds, survivals, worth, pays=length)
         if wish:
             offer.dear, offer.tries = True, wish.tries
+            offer.pays = len(draft) if wish.tries else length
         known = self._offers.get(ask.slot)
         if known is None:
             self._offers[ask.slot] = (len(ask.history), [offer])
@@ -171,14 +176,12 @@ class Best:
         rival = best.get(ask.slot)
         if offer.tries or worth > (rival.worth if rival else 0.0):
             best[ask.slot] = offer
-            offer.checked = len(draft) if offer.tries else length
-            if rival:
-                rival.checked = 0
         return worth
 
     def _kept(self, slot: int, offer: Offer | None) -> Draft:
         """What is to be checked; after long without anything, next time is likely the same."""
-        if offer and offer.checked:
+        if offer and offer.pays:
+            offer.checked = offer.pays
             self._idle[slot] = 0
             return cut(offer.draft, offer.checked)
         self._idle[slot] = self._idle.get(slot, 0) + 1
@@ -193,20 +196,28 @@ class Best:
         worth = rival.worth if rival else 0.0
         return Seat(ask, self._acceptance(by, ask), self._missed(by, ask), worth)
 
-    def _consult(self, by: str, asks: Sequence[Ask], *, notes: bool = True) -> list[Draft]:
-        """What a proposer answers; how long it takes is noted."""
+    def _consult(self, by: str, asks: Sequence[Ask]) -> list[Draft]:
+        """What a proposer answers that takes its time, and has to read what it has not seen."""
         if not asks:
             return []
+        missed = max(self._missed(by, ask) for ask in asks)
+        drafts, seconds = self._timed(by, asks)
+        self._note(by, drafts, seconds, missed)
+        for ask in asks:
+            self._shown[by, ask.slot] = len(ask.history)
+        return drafts
+
+    def _note(self, by: str, drafts: Sequence[Draft], seconds: float, missed: int) -> None:
+        depth = max(map(len, drafts))
+        self.depth.costs.note_drafting(by, len(drafts), depth, seconds, missed)
+
+    def _timed(self, by: str, asks: Sequence[Ask]) -> tuple[list[Draft], float]:
+        """What a proposer answers, and how long it takes."""
         begun = self._clock()
         drafts = self._proposers[by].propose(asks)
         seconds = self._clock() - begun
         self._drafting += seconds
-        if notes:
-            missed = max(self._missed(by, ask) for ask in asks)
-            self.depth.costs.note_drafting(by, len(asks), max(map(len, drafts)), seconds, missed)
-            for ask in asks:
-                self._shown[by, ask.slot] = len(ask.history)
-        return drafts
+        return drafts, seconds
 
     def _missed(self, by: str, ask: Ask) -> int:
         """Tokens of a text that a proposer has not seen but for the newest."""
