@@ -1,0 +1,83 @@
+"""`localspec plan`: an account that adds up, and words for what was conceded."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from localspec.account import BAR, bar, lines
+from localspec.cli import run
+from localspec.memory import plan
+from tests import engines
+from tests.machines import GB, MACHINES, MB, cpu, wanted
+
+FULL = """\
+one text of 8,192 tokens, keys and values in q8_0
+
+host memory, 6.0 GiB
+  [WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWCCCCCCB....]
+  W weights              4.9 GiB
+  C context              612 MiB
+  B buffers              106 MiB
+  . free                 397 MiB
+
+conceded: no draft model: guesses are looked up in the text instead (1.3 GiB too much for host \
+memory)
+
+conceded: keys and values in 8 bits (144 MiB too much for host memory)"""
+
+
+def test_the_account_is_drawn_with_every_concession():
+    found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(6 * GB))
+    assert "\n".join(lines(found)) == FULL
+
+
+def test_each_device_has_an_account_that_adds_up():
+    found = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
+    text = "\n".join(lines(found))
+    accounts = text.split("\n\n")[1:3]
+    assert [account.partition(",")[0] for account in accounts] == ["GPU 0", "host memory"]
+    for account in accounts:
+        figures = re.findall(r"^  . [a-z ]+ +([\d.,]+) (MiB|GiB)$", account, re.M)
+        units = {"MiB": MB, "GiB": GB}
+        total = sum(float(number.replace(",", "")) * units[unit] for number, unit in figures)
+        whole = 8 * GB if account.startswith("GPU") else 16 * GB
+        assert total == pytest.approx(whole, rel=0.02)
+
+
+def test_a_bar_is_as_wide_as_it_is_and_shows_whatever_there_is():
+    assert bar([("W", 50), (".", 50)], 100) == "W" * (BAR // 2) + "." * (BAR // 2)
+    assert bar([("W", 1), ("C", 10**6), ("B", 0)], 10**6 + 1).startswith("WC")
+    assert len(bar([("W", 1)] * 99, 99)) == BAR
+    assert bar([], 0) == " " * BAR
+
+
+def test_the_command_plans_for_this_machine_and_for_another(capsys):
+    target = str(engines.tiny("llama"))
+    assert run(["plan", target, "--context", "1024", "--slots", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "2 texts of 1,024 tokens" in said
+    assert "W weights" in said
+    assert run(["plan", target, "--json", "--budget", "much"]) == 2
+    assert "is no size" in capsys.readouterr().err
+    assert run(["plan", target, "--json", "--budget", "9000GiB"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pools"][0]["total"] == 9000 * GB
+    assert found["options"]["context"]
+    assert found["concessions"] == []
+
+
+def test_what_does_not_fit_is_an_error_with_a_way_out(capsys):
+    assert run(["plan", str(engines.tiny("llama")), "--context", "65536", "--budget", "8M"]) == 1
+    assert re.search(
+        r"takes \d+ MiB more .* with --context \d+ it would fit", capsys.readouterr().err
+    )
+
+
+def test_concessions_are_told_when_a_model_is_loaded(capsys):
+    target, draft = str(engines.tiny("llama")), str(engines.tiny("llama", seed=3))
+    arguments = ["generate", target, "the", "--draft", draft, "--context", "512", "--raw"]
+    assert run([*arguments, "--max-tokens", "3", "--threads", "1", "--budget", "3M"]) == 0
+    assert "no draft model: guesses are looked up in the text instead (" in capsys.readouterr().err
