@@ -210,6 +210,9 @@ class Backend(Protocol):
     def load(self, path: Path, options: Options) -> Model:
         """Raises `OutOfMemory` where that is the reason."""
 
+    def tokenizer(self, path: Path) -> AbstractContextManager[Tokenizer]:
+        """A model's vocabulary, without its weights."""
+
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
         """What loading a model in one way or another would take, without doing it.
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from localspec.backend import Backend, Footprint
-from localspec.catalog import Engine, Wish, locate
+from localspec.catalog import Engine, Wish
 from localspec.errors import BackendError
+from localspec.locating import locate
 
 INSTALL: Mapping[Engine, str] = {
     "llamacpp": "pip install llama-cpp-python",

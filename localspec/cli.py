@@ -22,6 +22,7 @@ from localspec.loading import load
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
+from localspec.shelf import COMMANDS
 from localspec.tune import tune
 from localspec.worker import Stream
 
@@ -142,6 +143,8 @@ def info(context: click.Context, model: str, as_json: bool) -> None:
         click.echo(f"{name:<14} {value}")
 
 
+for _command in COMMANDS:
+    commands.add_command(_command)
 commands.add_command(bench)
 commands.add_command(doctor)
 commands.add_command(plan)

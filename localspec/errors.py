@@ -3,9 +3,11 @@
 LocalSpecError
 |-- UsageError         a wish that cannot be granted as it stands
 |   |-- PromptTooLong  a prompt that leaves no room to answer
-|   `-- UnknownModel   a name that is neither a pair nor a file
+|   |-- UnknownModel   a name that is neither a pair nor a file
+|   `-- NotPulled      a pair that is known but not on this machine
 |-- ModelFileError     a model file that is missing, broken or not supported
 |-- PairError          a draft model that cannot guess for its target
+|-- PullError          weights that could not be had, or are not what was promised
 |-- DoesNotFit         a wish for more memory than there is
 `-- BackendError       what an engine reported while loading or running
     |-- ContextFull    a draft model that has no room for as long a text
@@ -31,11 +33,19 @@ class UnknownModel(UsageError):
     pass
 
 
+class NotPulled(UsageError):
+    pass
+
+
 class ModelFileError(LocalSpecError):
     pass
 
 
 class PairError(LocalSpecError):
+    pass
+
+
+class PullError(LocalSpecError):
     pass
 
 

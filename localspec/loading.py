@@ -37,6 +37,11 @@ class Loading:
             raise UsageError(f"depth is {self.depth}; it must be 0 to {self.options.tentative}")
 
     @property
+    def alone(self) -> bool:
+        """Whether a draft model that comes with a pair would have nothing to do."""
+        return self.proposer != "auto" and guessers.DRAFT not in guessers.check(self.proposer)
+
+    @property
     def insists(self) -> bool:
         """Whether a draft model that is given must be used."""
         return self.proposer != "auto"
@@ -47,8 +52,8 @@ def load(
 ) -> Runtime:
     """Load a model, and a draft model to guess for it if one is given and there is room for it."""
     loading = loading or Loading()
-    wanted = guessers.names(loading.proposer, draft=draft is not None)
-    places = Places.of(name_or_path, draft, loading.backend)
+    places = Places.of(name_or_path, draft, loading.backend, alone=loading.alone)
+    wanted = guessers.names(loading.proposer, draft=places.draft is not None)
     loading = deepened(name_or_path, loading)
     with ExitStack() as closing:
         found = closing.enter_context(

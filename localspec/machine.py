@@ -49,6 +49,10 @@ class Machine:
         ]
         return cls(_pool(host), tuple(map(_pool, told)))
 
+    @property
+    def room(self) -> int:
+        return sum(pool.room for pool in (self.host, *self.gpus))
+
     def only(self, gpu: int) -> Machine:
         """With nothing to be put on the other GPUs."""
         if not 0 <= gpu < len(self.gpus):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import platformdirs
@@ -17,10 +15,8 @@ import platformdirs
 from localspec.backends import backend
 from localspec.calibration import Calibration, calibrate
 from localspec.costs import GUESS
+from localspec.fingerprint import fingerprint, versions
 from localspec.opening import Opened
-
-PACKAGES = ("localspec", "llama-cpp-python", "mlx", "mlx-lm", "numpy")  # may change what it takes
-ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
 
 
 def calibrated(found: Opened) -> Calibration:
@@ -42,39 +38,12 @@ def place(found: Opened) -> str:
     devices = {(d.name, d.kind) for each in both for d in backend(each.engine).probe()}
     # How much a slot could hold is no matter: it is measured with little in it.
     ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
-    circumstances = [repr(ways), repr(sorted(devices)), str(os.cpu_count())]
-    circumstances += [f"{package} {version(package)}" for package in PACKAGES if _has(package)]
-    return key([each.path for each in both], circumstances)
-
-
-def _has(package: str) -> bool:
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
+    circumstances = [repr(ways), repr(sorted(devices)), str(os.cpu_count()), *versions()]
+    return fingerprint([each.path for each in both], circumstances)
 
 
 def folder() -> Path:
     return platformdirs.user_cache_path("localspec", appauthor=False) / "calibrations"
-
-
-def key(models: Iterable[Path], circumstances: Sequence[str]) -> str:
-    """Another one for other weights, or anything else that changes what they take."""
-    digest = hashlib.sha256("\n".join(circumstances).encode())
-    for model in models:
-        for file in sorted(model.rglob("*")) if model.is_dir() else [model]:
-            if file.is_file():
-                _add(digest, file)
-    return digest.hexdigest()[:32]
-
-
-def _add(digest: hashlib._Hash, file: Path) -> None:
-    with file.open("rb") as data:
-        size = data.seek(0, os.SEEK_END)
-        digest.update(f"{file.name} {size}\n".encode())
-        for start in {0, max(size - ENDS, 0)}:
-            data.seek(start)
-            digest.update(data.read(ENDS))
 
 
 def find(name: str) -> Calibration | None:

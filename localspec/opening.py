@@ -7,13 +7,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from localspec import trial
 from localspec.backend import Model, Options
 from localspec.backends import backend
-from localspec.catalog import Found, Wish, locate
+from localspec.catalog import Wish
 from localspec.errors import OutOfMemory
+from localspec.locating import Found, locate
 from localspec.memory import Plan
 from localspec.pair import Pair
-from localspec.planning import Limits, planned
+from localspec.planning import Limits, planned, there
 from localspec.translated import Translated
 from localspec.vocabulary import match
 
@@ -26,12 +28,20 @@ class Places:
     draft: Found | None = None
 
     @classmethod
-    def of(cls, target: str | Path, draft: str | Path | None, wish: Wish) -> Places:
-        """A draft model given by its path may be for the other engine."""
-        if draft is None:
-            return cls(locate(str(target), wish))
-        by_path = Path(draft).expanduser().exists()
-        return cls(locate(str(target), wish), locate(str(draft), "auto" if by_path else wish))
+    def of(
+        cls, target: str | Path, draft: str | Path | None, wish: Wish, *, alone: bool = False
+    ) -> Places:
+        """The draft model that is given, or with which the target was pulled unless it is `alone`.
+
+        One that is given by its path may be for the other engine.
+        """
+        found = locate(str(target), wish)
+        if draft is not None:
+            by_path = Path(draft).expanduser().exists()
+            return cls(found, locate(str(draft), "auto" if by_path else wish))
+        if found.draft is not None and not alone:
+            return cls(found, Found(found.engine, found.draft))
+        return cls(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,10 @@ def opened(
     places: Places, options: Options, limits: Limits, *, insists: bool = True
 ) -> Iterator[Opened]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
+    machine = there(places.target.engine, limits)
+    for place in (places.target, places.draft):
+        if place is not None:
+            trial.passed(place, machine.room)
     plan = planned(places.target, places.draft, options, limits, insists=insists)
     with ExitStack() as closing:
         target = load(places.target, plan.options)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from localspec import host
 from localspec.backend import CONTEXT, Options
 from localspec.backends import backend
-from localspec.catalog import Engine, Found
+from localspec.catalog import Engine
 from localspec.errors import UsageError
+from localspec.locating import Found
 from localspec.machine import Machine, Pool, size
 from localspec.memory import Plan, Wanted, plan
 

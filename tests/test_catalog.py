@@ -1,16 +1,229 @@
-"""Names, paths, and the engine that runs what is there."""
+"""The catalogue: its strict schema, a user's own file, names and engines."""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from localspec.catalog import Entry, Found, Source, choose, entries, locate, preferred
-from localspec.errors import UnknownModel, UsageError
+from localspec import catalog, pull
+from localspec.catalog import (
+    Entry,
+    Offer,
+    Shape,
+    Weights,
+    builtin,
+    choose,
+    entries,
+    preferred,
+    read,
+)
+from localspec.errors import DoesNotFit, NotPulled, UnknownModel, UsageError
+from localspec.locating import Found, locate
+from localspec.sources import Address, Hub, Local, Package, source
+from tests.machines import MACHINES
 
-SOURCE = Source("package", "file", "pip install package")
-BOTH = Entry("both", "about", "licence", {"llamacpp": SOURCE, "mlx": SOURCE})
-GGUF = Entry("gguf", "about", "licence", {"llamacpp": SOURCE})
+OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
+BOTH = Entry("both", "about", "licence", {"llamacpp": OFFER, "mlx": OFFER})
+GGUF = Entry("gguf", "about", "licence", {"llamacpp": OFFER})
 APPLE, OTHERS = ("mlx", "llamacpp"), ("llamacpp", "mlx")
+
+GOOD = """\
+[one]
+about = "a model"
+licence = "MIT"
+context = 4096
+good-at = ["chat"]
+sampling = { temperature = 0.7, top-k = 20 }
+shape = { layers = 2, kv-heads = 1, head = 64, vocabulary = 100 }
+
+[one.gguf]
+drafter = "model"
+draft = "one:q4_0"
+
+[one.gguf.weights]
+q8_0 = { from = "hf:people/one", size = "1.5GB" }
+q4_0 = { from = "hf:people/one:one-*.gguf", size = "800MB" }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text: str) -> Path:
+        path = tmp_path / "models.toml"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+def test_a_catalogue_is_read_as_it_is_meant(write):
+    [found] = read(write(GOOD)).values()
+    weights = {
+        "q8_0": Weights(Hub("people/one"), 1_500_000_000),
+        "q4_0": Weights(Hub("people/one", "one-*.gguf"), 800_000_000),
+    }
+    assert found == Entry(
+        "one",
+        "a model",
+        "MIT",
+        {"llamacpp": Offer(weights, "model", "one:q4_0")},
+        context=4096,
+        good_at=("chat",),
+        sampling={"temperature": 0.7, "top-k": 20.0},
+        shape=Shape(2, 1, 64, 100),
+    )
+    assert found.shape.token_bytes == 2 * 2 * 2 * 64
+
+
+FAULTS = [
+    ('licence = "MIT"', 'license = "MIT"', 1, "lacks 'licence'"),
+    ("context = 4096", "contxt = 4096", 4, "key 'contxt' is not known; did you mean 'context'?"),
+    ("context = 4096", 'context = "4096"', 4, "key 'context' is '4096'; it must be of type int"),
+    ("context = 4096", "context = true", 4, "must be of type int"),
+    ("context = 4096", "context = -1", 4, "must not be negative"),
+    ('["chat"]', "[1]", 5, "must be a list of words"),
+    ("top-k = 20", "topk = 20", 6, "'topk' is not known; did you mean 'top-k'?"),
+    ("head = 64, ", "", 7, "one.shape: lacks 'head'"),
+    ('drafter = "model"', 'drafter = "magic"', 10, "is 'magic'; known: none, model"),
+    ('draft = "one:q4_0"', "", 9, "is missing where the drafter is 'model'"),
+    ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
+    ('size = "1.5GB"', 'size = "1.5"', 14, "is '1.5'; write it as 5.0GB or 98MB"),
+    ("hf:people/one:one-*.gguf", "hf:people", 15, "'hf:people' is no source"),
+    ("hf:people/one:one-*.gguf", "hf:a/b:../c.gguf", 15, "outside of its repository"),
+    ("[one.gguf.weights]", "[one.gguf.wieghts]", 9, "has no weights"),
+    ("[one.gguf]", "[one.onnx]", 1, "has weights for no engine|is not known"),
+    ('about = "a model"', "about = 3", 2, "of type str"),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "line", "said"), FAULTS)
+def test_what_is_wrong_is_named_with_its_line(write, good, bad, line, said):
+    assert good in GOOD
+    text = GOOD.replace(good, bad)
+    if bad == "[one.onnx]":
+        text = text.replace("[one.gguf.weights]", "[one.onnx.weights]")
+    path = write(text)
+    with pytest.raises(UsageError) as refused:
+        read(path)
+    assert re.search(said, str(refused.value)), refused.value
+    assert f"{path}, line {line}:" in str(refused.value)
+
+
+def test_what_is_no_toml_at_all_is_told(write):
+    with pytest.raises(UsageError, match="cannot be read: Expected"):
+        read(write("[one"))
+
+
+keys = st.sampled_from(
+    ["about", "licence", "context", "gguf", "drafter", "weights", "from", "size", "sampling", "x"]
+)
+values = st.recursive(
+    st.sampled_from(["", "a", "none", "hf:a/b", "5.0GB", -1, 0, 7, True, 0.5]),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(keys, inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(keys, values, max_size=5))
+def test_whatever_a_table_holds_is_read_or_refused(table):
+    reader = catalog.Reader(Path("models.toml"), "")
+    with suppress(UsageError):
+        found = reader.entry("one", table)
+        assert set(table) <= set(Entry.__slots__) | {"gguf", "mlx"}
+        assert found.offers
+
+
+def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
+    path = write(GOOD)
+    monkeypatch.setattr(catalog, "own", lambda: path)
+    found = entries()
+    assert found["one"].about == "a model"
+    path.write_text(GOOD.replace("[one", "[smollm2-135m").replace("one:q4", "smollm2-135m:q4"))
+    assert entries()["smollm2-135m"].licence == "MIT"
+    path.write_text(GOOD.replace("one:q4_0", "two:q4_0"))
+    with pytest.raises(UsageError, match="one drafts with two, which is not there for llamacpp"):
+        entries()
+    path.write_text(GOOD.replace("one:q4_0", "one:q3"))
+    with pytest.raises(UsageError, match="one drafts with one:q3; one has: q8_0, q4_0"):
+        entries()
+
+
+@pytest.mark.parametrize("machine", ["8 GB laptop", "32 GB box", "18 GB Mac", "64 GB Mac",
+                                     "8 GB card", "two 24 GB cards"])  # fmt: skip
+def test_every_pair_is_planned_on_every_machine(machine):
+    place, fit = MACHINES[machine], 0
+    for entry in entries().values():
+        for engine in entry.offers:
+            try:
+                chosen, weights = pull.fitting(entry, engine, "", place)
+            except DoesNotFit:
+                continue
+            fit += 1
+            found = pull.rough(entry, chosen, weights, place)
+            assert all(found.taken(pool) <= pool.room for pool in found.pools)
+    assert fit >= 8
+
+
+def test_there_is_something_for_everybody():
+    found = entries()
+    assert len(found) >= 25
+    assert sum("fill in the middle" in entry.good_at for entry in found.values()) >= 3
+    assert {offer.drafter for entry in found.values() for offer in entry.offers.values()} >= {
+        "model",
+        "mtp",
+        "mtp-inside",
+        "none",
+    }
+
+
+def test_nothing_unchecked_claims_a_sum_or_a_revision():
+    tables = tomllib.loads(builtin().read_text(encoding="utf-8"))
+    for entry in entries().values():
+        if not entry.checked:
+            text = str(tables[entry.name])
+            assert "sha256" not in text
+            assert "revision" not in text
+            sources = [w.source for offer in entry.offers.values() for w in offer.weights.values()]
+            assert all(isinstance(each, Hub) and not each.revision for each in sources)
+
+
+def test_the_first_weights_that_fit_with_the_fewest_concessions_are_chosen():
+    entry = entries()["llama-3.3-70b"]
+    assert pull.fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == ("llamacpp", "q4_k_m")
+    assert pull.fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"])[1] == "q3_k_m"
+    with pytest.raises(DoesNotFit, match="name the weights to pull it all the same"):
+        pull.fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
+    with pytest.raises(UsageError, match="has no q9; it has: q4_k_m, q3_k_m"):
+        pull.fitting(entry, "llamacpp", "q9", MACHINES["8 GB laptop"])
+
+
+def test_sources_are_told_apart():
+    assert source("hf:a/b") == Hub("a/b")
+    assert source("hf:a/b@main:c*.gguf") == Hub("a/b", "c*.gguf", "main")
+    assert source(f"https://x.org/m.gguf#sha256={'a' * 64}") == Address(
+        "https://x.org/m.gguf", "a" * 64
+    )
+    assert source("package:mod/file.gguf") == Package("mod", "file.gguf")
+    assert source("/models/m.gguf") == Local(Path("/models/m.gguf"))
+    for text in ("hf:a", "hf:a/b/c", "https://x.org/m.gguf", "package:x", "hf:a/b:/etc/passwd", ""):
+        with pytest.raises(UsageError):
+            source(text)
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_written_is_a_source_or_refused(text):
+    try:
+        found = source(text)
+    except (UsageError, ValueError):  # the latter: a path with a zero
+        return
+    if not isinstance(found, Local):
+        assert source(str(found)) == found
 
 
 def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
@@ -38,17 +251,17 @@ def test_a_wish_for_an_engine_is_granted_or_refused():
         choose(GGUF, "mlx", OTHERS)
 
 
-def test_a_catalogue_lists_weights_for_each_engine(tmp_path):
-    path = tmp_path / "models.toml"
-    path.write_text(
-        '[one]\nabout = "a"\nlicence = "l"\n[one.mlx]\npackage = "p"\nfile = "f"\ninstall = "i"\n'
-    )
-    assert entries(path) == {"one": Entry("one", "a", "l", {"mlx": Source("p", "f", "i")})}
-    assert "smollm2-135m" in entries()
-
-
 def test_an_unknown_name_suggests_one_that_is_near():
     with pytest.raises(UnknownModel, match=r"did you mean smollm2-135m\?"):
         locate("smollm-135m")
     with pytest.raises(UnknownModel, match="no file"):
         locate("nowhere/model.gguf")
+    with pytest.raises(UnknownModel, match="`localspec list` shows them"):
+        locate("zzzzzz")
+
+
+def test_what_is_not_here_comes_with_the_command_that_gets_it():
+    with pytest.raises(NotPulled, match="not here yet: localspec pull qwen3-8b:q8_0"):
+        locate("qwen3-8b:q8_0")
+    with pytest.raises(UsageError, match="qwen3-8b has no q1; it has: q4_k_m, q8_0"):
+        locate("qwen3-8b:q1")

@@ -13,9 +13,9 @@ import pytest
 import localspec_llamacpp
 from localspec import host, opening, planning
 from localspec.backend import Device, Options
-from localspec.catalog import Found
 from localspec.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.loading import Loading, load
+from localspec.locating import Found
 from localspec.machine import Machine
 from localspec.planning import Limits, planned
 from localspec.settings import Settings

@@ -10,11 +10,11 @@ import pytest
 
 from localspec.assembly import Circle
 from localspec.backend import Needs, Options
-from localspec.catalog import Found
 from localspec.costs import Costs
 from localspec.depth import Depth
 from localspec.engine import Engine
 from localspec.errors import BackendError, OutOfMemory
+from localspec.locating import Found
 from localspec.memory import Wanted, plan
 from localspec.opening import Opened, Places
 from localspec.pair import Pair

@@ -6,6 +6,8 @@ import contextlib
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,7 @@ import psutil
 from localspec import host
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import ModelFileError, UsageError
+from localspec.tokenizer import Tokenizer
 from localspec_llamacpp import bindings
 from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
 from localspec_llamacpp.headers.footprint import inspect
@@ -42,6 +45,16 @@ def load(path: Path, options: Options) -> LlamaModel:
 
 def all_or(gpu_layers: int | None) -> int:
     return -1 if gpu_layers is None else gpu_layers
+
+
+@contextmanager
+def tokenizer(path: Path) -> Iterator[Tokenizer]:
+    footprint = inspect(path)
+    weights = Weights(path, 0, empty=True)
+    try:
+        yield GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
+    finally:
+        weights.close()
 
 
 def shape(weights: Weights, options: Options) -> Shape:

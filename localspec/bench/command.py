@@ -18,9 +18,10 @@ from localspec.bench.page import page
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import Reply
 from localspec.bench.report import Report, as_json, report, text
-from localspec.catalog import locate
 from localspec.errors import UsageError
 from localspec.loading import Loading
+from localspec.locating import locate
+from localspec.opening import Places
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 
@@ -56,11 +57,12 @@ def bench(context: click.Context, model: str) -> None:
 
     Modes are plain, auto, and proposers by name, also with a depth (suffix:8).
     """
-    kinds, asked = _kinds(context), _prompts(context)
     settings, loading = _settings(context), _loading(context)
+    places = Places.of(model, wishes.draft(context), loading.backend)
+    kinds, asked = _kinds(context, places), _prompts(context)
     _check_files(context)
     footprint = inspect(model, loading.backend)
-    with modes.load(model, wishes.draft(context), loading, kinds) as lineup:
+    with modes.load(model, places, loading, kinds) as lineup:
         heading = _heading(context, model, footprint, lineup, len(asked))
         found, finished = _measured(context, lineup, asked, settings)
     names = [mode.name for mode in lineup.modes]
@@ -69,9 +71,9 @@ def bench(context: click.Context, model: str) -> None:
         raise click.Abort
 
 
-def _kinds(context: click.Context) -> tuple[Kind, ...]:
+def _kinds(context: click.Context, places: Places) -> tuple[Kind, ...]:
     names = [name.strip() for name in (context.meta["modes"] or "").split(",") if name.strip()]
-    return modes.kinds(names, draft=wishes.draft(context) is not None)
+    return modes.kinds(names, draft=places.draft is not None)
 
 
 def _prompts(context: click.Context) -> list[Prompt]:

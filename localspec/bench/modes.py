@@ -87,10 +87,9 @@ def _kind(name: str, draft: bool) -> Kind:
 
 
 @contextmanager
-def load(model: str, draft: str | None, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
-    """Load a model, and a draft model if one is given, for all these modes."""
+def load(model: str, places: Places, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
+    """Load a model, and a draft model if there is one, for all these modes."""
     wish = _deep_enough(loading.deepened(model, wish), wanted)
-    places = Places.of(model, draft, wish.backend)
     with opened(places, wish.options, wish.limits) as found:
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from localspec.backends import inspect
-from localspec.catalog import locate
 from localspec.loading import Loading
+from localspec.locating import locate
 from localspec.opening import Opened, Places, opened
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside

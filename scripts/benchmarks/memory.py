@@ -12,7 +12,8 @@ from pathlib import Path
 
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.catalog import Engine, locate
+from localspec.catalog import Engine
+from localspec.locating import locate
 
 MIB = 1 << 20
 CLOSE = 0.15  # of all that is taken, by which a plan may be wrong

@@ -26,9 +26,9 @@ from mlx_lm.utils import load as load_pair
 
 from benchmarks.machine import heading
 from localspec.backend import Options, Row
-from localspec.catalog import locate
 from localspec.engine import Engine
 from localspec.job import Chunk, Event
+from localspec.locating import locate
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.silent import Silent
 from localspec.sampling import GREEDY, Sampling

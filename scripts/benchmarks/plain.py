@@ -21,9 +21,9 @@ import psutil
 import localspec_llamacpp
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.catalog import locate
 from localspec.engine import Engine
 from localspec.job import Chunk, Event
+from localspec.locating import locate
 from localspec.proposers.silent import Silent
 from localspec.runtime import Runtime
 from localspec.settings import Settings

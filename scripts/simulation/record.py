@@ -17,9 +17,9 @@ from localspec.backend import Options
 from localspec.backends import backend
 from localspec.bench.measure import Question, questions
 from localspec.bench.prompts import built_in, choose
-from localspec.catalog import locate
 from localspec.engine import Engine
 from localspec.job import Event, Result
+from localspec.locating import locate
 from localspec.opening import Places, opened
 from localspec.pair import Pair
 from localspec.planning import Limits

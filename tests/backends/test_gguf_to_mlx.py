@@ -21,8 +21,8 @@ from mlx_lm import load as load_folder
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 import localspec_llamacpp
-from localspec.catalog import locate
 from localspec.errors import UsageError
+from localspec.locating import locate
 from localspec.template import ChatTemplate
 from localspec_mlx.from_gguf import Wishes
 from localspec_mlx.from_gguf.header import read

@@ -9,8 +9,8 @@ import pytest
 import localspec
 import localspec_llamacpp
 from localspec.backend import Options
-from localspec.catalog import locate
 from localspec.loading import Loading
+from localspec.locating import locate
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from tests.e2e.prompts import PROMPTS

@@ -1,0 +1,5 @@
+"""`python -m localspec` is the command."""
+
+from localspec.cli import main
+
+main()

