@@ -10,11 +10,14 @@ import click
 
 from localspec import wishes
 from localspec.backends import inspect
-from localspec.loading import deepened
+from localspec.catalog import choose, find, preferred
+from localspec.errors import NotPulled
+from localspec.loading import Loading, deepened
 from localspec.machine import Pool, size
 from localspec.memory import Plan
 from localspec.opening import Places
-from localspec.planning import planned
+from localspec.planning import planned, there
+from localspec.pull import fitting, rough
 
 BAR = 60  # characters
 MARKS = {"weights": "W", "context": "C", "draft model": "D", "buffers": "B"}
@@ -32,19 +35,42 @@ SLOTS = click.Option(
 def plan(context: click.Context, model: str, slots: int, as_json: bool) -> None:
     """Tell what a model, or a pair, would take and whether it fits, without loading it.
 
-    With --budget as if there were just so much memory, whatever is free here.
+    With --budget as if there were just so much memory, whatever is free here. Of what is not pulled
+    yet, by the sizes that the catalogue knows.
     """
-    loading = deepened(model, wishes.loading(context))
-    places = Places.of(model, wishes.draft(context), loading.backend)
-    options = replace(loading.options, slots=slots)
-    limits = replace(loading.limits, supposed=True)
-    found = planned(places.target, places.draft, options, limits, insists=loading.insists)
-    if as_json:
-        click.echo(json.dumps(as_data(found), indent=2))
-        return
+    loading = wishes.loading(context)
+    loading = replace(loading, options=replace(loading.options, slots=slots))
+    loading = replace(loading, limits=replace(loading.limits, supposed=True))
+    try:
+        title, found = measured(model, wishes.draft(context), loading)
+    except NotPulled:
+        title, found = published(model, loading)
+    click.echo(json.dumps(as_data(found), indent=2) if as_json else title)
+    if not as_json:
+        click.echo("\n".join(lines(found)))
+
+
+def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
+    """By the files that are here."""
+    places = Places.of(model, draft, loading.backend, alone=loading.alone)
+    loading = deepened(model, loading)
+    found = planned(
+        places.target, places.draft, loading.options, loading.limits, insists=loading.insists
+    )
     footprint = inspect(model, loading.backend)
-    click.echo(f"{footprint.name} {footprint.quantisation}, {places.target.engine}")
-    click.echo("\n".join(lines(found)))
+    return f"{footprint.name} {footprint.quantisation}, {places.target.engine}", found
+
+
+def published(model: str, loading: Loading) -> tuple[str, Plan]:
+    """By what the catalogue says of files that are not here."""
+    name, _, weights = model.partition(":")
+    entry = find(name)
+    engine = choose(entry, loading.backend, preferred())
+    machine = there(engine, loading.limits)
+    engine, weights = fitting(entry, engine, weights, machine)
+    found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
+    known = "" if entry.shape else "; its context is not known before it is pulled"
+    return f"{entry.name} {weights}, {engine}, by published sizes{known}", found
 
 
 def lines(found: Plan) -> Iterator[str]:

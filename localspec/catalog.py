@@ -55,6 +55,7 @@ class Weights:
     source: Source
     bytes: int  # as published, rounded
     install: str = ""  # the command that gets the package it is in
+    sums: tuple[str, ...] = ()  # sha256 of its large files, where somebody has checked them
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ class Reader:
             self._take(place, fields, "family", str, ""),
             self._take(place, fields, "parameters", str, ""),
             self._take(place, fields, "context", int, 0),
-            tuple(self._words(place, fields)),
+            tuple(self._words(place, fields, "good-at")),
             self._sampling(place, fields),
             self._shape(place, fields),
             self._take(place, fields, "checked", bool, False),
@@ -222,8 +223,9 @@ class Reader:
         except UsageError as error:
             self._refuse(place, "from", f"is wrong: {error}")
         install = self._take(place, fields, "install", str, "")
-        self._nothing_else(place, fields, ("from", "size", "install"))
-        return Weights(where, int(float(size[1]) * UNITS[size[2]]), install)
+        sums = self._words(place, fields, "sha256")
+        self._nothing_else(place, fields, ("from", "size", "install", "sha256"))
+        return Weights(where, int(float(size[1]) * UNITS[size[2]]), install, tuple(sums))
 
     def _sampling(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, float]:
         place = (*place, "sampling")
@@ -246,10 +248,10 @@ class Reader:
         self._nothing_else(place, table, names)
         return Shape(*numbers)
 
-    def _words(self, place: tuple[str, ...], fields: dict[str, object]) -> list[str]:
-        words: list[str] = self._take(place, fields, "good-at", list, [])
+    def _words(self, place: tuple[str, ...], fields: dict[str, object], key: str) -> list[str]:
+        words: list[str] = self._take(place, fields, key, list, [])
         if not all(isinstance(word, str) for word in words):
-            self._refuse(place, "good-at", "must be a list of words")
+            self._refuse(place, key, "must be a list of words")
         return words
 
     def _take(

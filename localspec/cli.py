@@ -17,12 +17,12 @@ from localspec.backends import inspect
 from localspec.bench.command import bench
 from localspec.chat import converse, status_line
 from localspec.doctor import doctor
-from localspec.errors import LocalSpecError, UsageError
+from localspec.errors import LocalSpecError, NotPulled, UsageError
 from localspec.loading import load
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
-from localspec.shelf import COMMANDS
+from localspec.shelf import COMMANDS, fetch
 from localspec.tune import tune
 from localspec.worker import Stream
 
@@ -88,7 +88,14 @@ def generate(
 
 def load_as_wished(context: click.Context, model: str) -> Runtime:
     """Load a model or a pair, and say what had to be conceded and if their vocabularies differ."""
-    runtime = load(model, wishes.draft(context), wishes.loading(context))
+    loading = wishes.loading(context)
+    try:
+        runtime = load(model, wishes.draft(context), loading)
+    except NotPulled as error:
+        if not offered(str(error)):
+            raise
+        fetch(model, loading.backend)
+        runtime = load(model, wishes.draft(context), loading)
     for concession in runtime.plan.concessions if runtime.plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
     pairing = runtime.pairing
@@ -99,6 +106,12 @@ def load_as_wished(context: click.Context, model: str) -> Runtime:
             err=True,
         )
     return runtime
+
+
+def offered(why: str) -> bool:
+    """Whether somebody who is asked in a terminal wants a model pulled now."""
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return at_terminal and click.confirm(f"{why}\nPull it now?", err=True)
 
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:

@@ -93,15 +93,27 @@ def fitting(entry: Entry, wish: EngineWish, weights: str, machine: Machine) -> t
     return engine, min(plans, key=lambda name: len(plans[name].concessions))
 
 
-def rough(entry: Entry, engine: Engine, weights: str, machine: Machine) -> Plan:
+def rough(
+    entry: Entry,
+    engine: Engine,
+    weights: str,
+    machine: Machine,
+    options: Options | None = None,
+    *,
+    alone: bool = False,
+) -> Plan:
     """A plan by what the catalogue knows, before anything is here."""
     offer = entry.offers[engine]
-    draft = drafts(offer, engine) if offer.drafter == "model" else None
+    if weights not in offer.weights:
+        raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
+    draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
+    options = options or Options()
     wanted = Wanted(
         guessed(offer.weights[weights], entry.shape),
-        Options(),
+        options,
         min(entry.context or CONTEXT, CONTEXT),
         guessed(draft[1], draft[0].shape) if draft else None,
+        replace(options, drafting=True),
     )
     return memory.plan(wanted, machine)
 
@@ -142,11 +154,11 @@ def order(
     own = choose(entry, engine, preferred())
     own, weights = fitting(entry, own, weights, there(own, limits))
     offer = entry.offers[own]
-    target = part(offer.weights[weights].source, own, weights)
+    target = listed(offer.weights[weights], own, weights)
     if draft:
         return Order(name, weights, own, target, "model", _given(draft, own))
     if offer.drafter == "model" and (known := drafts(offer, own)):
-        helper = part(known[1].source, own, offer.draft.partition(":")[2])
+        helper = listed(known[1], own, offer.draft.partition(":")[2])
         return Order(name, weights, own, target, "model", helper)
     if offer.draft:
         return Order(name, weights, own, target, offer.drafter, part(source(offer.draft), own, ""))
@@ -185,8 +197,19 @@ def _given(draft: str, engine: Engine) -> Part:
         weights = weights or next(iter(offered))
         if weights not in offered:
             raise UsageError(f"{name} has no {weights}; it has: {', '.join(offered)}")
-        return part(offered[weights].source, engine, weights)
+        return listed(offered[weights], engine, weights)
     return part(source(draft), engine, "")
+
+
+def listed(weights: Weights, engine: Engine, name: str) -> Part:
+    """What the catalogue lists; where it knows sums, with these and no others."""
+    found = part(weights.source, engine, name)
+    sums = tuple(file.sum for file in found.files if file.large)
+    if weights.sums and sums != weights.sums:
+        raise PullError(
+            f"{found.source} is not what was checked for the catalogue: its sums differ"
+        )
+    return found
 
 
 def part(where: Source, engine: Engine, weights: str) -> Part:

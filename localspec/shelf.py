@@ -41,11 +41,25 @@ def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
     its sums are right, and its engine was seen to run it.
     """
     wanted = pulling.order(name, context.meta["backend"], draft)
+    tell(wanted)
+    if not dry_run:
+        carry_out(wanted)
+
+
+def fetch(name: str, wish: catalog.Wish) -> None:
+    """Pull a model that was asked for but is not here."""
+    wanted = pulling.order(name, wish)
+    tell(wanted)
+    carry_out(wanted)
+
+
+def tell(wanted: pulling.Order) -> None:
     for line in announced(wanted):
         click.echo(line)
     pulling.room(wanted)
-    if dry_run:
-        return
+
+
+def carry_out(wanted: pulling.Order) -> None:
     with Progress(sum(part.bytes for part in wanted.parts)) as progress:
         found = pulling.pull(wanted, progress, lambda text: click.echo(text, err=True))
     click.echo(f"{found.name} is here: localspec chat {found.name}")

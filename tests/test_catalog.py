@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec import catalog, pull
+from localspec import catalog, hub, pull
 from localspec.catalog import (
     Entry,
     Offer,
@@ -265,3 +265,31 @@ def test_what_is_not_here_comes_with_the_command_that_gets_it():
         locate("qwen3-8b:q8_0")
     with pytest.raises(UsageError, match="qwen3-8b has no q1; it has: q4_k_m, q8_0"):
         locate("qwen3-8b:q1")
+
+
+def test_the_readme_lists_the_catalogue_as_it_is():
+    from catalogue import table
+
+    readme = table.README.read_text(encoding="utf-8")
+    assert table.replaced(readme) == readme, "run `python -m catalogue.table` in scripts/"
+
+
+def test_what_was_checked_is_written_where_it_belongs():
+    from catalogue import check
+
+    part = pull.Part(
+        Hub("people/one", revision="c0ffee"),
+        None,
+        (hub.Remote("one.gguf", 10**9, "ab" * 32, True),),
+    )
+    [entry] = [catalog.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
+    weights = entry.offers["llamacpp"].weights["q8_0"]
+    text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
+                         "q8_0", weights, part)  # fmt: skip
+    text = check.checked(text, "one")
+    found = catalog.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
+    assert found.checked
+    assert found.offers["llamacpp"].weights["q8_0"] == Weights(
+        part.source, 10**9, sums=("ab" * 32,)
+    )
+    assert found.offers["llamacpp"].weights["q4_0"] == entry.offers["llamacpp"].weights["q4_0"]

@@ -1,0 +1,48 @@
+"""The README's table of models; `python -m catalogue.table` writes it, from the scripts' folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from localspec.catalog import Entry, Offer, entries
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- models: written by scripts/catalogue/table.py -->\n", "<!-- end of models -->\n"
+
+
+def main() -> None:
+    text = README.read_text(encoding="utf-8")
+    README.write_text(replaced(text), encoding="utf-8")
+
+
+def replaced(text: str) -> str:
+    """The README with the table as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + table() + END + after
+
+
+def table() -> str:
+    return "".join(f"{line}\n" for line in lines(entries()))
+
+
+def lines(known: dict[str, Entry]) -> Iterator[str]:
+    yield "| name | what | GGUF | MLX | drafter |"
+    yield "|---|---|---|---|---|"
+    for entry in known.values():
+        gguf, mlx = entry.offers.get("llamacpp"), entry.offers.get("mlx")
+        drafter = next(offer.drafter for offer in (gguf, mlx) if offer)
+        cells = [f"`{entry.name}`", entry.about, weights(gguf), weights(mlx), drafter]
+        yield f"| {' | '.join(cells)} |"
+
+
+def weights(offer: Offer | None) -> str:
+    if offer is None:
+        return ""
+    found = ((name, each.bytes / 1e9) for name, each in offer.weights.items())
+    return ", ".join(f"{name} {size:.1f} GB" for name, size in found)
+
+
+if __name__ == "__main__":
+    main()

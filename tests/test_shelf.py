@@ -1,0 +1,158 @@
+"""The commands for models by name, compared literally; the hub is not asked here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from localspec import catalog, shelf, store
+from localspec.cli import run
+from localspec.store import File, Held, Pulled
+from tests import engines
+from tests.machines import MACHINES
+
+OWN = """\
+[small]
+about = "a small one"
+licence = "MIT"
+[small.gguf.weights]
+q8_0 = { from = "hf:people/small", size = "600MB" }
+
+[large]
+about = "a large one"
+family = "Sizes"
+parameters = "100B"
+licence = "MIT"
+context = 32768
+good-at = ["taking room"]
+sampling = { temperature = 0.7, top-k = 20 }
+[large.gguf]
+drafter = "model"
+draft = "small:q8_0"
+[large.gguf.weights]
+q4_k_m = { from = "hf:people/large", size = "60.0GB" }
+[large.mlx]
+drafter = "mtp"
+draft = "hf:people/large-mtp"
+[large.mlx.weights]
+4bit = { from = "hf:people/large-4bit", size = "55.0GB" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _a_shelf(monkeypatch, tmp_path):
+    own = tmp_path / "config" / "models.toml"
+    own.parent.mkdir()
+    own.write_text(OWN)
+    monkeypatch.setattr(catalog, "own", lambda: own)
+    monkeypatch.setattr(catalog, "_builtin", dict)
+    monkeypatch.setattr(store, "folder", lambda: tmp_path / "pulled")
+    monkeypatch.setattr(shelf, "machine", lambda engine: MACHINES["16 GB laptop"])
+    monkeypatch.setattr(shelf, "preferred", lambda: ("llamacpp", "mlx"))
+
+
+def kept(name: str, *, draft: Path | None = None) -> Pulled:
+    """A record of files that are here."""
+    pulled = Pulled(
+        name, "q8_0", "llamacpp", held(engines.tiny("llama")), "model" if draft else "none",
+        held(draft) if draft else None,
+    )  # fmt: skip
+    store.keep(pulled)
+    return pulled
+
+
+def held(path: Path) -> Held:
+    return Held("hf:people/it", path, (File(path, path.stat().st_size, "", large=True),))
+
+
+def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
+    kept("mine", draft=engines.tiny("llama", seed=3))
+    gone = kept("gone")
+    store.keep(Pulled("gone", "q8_0", "llamacpp", held_but_gone(gone), "none"))
+    assert run(["list"]) == 0
+    assert capsys.readouterr().out == (
+        "NAME   WEIGHTS  SIZE     ENGINE    DRAFTER\n"
+        "gone   q8_0     1 MiB    llamacpp  none     files are missing\n"
+        "mine   q8_0     2 MiB    llamacpp  model    here\n"
+        "small  q8_0     573 MiB  llamacpp  none     fits\n"
+        "large  q4_k_m   56 GiB   llamacpp  model    does not fit\n"
+    )
+
+
+def held_but_gone(pulled: Pulled) -> Held:
+    [file] = pulled.target.files
+    return Held("x", Path("/nowhere.gguf"), (File(Path("/nowhere.gguf"), file.bytes, "", True),))
+
+
+def test_everything_known_of_a_name_is_shown(capsys):
+    assert run(["show", "large"]) == 0
+    assert capsys.readouterr().out == (
+        "large: a large one\n"
+        "  family     Sizes\n"
+        "  parameters 100B\n"
+        "  licence    MIT\n"
+        "  context    32,768 tokens\n"
+        "  good at    taking room\n"
+        "  sampling   temperature 0.7, top-k 20\n"
+        "  checked    not yet: sizes are as published\n"
+        "  llamacpp   drafts with small:q8_0\n"
+        "    q4_k_m      56 GiB  hf:people/large\n"
+        "  mlx        drafter mtp, not used yet\n"
+        "    4bit        51 GiB  hf:people/large-4bit\n"
+    )
+
+
+def test_how_the_parts_of_a_pair_agree_is_shown(capsys):
+    target, draft = engines.tiny("llama"), engines.tiny("llama", layout="shuffled")
+    kept("mine", draft=draft)
+    assert run(["show", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        f"here: q8_0 for llamacpp, 2 MiB\n  model    {target}\n  model    {draft}\n"
+    )
+    assert re.search(r"  tokens   [\d.]+% shared; token \d+ is ", said)
+    assert said.endswith("  template the same in both\n")
+
+
+def test_what_is_not_here_can_be_neither_removed_nor_verified(capsys):
+    for command in ("rm", "verify-files"):
+        assert run([command, "large"]) == 2
+        assert "large is not here; `localspec list` shows what is" in capsys.readouterr().err
+    assert run(["show", "larje"]) == 2
+    assert "did you mean large?" in capsys.readouterr().err
+
+
+def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
+    path = str(engines.tiny("llama"))
+    assert run(["add", "own", "--target", path, "--draft", "small:q8_0", "--size", "2GB"]) == 0
+    assert run(["show", "own"]) == 0
+    assert f"as-given   1.9 GiB  {path}" in capsys.readouterr().out
+    assert run(["add", "own", "--target", path]) == 2
+    assert "has own already: edit it there" in capsys.readouterr().err
+    for arguments in (["Bad Name", "--target", path], ["x", "--target", "hf:a"]):
+        assert run(["add", *arguments]) == 2
+    assert run(["add", "x", "--target", path, "--size", "big"]) == 2
+    assert "write it as 5.0GB" in capsys.readouterr().err
+    assert "x" not in catalog.entries()
+    assert catalog.entries()["own"].offers["llamacpp"].draft == "small:q8_0"
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_records_that_make_no_sense_are_passed_over(tmp_path):
+    kept("mine")
+    for number, text in enumerate(["", "{", "[]", '{"name": 3}', '{"engine": "x"}']):
+        (tmp_path / "pulled" / f"{number}.json").write_text(text)
+    assert [pulled.name for pulled in store.everything()] == ["mine"]
+    assert [pulled.name for pulled in store.find("mine:q8_0")] == ["mine"]
+    assert store.find("mine:q4_0") == []
+
+
+def test_names_complete_in_a_shell():
+    assert shelf.names(None, None, "la") == ["large"]  # type: ignore[arg-type]
+
+
+def test_where_nobody_sits_at_a_terminal_nobody_is_asked(capsys):
+    assert run(["generate", "large", "hi"]) == 2
+    assert "large is not here yet: localspec pull large" in capsys.readouterr().err
