@@ -8,7 +8,7 @@ from pathlib import Path
 from localspec import store
 from localspec.catalog import KINDS, Engine, Entry, Wish, choose, find, preferred
 from localspec.errors import NotPulled, UnknownModel, UsageError
-from localspec.sources import Package
+from localspec.sources import Package, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Found:
 
 def locate(name_or_path: str, wish: Wish = "auto") -> Found:
     """Where the weights of a named model, or of a path, are on this machine."""
-    path = Path(name_or_path).expanduser()
+    path = place(name_or_path)
     if path.exists():
         return Found(_engine_of(path, wish), path)
     engines = preferred() if wish == "auto" else (wish,)
@@ -49,12 +49,12 @@ def _preferred(name: str, engines: tuple[Engine, ...]) -> store.Pulled | None:
     except UnknownModel:
         return there[0]
 
-    def rank(pulled: store.Pulled) -> tuple[int, int]:
+    def order(pulled: store.Pulled) -> tuple[int, int]:
         listed = list(offers[pulled.engine].weights) if pulled.engine in offers else []
-        place = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
-        return engines.index(pulled.engine), place
+        rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
+        return engines.index(pulled.engine), rank
 
-    return min(there, key=rank)
+    return min(there, key=order)
 
 
 def _in_package(entry: Entry, engine: Engine, weights: str) -> Path:

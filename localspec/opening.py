@@ -16,6 +16,7 @@ from localspec.locating import Found, locate
 from localspec.memory import Plan
 from localspec.pair import Pair
 from localspec.planning import Limits, planned, there
+from localspec.sources import place
 from localspec.translated import Translated
 from localspec.vocabulary import match
 
@@ -37,7 +38,7 @@ class Places:
         """
         found = locate(str(target), wish)
         if draft is not None:
-            by_path = Path(draft).expanduser().exists()
+            by_path = place(draft).exists()
             return cls(found, locate(str(draft), "auto" if by_path else wish))
         if found.draft is not None and not alone:
             return cls(found, Found(found.engine, found.draft))
@@ -76,9 +77,9 @@ def opened(
 ) -> Iterator[Opened]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
     machine = there(places.target.engine, limits)
-    for place in (places.target, places.draft):
-        if place is not None:
-            trial.passed(place, machine.room)
+    for each in (places.target, places.draft):
+        if each is not None:
+            trial.passed(each, machine.room)
     plan = planned(places.target, places.draft, options, limits, insists=insists)
     with ExitStack() as closing:
         target = load(places.target, plan.options)
@@ -95,8 +96,8 @@ def opened(
         yield found
 
 
-def load(place: Found, options: Options) -> Model:
-    return backend(place.engine).load(place.path, options)
+def load(found: Found, options: Options) -> Model:
+    return backend(found.engine).load(found.path, options)
 
 
 def matched(target: Model, draft: Model) -> Pair:

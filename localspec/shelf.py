@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ import click
 from localspec import catalog, hub, store
 from localspec import pull as pulling
 from localspec.backends import backend
-from localspec.catalog import ENGINES, Engine, Entry, Offer, entries, preferred
+from localspec.catalog import Engine, Entry, Offer, entries, preferred
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
 from localspec.machine import Machine, size
 from localspec.planning import Limits, there
@@ -81,11 +82,10 @@ def list_(context: click.Context) -> None:
     """List models by name: what is here, and what could be pulled and fits."""
     here = store.everything()
     known = {pulled.name for pulled in here}
-    machines = {engine: machine(engine) for engine in ENGINES}
     rows: list[tuple[str, ...]] = [("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")]
     rows += map(pulled_row, here)
     others = (entry for entry in entries().values() if entry.name not in known)
-    rows += (available_row(entry, context.meta["backend"], machines) for entry in others)
+    rows += (available_row(entry, context.meta["backend"]) for entry in others)
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -98,13 +98,11 @@ def pulled_row(pulled: store.Pulled) -> tuple[str, ...]:
     return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
 
 
-def available_row(
-    entry: Entry, wish: catalog.Wish, machines: Mapping[Engine, Machine | None]
-) -> tuple[str, ...]:
+def available_row(entry: Entry, wish: catalog.Wish) -> tuple[str, ...]:
     engine = next(each for each in preferred() if each in entry.offers)
     if wish != "auto" and wish in entry.offers:
         engine = wish
-    offer, place = entry.offers[engine], machines[engine]
+    offer, place = entry.offers[engine], machine(engine)
     weights = next(iter(offer.weights))
     state = "engine missing"
     if isinstance(offer.weights[weights].source, Package):
@@ -119,7 +117,9 @@ def available_row(
     return entry.name, weights, total, engine, offer.drafter, state
 
 
+@cache
 def machine(engine: Engine) -> Machine | None:
+    """The memory that an engine has, if it is there; asked only where a model is for it."""
     try:
         return there(engine, Limits())
     except BackendError:

@@ -84,7 +84,15 @@ def source(text: str) -> Source:
         return Package(found["module"], found["file"])
     if text.startswith(("hf:", "http:", "https:", "package:")) or not text:
         raise UsageError(f"{text!r} is no source; it must be {KINDS}")
-    return Local(Path(text).expanduser().absolute())
+    return Local(place(text).absolute())
+
+
+def place(text: str | Path) -> Path:
+    """A path as it was written, with the home that `~` stands for."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{str(text)!r} names a home that is not here") from None
 
 
 def inside(file: str, text: str) -> None:

@@ -11,6 +11,7 @@ from localspec import guessers, loading, measured
 from localspec.calibration import Calibration, calibrate
 from localspec.cli import run
 from localspec.errors import UsageError
+from localspec.fingerprint import fingerprint
 from localspec.loading import Loading, load
 from localspec.settings import Settings
 from localspec.testing import ScriptedModel, hashed_logits
@@ -118,15 +119,15 @@ def test_nothing_half_written_is_left_behind():
 def test_other_weights_or_circumstances_are_measured_apart(tmp_path):
     model = tmp_path / "model.gguf"
     model.write_bytes(b"a" * 100)
-    keys = {measured.key([model], ["2 threads"]), measured.key([model], ["4 threads"])}
+    keys = {fingerprint([model], ["2 threads"]), fingerprint([model], ["4 threads"])}
     model.write_bytes(b"a" * 99 + b"b")
-    keys.add(measured.key([model], ["2 threads"]))
+    keys.add(fingerprint([model], ["2 threads"]))
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    keys.add(measured.key([folder], ["2 threads"]))
+    keys.add(fingerprint([folder], ["2 threads"]))
     (folder / "config.json").write_text("{ }")
-    keys.add(measured.key([folder], ["2 threads"]))
+    keys.add(fingerprint([folder], ["2 threads"]))
     assert len(keys) == 5
 
 

@@ -24,6 +24,7 @@ from localspec.locating import locate
 from localspec.opening import Places
 from localspec.sampling import Sampling
 from localspec.settings import Settings
+from localspec.sources import place
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 OPTIONS = (
@@ -58,9 +59,10 @@ def bench(context: click.Context, model: str) -> None:
     Modes are plain, auto, and proposers by name, also with a depth (suffix:8).
     """
     settings, loading = _settings(context), _loading(context)
-    places = Places.of(model, wishes.draft(context), loading.backend)
-    kinds, asked = _kinds(context, places), _prompts(context)
+    _, asked = _kinds(context, draft=True), _prompts(context)  # fail before anything is looked for
     _check_files(context)
+    places = Places.of(model, wishes.draft(context), loading.backend)
+    kinds = _kinds(context, draft=places.draft is not None)
     footprint = inspect(model, loading.backend)
     with modes.load(model, places, loading, kinds) as lineup:
         heading = _heading(context, model, footprint, lineup, len(asked))
@@ -71,9 +73,9 @@ def bench(context: click.Context, model: str) -> None:
         raise click.Abort
 
 
-def _kinds(context: click.Context, places: Places) -> tuple[Kind, ...]:
+def _kinds(context: click.Context, *, draft: bool) -> tuple[Kind, ...]:
     names = [name.strip() for name in (context.meta["modes"] or "").split(",") if name.strip()]
-    return modes.kinds(names, draft=places.draft is not None)
+    return modes.kinds(names, draft=draft)
 
 
 def _prompts(context: click.Context) -> list[Prompt]:
@@ -141,7 +143,7 @@ def _heading(
         ("path", str(footprint.path)),
     ]
     if wish["draft"] is not None:
-        by_path = Path(wish["draft"]).expanduser().exists()  # which may be for the other engine
+        by_path = place(wish["draft"]).exists()  # which may be for the other engine
         draft = machine.weights(inspect(wish["draft"], "auto" if by_path else wish["backend"]))
         share = f"; can guess {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
         lines.append(("draft", draft + share))

@@ -107,13 +107,17 @@ def test_the_prompts_that_come_with_it_are_asked_by_default(model, capsys):
         assert f"{category}: 1 reply" in out
 
 
+def test_a_draft_model_that_is_not_there_cannot_be_measured(model, capsys):
+    assert bench(model, "--modes", "draft-model") == 2
+    assert "give one with --draft" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--prompts", "NONE"], "cannot be read from"),
         (["--prompts", "BROKEN"], "line 1: not JSON"),
         (["--modes", "plain,fast"], "no mode 'fast'"),
-        (["--modes", "draft-model"], "give one with --draft"),
         (["--category", "poems"], "no category 'poems'"),
         (["--max-tokens", "0"], "max_tokens is 0"),
         (["--temperature", "-1"], "temperature is -1"),
