@@ -154,9 +154,7 @@ with engine.rehearse(Path(sys.argv[1])) as rehearsal:
 process = psutil.Process()
 before = process.memory_info().rss
 model = engine.load(Path(sys.argv[1]), options)
-for at in range(0, {context}, 512):
-    last = at + 512 == {context}
-    model.forward([Row(0, np.arange(512, dtype=np.int32) + 300, 9 * last, 0)])
+model.forward([Row(0, np.arange(512, dtype=np.int32) + 300, outputs=9)])
 print(needs.total, process.memory_info().rss - before)
 """
 
