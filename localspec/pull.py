@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -203,6 +204,8 @@ def _given(draft: str, engine: Engine) -> Part:
 
 def listed(weights: Weights, engine: Engine, name: str) -> Part:
     """What the catalogue lists; where it knows sums, with these and no others."""
+    if isinstance(weights.source, Package) and weights.source.find() is None:
+        raise PullError(f"{weights.source.module} is not installed: {weights.install}")
     found = part(weights.source, engine, name)
     sums = tuple(file.sum for file in found.files if file.large)
     if weights.sums and sums != weights.sums:
@@ -259,11 +262,30 @@ def held(part: Part, count: hub.Count) -> store.Held:
     if part.listing is None:
         return _here(part.source)
     listing = part.listing
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        paths = list(pool.map(lambda file: hub.fetch(listing, file, count), part.files))
+    paths = together(part.files, lambda file, count: hub.fetch(listing, file, count), count)
     files = tuple(_files(paths, part.files))
     main = paths[0] if paths[0].suffix.lower() == ".gguf" else paths[0].parent
     return store.Held(str(part.source), main, files)
+
+
+def together(
+    files: Sequence[Remote], fetch: Callable[[Remote, hub.Count], Path], count: hub.Count
+) -> list[Path]:
+    """Several at once; where one fails, or somebody presses Ctrl-C, the others stop too."""
+    stopped = threading.Event()
+
+    def counted(number: int) -> None:
+        if stopped.is_set():
+            raise PullError("stopped")
+        count(number)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun = [pool.submit(fetch, file, counted) for file in files]
+        try:
+            return [each.result() for each in begun]
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _files(paths: Sequence[Path], remote: Sequence[Remote]) -> Iterator[store.File]:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from localspec.depth import Lap
 from localspec.draft import Draft
-from localspec.errors import BackendError, OutOfMemory
+from localspec.errors import BackendError, LocalSpecError, OutOfMemory
 from localspec.opening import Opened
 from localspec.pair import Pair
 from localspec.proposer import Ask, Proposer
@@ -116,8 +116,9 @@ class Relief:
     def _take_back(self) -> None:
         try:
             self._found = self._found.completed()
-        except BackendError:
+        except LocalSpecError as error:
             self._short = self._clock()
+            self._final = not isinstance(error, OutOfMemory)  # its file may be gone
             return
         self._now = self._make(self._found.pair)
         self._tell("the draft model is back: there is memory for it again")

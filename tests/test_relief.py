@@ -13,7 +13,7 @@ from localspec.backend import Needs, Options
 from localspec.costs import Costs
 from localspec.depth import Depth
 from localspec.engine import Engine
-from localspec.errors import BackendError, OutOfMemory
+from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.locating import Found
 from localspec.memory import Wanted, plan
 from localspec.opening import Opened, Places
@@ -302,6 +302,18 @@ def test_memory_is_short_when_half_of_the_reserve_is_gone():
 def test_there_is_room_where_the_reserve_stays():
     assert watcher(712 * MB).has_room(200 * MB)
     assert not watcher(711 * MB).has_room(200 * MB)
+
+
+def test_a_file_that_has_gone_is_not_looked_for_again():
+    desk = Desk()
+    desk.relief.give_up("test")
+
+    def gone():
+        raise ModelFileError("draft does not exist")
+
+    desk.draft, desk.memory.ample, desk.clock.step = gone, 0.0, AMPLE
+    desk.relief.idle()
+    assert not desk.relief.away
 
 
 def test_it_does_not_come_back_at_once_though_there_was_room_for_long():

