@@ -17,7 +17,7 @@ from localspec.machine import Pool, size
 from localspec.memory import Plan
 from localspec.opening import Places
 from localspec.planning import planned, there
-from localspec.pull import fitting, rough
+from localspec.published import fitting, rough
 
 BAR = 60  # characters
 MARKS = {"weights": "W", "context": "C", "draft model": "D", "buffers": "B"}

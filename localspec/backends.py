@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from localspec.backend import Backend, Footprint
-from localspec.catalog import Engine, Wish
+from localspec.entry import Engine, Wish
 from localspec.errors import BackendError
 from localspec.locating import locate
 

@@ -17,7 +17,7 @@ import platformdirs
 from localspec import host
 from localspec.backend import Build
 from localspec.backends import backend
-from localspec.catalog import ENGINES, Engine
+from localspec.entry import ENGINES, Engine
 from localspec.errors import BackendError
 from localspec.machine import Machine, size
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from localspec import assembly, guessers, measured
 from localspec.backend import Options
 from localspec.backends import inspect
-from localspec.catalog import WISHES, Wish
 from localspec.depth import Depth
+from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
 from localspec.opening import Places, opened
 from localspec.planning import Limits

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localspec import store
-from localspec.catalog import KINDS, Engine, Entry, Wish, choose, find, preferred
+from localspec.catalog import choose, find, preferred
+from localspec.entry import KINDS, Engine, Entry, Wish
 from localspec.errors import NotPulled, UnknownModel, UsageError
 from localspec.sources import Package, place
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from localspec import trial
 from localspec.backend import Model, Options
 from localspec.backends import backend
-from localspec.catalog import Wish
+from localspec.entry import Wish
 from localspec.errors import OutOfMemory
 from localspec.locating import Found, locate
 from localspec.memory import Plan

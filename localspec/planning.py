@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from localspec import host
 from localspec.backend import CONTEXT, Options
 from localspec.backends import backend
-from localspec.catalog import Engine
+from localspec.entry import Engine
 from localspec.errors import UsageError
 from localspec.locating import Found
 from localspec.machine import Machine, Pool, size

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import click
 
-from localspec import catalog, hub, store
+from localspec import catalog, hub, schema, store
 from localspec import pull as pulling
 from localspec.backends import backend
-from localspec.catalog import Engine, Entry, Offer, entries, preferred
+from localspec.catalog import entries, preferred
+from localspec.entry import Engine, Entry, Offer, Wish
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
 from localspec.machine import Machine, size
+from localspec.order import Order, order
 from localspec.planning import Limits, there
 from localspec.progress import Progress
+from localspec.published import fitting
 from localspec.sources import Package, source
 from localspec.wishes import BACKEND
 
@@ -41,32 +44,32 @@ def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
     What was interrupted goes on where it was. Nothing counts as pulled before all of it is there,
     its sums are right, and its engine was seen to run it.
     """
-    wanted = pulling.order(name, context.meta["backend"], draft)
+    wanted = order(name, context.meta["backend"], draft)
     tell(wanted)
     if not dry_run:
         carry_out(wanted)
 
 
-def fetch(name: str, wish: catalog.Wish) -> None:
+def fetch(name: str, wish: Wish) -> None:
     """Pull a model that was asked for but is not here."""
-    wanted = pulling.order(name, wish)
+    wanted = order(name, wish)
     tell(wanted)
     carry_out(wanted)
 
 
-def tell(wanted: pulling.Order) -> None:
+def tell(wanted: Order) -> None:
     for line in announced(wanted):
         click.echo(line)
     pulling.room(wanted)
 
 
-def carry_out(wanted: pulling.Order) -> None:
+def carry_out(wanted: Order) -> None:
     with Progress(sum(part.bytes for part in wanted.parts)) as progress:
         found = pulling.pull(wanted, progress, lambda text: click.echo(text, err=True))
     click.echo(f"{found.name} is here: localspec chat {found.name}")
 
 
-def announced(wanted: pulling.Order) -> Iterator[str]:
+def announced(wanted: Order) -> Iterator[str]:
     yield f"{wanted.name}, {wanted.weights} for {wanted.engine}"
     for part, role in zip(wanted.parts, ("model", wanted.drafter), strict=False):
         what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
@@ -98,7 +101,7 @@ def pulled_row(pulled: store.Pulled) -> tuple[str, ...]:
     return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
 
 
-def available_row(entry: Entry, wish: catalog.Wish) -> tuple[str, ...]:
+def available_row(entry: Entry, wish: Wish) -> tuple[str, ...]:
     engine = next(each for each in preferred() if each in entry.offers)
     if wish != "auto" and wish in entry.offers:
         engine = wish
@@ -109,7 +112,7 @@ def available_row(entry: Entry, wish: catalog.Wish) -> tuple[str, ...]:
         state = "comes with a package"
     elif place is not None:
         try:
-            _, weights = pulling.fitting(entry, engine, "", place)
+            _, weights = fitting(entry, engine, "", place)
             state = "fits"
         except DoesNotFit:
             state = "does not fit"
@@ -252,8 +255,8 @@ def verify_files(name: str) -> None:
 @click.option("--size", "total", default="1GB", metavar="SIZE", help="Of its weights, as 5.0GB.")
 def add(name: str, target: str, draft: str, about: str, total: str) -> None:
     """Add a model to one's own catalogue, which is read beside ours."""
-    if not catalog.NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: it must match {catalog.NAME.pattern}")
+    if not schema.NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: it must match {schema.NAME.pattern}")
     where = source(target)
     kind = "mlx" if Path(target).is_dir() or "mlx" in target.lower() else "gguf"
     drafter = f'drafter = "model"\ndraft = {quoted(draft)}\n' if draft else 'drafter = "none"\n'
@@ -265,13 +268,13 @@ def add(name: str, target: str, draft: str, about: str, total: str) -> None:
     )
     place = catalog.own()
     before = place.read_text(encoding="utf-8") if place.exists() else ""
-    if name in (catalog.read(place) if before else {}):
+    if name in (schema.read(place) if before else {}):
         raise UsageError(f"{place} has {name} already: edit it there")
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_suffix(".part")
     part.write_text(before + text, encoding="utf-8")
     try:
-        catalog.read(part)
+        schema.read(part)
     except LocalSpecError:
         part.unlink()
         raise

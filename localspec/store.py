@@ -12,7 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
-from localspec.catalog import ENGINES, Engine
+from localspec.entry import ENGINES, Engine
 from localspec.errors import PullError
 
 

@@ -17,7 +17,7 @@ import platformdirs
 
 from localspec.backend import Options, Row
 from localspec.backends import backend
-from localspec.catalog import Engine
+from localspec.entry import Engine
 from localspec.errors import LocalSpecError, ModelFileError, OutOfMemory
 from localspec.fingerprint import fingerprint, versions
 from localspec.locating import Found

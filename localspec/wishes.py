@@ -9,7 +9,7 @@ from typing import IO
 import click
 
 from localspec.backend import Options
-from localspec.catalog import WISHES, Wish
+from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
 from localspec.loading import Loading
 from localspec.planning import Limits

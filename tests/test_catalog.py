@@ -11,20 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec import catalog, hub, pull
-from localspec.catalog import (
-    Entry,
-    Offer,
-    Shape,
-    Weights,
-    builtin,
-    choose,
-    entries,
-    preferred,
-    read,
-)
+from localspec import catalog, schema
+from localspec.catalog import builtin, choose, entries, preferred
+from localspec.entry import Entry, Offer, Shape, Weights
 from localspec.errors import DoesNotFit, NotPulled, UnknownModel, UsageError
+from localspec.listing import Remote
 from localspec.locating import Found, locate
+from localspec.order import Part
+from localspec.published import fitting, rough
+from localspec.schema import read
 from localspec.sources import Address, Hub, Local, Package, source
 from tests.machines import MACHINES
 
@@ -132,7 +127,7 @@ values = st.recursive(
 
 @given(st.dictionaries(keys, values, max_size=5))
 def test_whatever_a_table_holds_is_read_or_refused(table):
-    reader = catalog.Reader(Path("models.toml"), "")
+    reader = schema.Reader(Path("models.toml"), "")
     with suppress(UsageError):
         found = reader.entry("one", table)
         assert set(table) <= set(Entry.__slots__) | {"gguf", "mlx"}
@@ -161,11 +156,11 @@ def test_every_pair_is_planned_on_every_machine(machine):
     for entry in entries().values():
         for engine in entry.offers:
             try:
-                chosen, weights = pull.fitting(entry, engine, "", place)
+                chosen, weights = fitting(entry, engine, "", place)
             except DoesNotFit:
                 continue
             fit += 1
-            found = pull.rough(entry, chosen, weights, place)
+            found = rough(entry, chosen, weights, place)
             assert all(found.taken(pool) <= pool.room for pool in found.pools)
     assert fit >= 8
 
@@ -195,12 +190,12 @@ def test_nothing_unchecked_claims_a_sum_or_a_revision():
 
 def test_the_first_weights_that_fit_with_the_fewest_concessions_are_chosen():
     entry = entries()["llama-3.3-70b"]
-    assert pull.fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == ("llamacpp", "q4_k_m")
-    assert pull.fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"])[1] == "q3_k_m"
+    assert fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == ("llamacpp", "q4_k_m")
+    assert fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"])[1] == "q3_k_m"
     with pytest.raises(DoesNotFit, match="name the weights to pull it all the same"):
-        pull.fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
+        fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
     with pytest.raises(UsageError, match="has no q9; it has: q4_k_m, q3_k_m"):
-        pull.fitting(entry, "llamacpp", "q9", MACHINES["8 GB laptop"])
+        fitting(entry, "llamacpp", "q9", MACHINES["8 GB laptop"])
 
 
 def test_sources_are_told_apart():
@@ -277,17 +272,17 @@ def test_the_readme_lists_the_catalogue_as_it_is():
 def test_what_was_checked_is_written_where_it_belongs():
     from catalogue import check
 
-    part = pull.Part(
+    part = Part(
         Hub("people/one", revision="c0ffee"),
         None,
-        (hub.Remote("one.gguf", 10**9, "ab" * 32, True),),
+        (Remote("one.gguf", 10**9, "ab" * 32, True),),
     )
-    [entry] = [catalog.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
+    [entry] = [schema.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
     weights = entry.offers["llamacpp"].weights["q8_0"]
     text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
                          "q8_0", weights, part)  # fmt: skip
     text = check.checked(text, "one")
-    found = catalog.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
+    found = schema.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
     assert found.checked
     assert found.offers["llamacpp"].weights["q8_0"] == Weights(
         part.source, 10**9, sums=("ab" * 32,)

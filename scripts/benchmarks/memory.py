@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.catalog import Engine
+from localspec.entry import Engine
 from localspec.locating import locate
 
 MIB = 1 << 20

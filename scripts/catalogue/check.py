@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator
 
 from localspec import hub
-from localspec.catalog import Engine, Entry, Weights, builtin, entries, read
+from localspec.catalog import builtin, entries
+from localspec.entry import Engine, Entry, Weights
 from localspec.errors import LocalSpecError
-from localspec.pull import Part, chosen
+from localspec.order import Part, chosen
+from localspec.schema import read
 from localspec.sources import Hub
 
 

@@ -1,0 +1,103 @@
+"""Which files of a repository make a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.errors import PullError
+from localspec.listing import Listing, Remote, folder, gguf, sidecars
+
+
+def repository(*names: str) -> Listing:
+    return Listing("people/one", "c0ffee", tuple(Remote(name, 1, "", True) for name in names))
+
+
+def names(files) -> list[str]:
+    return [file.name for file in files]
+
+
+MANY = repository(
+    "README.md",
+    "imatrix.gguf",
+    "mmproj-one-f16.gguf",
+    "mtp-one-Q8_0.gguf",
+    "one-Q4_K_M.gguf",
+    "one-Q4_K_S.gguf",
+    "one-IQ4_K_M.gguf",
+    "one-Q8_0-00001-of-00002.gguf",
+    "one-Q8_0-00002-of-00002.gguf",
+    "BF16/one.BF16-00002-of-00003.gguf",
+    "BF16/one.BF16-00001-of-00003.gguf",
+    "BF16/one.BF16-00003-of-00003.gguf",
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "quantisation", "found"),
+    [
+        ("", "q4_k_m", ["one-Q4_K_M.gguf"]),
+        ("", "Q4_K_S", ["one-Q4_K_S.gguf"]),
+        ("", "q8_0", ["one-Q8_0-00001-of-00002.gguf", "one-Q8_0-00002-of-00002.gguf"]),
+        ("", "bf16", [f"BF16/one.BF16-0000{part}-of-00003.gguf" for part in (1, 2, 3)]),
+        ("one-iq4_k_m.gguf", "", ["one-IQ4_K_M.gguf"]),
+        ("*Q4_K_S*", "", ["one-Q4_K_S.gguf"]),
+        ("mtp-*", "", ["mtp-one-Q8_0.gguf"]),
+        (
+            "one-Q8_0-00001-of-00002.gguf",
+            "",
+            ["one-Q8_0-00001-of-00002.gguf", "one-Q8_0-00002-of-00002.gguf"],
+        ),
+    ],
+)
+def test_a_model_is_found_by_name_pattern_or_quantisation(wanted, quantisation, found):
+    assert names(gguf(MANY, wanted, quantisation)) == found
+
+
+def test_the_only_model_is_meant_whatever_it_is_called():
+    only = repository("mmproj-x.gguf", "model.gguf")
+    assert names(gguf(only, "", "q8_0")) == names(gguf(only, "")) == ["model.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "quantisation", "said"),
+    [
+        ("", "q3_k_m", "no file for q3_k_m: name one; there are: BF16/one.BF16, one-IQ4_K_M, "),
+        ("*K_M*", "", r"several files for \*K_M\*: name one; there are: one-IQ4_K_M, one-Q4_K_M$"),
+        ("", "", "several files: name one; there are: BF16/one.BF16, "),
+    ],
+)
+def test_what_is_not_clear_is_told_with_what_there_is(wanted, quantisation, said):
+    with pytest.raises(PullError, match=f"people/one has {said}"):
+        gguf(MANY, wanted, quantisation)
+    with pytest.raises(PullError, match="there are: no GGUF file"):
+        gguf(repository("model.safetensors"), wanted, quantisation)
+
+
+def test_a_part_that_is_missing_is_named():
+    with pytest.raises(PullError, match="lacks part 2 of 3 of m-00001-of-00003.gguf"):
+        gguf(repository("m-00001-of-00003.gguf", "m-00003-of-00003.gguf"), "")
+
+
+def test_a_folder_is_what_mlx_reads_and_nothing_else():
+    found = repository(
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "chat_template.jinja",
+        "modeling_one.py",
+        "pytorch_model.bin",
+        "onnx/model.json",
+        "README.md",
+    )
+    assert names(folder(found)) == names(found.files[:7])
+    for lacking in (("config.json",), ("model.safetensors",)):
+        with pytest.raises(PullError, match="is no MLX folder"):
+            folder(repository(*lacking))
+
+
+def test_drafters_beside_a_model_are_known_by_their_names():
+    found = repository("a.gguf", "mtp-a.gguf", "sub/eagle3-a.gguf", "DFlash-a.gguf", "amtp-.gguf")
+    assert names(sidecars(found)) == ["mtp-a.gguf", "sub/eagle3-a.gguf", "DFlash-a.gguf"]
