@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,7 @@ from localspec.listing import Listing, Remote
 from localspec.sources import Address, Hub, inside
 
 CHUNK = 1 << 20
+HERE: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 Count = Callable[[int], None]  # hears of bytes as they come
 
@@ -179,10 +182,13 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def locked(place: Path, name: str) -> Iterator[None]:
-    """Alone with a part: two who write the same one would spoil it."""
+    """Alone with a part: two who write the same one would spoil it.
+
+    Files of the same content have the same part; in this process they wait for each other.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(place.with_suffix(".lock"), timeout=0):
+        with HERE[place], FileLock(place.with_suffix(".lock"), timeout=0):
             yield
     except Timeout:
         raise PullError(f"{name} is being pulled by another process: wait for it") from None

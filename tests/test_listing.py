@@ -74,7 +74,7 @@ def test_what_is_not_clear_is_told_with_what_there_is(wanted, quantisation, said
 
 
 def test_a_part_that_is_missing_is_named():
-    with pytest.raises(PullError, match="lacks part 2 of 3 of m-00001-of-00003.gguf"):
+    with pytest.raises(PullError, match="lacks part 2 of 3 of m-00001-of-00003"):
         gguf(repository("m-00001-of-00003.gguf", "m-00003-of-00003.gguf"), "")
 
 

@@ -309,6 +309,8 @@ def test_an_mlx_folder_comes_whole_and_without_code(hub, home):
     for path in sorted(folder.iterdir()):
         large = path.suffix == ".safetensors"
         hub.put("people/tiny-mlx", path.name, path.read_bytes(), large=large)
+    for twin in ("one.json", "two.json", "three.json"):  # one blob, several names
+        hub.put("people/tiny-mlx", twin, b"{}", large=False)
     hub.put("people/tiny-mlx", "modeling_evil.py", b"raise SystemExit", large=False)
     code, _out, err = home.run("pull", "hf:people/tiny-mlx")
     assert code == 0, err
