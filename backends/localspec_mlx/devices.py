@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -47,6 +48,22 @@ def prepare() -> None:
             "quantised, so guessing would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
         )
     mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
+
+
+class Streams:
+    """What a thread has begun on a device. MLX ends the program if a thread ends before these."""
+
+    def __del__(self) -> None:
+        mx.clear_streams()
+
+
+THREAD = threading.local()
+
+
+def tidy() -> None:
+    """See to it that this thread ends its streams before it ends itself."""
+    if threading.current_thread() is not threading.main_thread():
+        THREAD.streams = getattr(THREAD, "streams", None) or Streams()
 
 
 def short_of_memory(error: Exception) -> bool:

@@ -19,7 +19,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
-from localspec_mlx.devices import failure
+from localspec_mlx.devices import failure, tidy
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.runner import Runner, lead
@@ -126,6 +126,7 @@ class MlxModel:
         """Run on a stream of our own; after a failure the slots hold nothing."""
         if self._runner is None:
             raise BackendError("this model was closed; load it again")
+        tidy()
         try:
             with mx.stream(self._stream):
                 yield self._runner

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -462,3 +464,17 @@ def test_what_chooses_its_depth_pipelines_too_where_nothing_pays():
         while len(engine.jobs) == 0 or len(engine.jobs[0].generation.history) < 40:
             engine.step()
         assert cost(model, engine.step) == (1, 2)
+
+
+def test_a_program_that_used_it_ends_as_it_should():
+    """MLX ends a program with an error if a thread left its streams behind."""
+    code = (
+        "import sys; import localspec; from localspec import Loading, Options, Settings\n"
+        "loading = Loading(Options(context=256), 'none', 0)\n"
+        "with localspec.load(sys.argv[1], loading=loading) as model:\n"
+        "    print(len(model.generate('the', Settings(max_tokens=2, ignore_end=True)).tokens))\n"
+    )
+    for _ in range(2):
+        command = [sys.executable, "-c", code, str(engines.tiny_folder("llama"))]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
