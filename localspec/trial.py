@@ -22,7 +22,7 @@ from localspec.errors import LocalSpecError, ModelFileError, OutOfMemory
 from localspec.fingerprint import fingerprint, versions
 from localspec.locating import Found
 
-COMMAND = (sys.executable, "-m", "localspec.trial")
+COMMAND = (sys.executable, "-c", "import sys, localspec.trial as t; sys.exit(t.main())")
 TOKENS = 4
 SMALL = Options(context=64, batch=32)
 NO_ROOM = 3  # how the process ends where memory is what it lacks
@@ -105,7 +105,3 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
