@@ -11,6 +11,7 @@ from localspec.backend import Backend, Footprint
 from localspec.entry import Engine, Wish
 from localspec.errors import BackendError
 from localspec.locating import locate
+from localspec.vocabulary import Match, match
 
 INSTALL: Mapping[Engine, str] = {
     "llamacpp": "pip install llama-cpp-python",
@@ -33,3 +34,10 @@ def inspect(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
     """What a model's files say of it, without loading it."""
     found = locate(str(name_or_path), wish)
     return backend(found.engine).inspect(found.path)
+
+
+def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
+    """How two vocabularies agree; `PairError` where too little does."""
+    own = backend(engine)
+    with own.tokenizer(target) as ours, own.tokenizer(draft) as theirs:
+        return match(ours, theirs)

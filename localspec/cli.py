@@ -22,7 +22,7 @@ from localspec.loading import load
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
-from localspec.shelf import COMMANDS, fetch
+from localspec.shelf import COMMANDS
 from localspec.tune import tune
 from localspec.worker import Stream
 
@@ -94,6 +94,8 @@ def load_as_wished(context: click.Context, model: str) -> Runtime:
     except NotPulled as error:
         if not offered(str(error)):
             raise
+        from localspec.fetching import fetch  # the hub's client takes a third of a start
+
         fetch(model, loading.backend)
         runtime = load(model, wishes.draft(context), loading)
     for concession in runtime.plan.concessions if runtime.plan else ():

@@ -13,6 +13,7 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 Wish = Literal["auto", "llamacpp", "mlx"]
 WISHES: tuple[Wish, ...] = get_args(Wish)
 
+NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
 KINDS: Mapping[Engine, str] = {"llamacpp": "a GGUF file", "mlx": "an MLX folder"}
 
 

@@ -1,4 +1,4 @@
-"""A key that changes with weights, versions, or anything else that is given."""
+"""Sums of files, and a key that changes with weights, versions, or anything else that is given."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+CHUNK = 1 << 20
 ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
 PACKAGES = ("localspec", "llama-cpp-python", "mlx", "mlx-lm", "numpy")
+
+
+def digest(path: Path, large: bool) -> str:
+    """sha256, or git's sum of a small file."""
+    made = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as data:
+        while chunk := data.read(CHUNK):
+            made.update(chunk)
+    return made.hexdigest()
 
 
 def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:

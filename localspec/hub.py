@@ -6,7 +6,6 @@ beside the client's blobs, are gone on with, and become blobs once their sum is 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections import defaultdict
@@ -32,10 +31,10 @@ from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from localspec.errors import PullError
+from localspec.fingerprint import digest
 from localspec.listing import Listing, Remote
 from localspec.sources import Address, Hub, inside
 
-CHUNK = 1 << 20
 HERE: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 Count = Callable[[int], None]  # hears of bytes as they come
@@ -165,15 +164,6 @@ class Counted:
 def right(path: Path, file: Remote) -> bool:
     """Whether a file is the one that the hub lists."""
     return _size(path) == file.size and file.sum in (digest(path, file.large), "")
-
-
-def digest(path: Path, large: bool) -> str:
-    """sha256, or git's sum of a small file."""
-    made = hashlib.sha256() if large else hashlib.sha1(f"blob {_size(path)}\0".encode())
-    with path.open("rb") as data:
-        while chunk := data.read(CHUNK):
-            made.update(chunk)
-    return made.hexdigest()
 
 
 def _size(path: Path) -> int:

@@ -12,16 +12,15 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from localspec import hub, store, trial
-from localspec.backends import backend
-from localspec.entry import Engine
+from localspec.backends import vocabularies
 from localspec.errors import PullError
+from localspec.fingerprint import digest
 from localspec.listing import Remote
 from localspec.locating import Found
 from localspec.machine import size
 from localspec.order import Order, Part
 from localspec.planning import Limits, there
 from localspec.sources import Address, Local, Package, Source
-from localspec.vocabulary import Match, match
 
 AT_ONCE = 4  # files
 LEFT = 1 << 30  # bytes of disk that stay free
@@ -108,14 +107,7 @@ def _here(where: Source) -> store.Held:
             raise PullError(f"there is no {path}")
     inner = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     files = tuple(
-        store.File(each, each.stat().st_size, hub.digest(each, large=True), large=True)
+        store.File(each, each.stat().st_size, digest(each, large=True), large=True)
         for each in inner
     )
     return store.Held(str(where), path, files)
-
-
-def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
-    """How the drafter's vocabulary agrees with the target's; `PairError` where too little does."""
-    own = backend(engine)
-    with own.tokenizer(target) as ours, own.tokenizer(draft) as theirs:
-        return match(ours, theirs)

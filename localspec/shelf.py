@@ -9,21 +9,17 @@ from pathlib import Path
 
 import click
 
-from localspec import catalog, hub, schema, store
-from localspec import pull as pulling
-from localspec.backends import backend
+from localspec import catalog, schema, store
+from localspec.backends import backend, vocabularies
 from localspec.catalog import entries, preferred
-from localspec.entry import Engine, Entry, Offer, Wish
+from localspec.entry import NOT_USED, Engine, Entry, Offer, Wish
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
+from localspec.fingerprint import digest
 from localspec.machine import Machine, size
-from localspec.order import Order, order
 from localspec.planning import Limits, there
-from localspec.progress import Progress
 from localspec.published import fitting
 from localspec.sources import Package, source
 from localspec.wishes import BACKEND
-
-NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
 
 
 def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
@@ -44,39 +40,9 @@ def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
     What was interrupted goes on where it was. Nothing counts as pulled before all of it is there,
     its sums are right, and its engine was seen to run it.
     """
-    wanted = order(name, context.meta["backend"], draft)
-    tell(wanted)
-    if not dry_run:
-        carry_out(wanted)
+    from localspec.fetching import fetch  # the hub's client takes a third of a start
 
-
-def fetch(name: str, wish: Wish) -> None:
-    """Pull a model that was asked for but is not here."""
-    wanted = order(name, wish)
-    tell(wanted)
-    carry_out(wanted)
-
-
-def tell(wanted: Order) -> None:
-    for line in announced(wanted):
-        click.echo(line)
-    pulling.room(wanted)
-
-
-def carry_out(wanted: Order) -> None:
-    with Progress(sum(part.bytes for part in wanted.parts)) as progress:
-        found = pulling.pull(wanted, progress, lambda text: click.echo(text, err=True))
-    click.echo(f"{found.name} is here: localspec chat {found.name}")
-
-
-def announced(wanted: Order) -> Iterator[str]:
-    yield f"{wanted.name}, {wanted.weights} for {wanted.engine}"
-    for part, role in zip(wanted.parts, ("model", wanted.drafter), strict=False):
-        what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
-        yield f"  {role:<8} {part.source}" + (f"  ({what})" if part.files else "")
-    if wanted.drafter in NOT_USED:
-        yield f"  its drafter ({wanted.drafter}) is not used yet; guesses are looked up instead"
-    yield f"  {size(wanted.missing)} to download"
+    fetch(name, context.meta["backend"], draft, dry_run=dry_run)
 
 
 @click.command("list", params=[BACKEND])
@@ -183,7 +149,7 @@ def shown(pulled: store.Pulled) -> Iterator[str]:
 
 def agreement(engine: Engine, target: Path, draft: Path) -> Iterator[str]:
     """Tokens shared, special tokens, and templates."""
-    found = pulling.vocabularies(engine, target, draft)
+    found = vocabularies(engine, target, draft)
     yield f"  tokens   {found.share:.1%} shared" + (
         f"; {found.difference}" if found.difference else ""
     )
@@ -237,7 +203,7 @@ def verify_files(name: str) -> None:
     for file in (file for each in found for held in each.helds for file in held.files):
         if not file.path.exists():
             state = "is missing"
-        elif file.sum and hub.digest(file.path, file.large) != file.sum:
+        elif file.sum and digest(file.path, file.large) != file.sum:
             state = "has changed"
         else:
             state = "is right"
