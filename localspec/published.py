@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from localspec import memory
@@ -17,27 +18,23 @@ COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
 def fitting(entry: Entry, wish: Wish, weights: str, machine: Machine) -> tuple[Engine, str]:
-    """The engine for an entry, and the first of its weights that fit, best with their drafter."""
+    """The engine for an entry, and the first of its weights that fit."""
     engine = choose(entry, wish, preferred())
     offered = entry.offers[engine].weights
     if weights:
         if weights not in offered:
             raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offered)}")
         return engine, weights
-    plans: dict[str, Plan] = {}
     for name in offered:
-        try:
-            plans[name] = rough(entry, engine, name, machine)
-        except DoesNotFit:
-            continue
-    if not plans:
-        least = min(offered.values(), key=lambda each: each.bytes)
-        raise DoesNotFit(
-            f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and "
-            f"there is room for {size(machine.room)}; name the weights to pull it all the same, as "
-            f"{entry.name}:{next(iter(offered))}"
-        )
-    return engine, min(plans, key=lambda name: len(plans[name].concessions))
+        with suppress(DoesNotFit):
+            rough(entry, engine, name, machine)
+            return engine, name
+    least = min(offered.values(), key=lambda each: each.bytes)
+    raise DoesNotFit(
+        f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and there "
+        f"is room for {size(machine.room)}; name the weights to pull it all the same, as "
+        f"{entry.name}:{next(iter(offered))}"
+    )
 
 
 def rough(

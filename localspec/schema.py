@@ -184,8 +184,6 @@ class Reader:
         if key:
             assignment = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)")
             for at, line in enumerate(self._lines[start:], start + 1):
-                if line.lstrip().startswith("["):
-                    break
                 if assignment.match(line):
                     return at
         return start

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec import catalog, schema
+from localspec import catalog, order, schema
 from localspec.catalog import builtin, choose, entries, preferred
 from localspec.entry import Entry, Offer, Shape, Weights
-from localspec.errors import DoesNotFit, NotPulled, UnknownModel, UsageError
+from localspec.errors import DoesNotFit, NotPulled, PullError, UnknownModel, UsageError
 from localspec.listing import Remote
 from localspec.locating import Found, locate
 from localspec.order import Part
 from localspec.published import fitting, rough
 from localspec.schema import read
 from localspec.sources import Address, Hub, Local, Package, source
-from tests.machines import MACHINES
+from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
 BOTH = Entry("both", "about", "licence", {"llamacpp": OFFER, "mlx": OFFER})
@@ -110,6 +111,12 @@ def test_what_is_wrong_is_named_with_its_line(write, good, bad, line, said):
     assert f"{path}, line {line}:" in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["Bad Name", "", "../up", "x" * 65])
+def test_names_are_such_as_can_be_typed_and_stored(write, name):
+    with pytest.raises(UsageError, match="is no name"):
+        read(write(GOOD.replace("[one", f'["{name}"').replace("one:q4_0", "hf:a/b")))
+
+
 def test_what_is_no_toml_at_all_is_told(write):
     with pytest.raises(UsageError, match="cannot be read: Expected"):
         read(write("[one"))
@@ -188,10 +195,12 @@ def test_nothing_unchecked_claims_a_sum_or_a_revision():
             assert all(isinstance(each, Hub) and not each.revision for each in sources)
 
 
-def test_the_first_weights_that_fit_with_the_fewest_concessions_are_chosen():
+def test_the_first_weights_that_fit_are_chosen():
     entry = entries()["llama-3.3-70b"]
     assert fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == ("llamacpp", "q4_k_m")
     assert fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"])[1] == "q3_k_m"
+    between = cpu(64 * GB).instead(38 * GB)
+    assert fitting(entry, "llamacpp", "", between) == ("llamacpp", "q3_k_m")
     with pytest.raises(DoesNotFit, match="name the weights to pull it all the same"):
         fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
     with pytest.raises(UsageError, match="has no q9; it has: q4_k_m, q3_k_m"):
@@ -288,3 +297,20 @@ def test_what_was_checked_is_written_where_it_belongs():
         part.source, 10**9, sums=("ab" * 32,)
     )
     assert found.offers["llamacpp"].weights["q4_0"] == entry.offers["llamacpp"].weights["q4_0"]
+
+
+def test_a_draft_model_is_planned_for_unless_one_goes_without():
+    entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
+    whole = rough(entry, "llamacpp", "q4_k_m", place)
+    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    assert [item.what for item in whole.items] == ["weights", "context", "draft model", "buffers"]
+    assert [item.what for item in alone.items] == ["weights", "context", "buffers"]
+
+
+def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
+    file = Remote("one.gguf", 10, "ab" * 32, True)
+    monkeypatch.setattr(order, "part", lambda *_: Part(Hub("people/one"), None, (file,)))
+    checked = Weights(Hub("people/one"), 10, sums=("ab" * 32,))
+    assert order.listed(checked, "llamacpp", "q8_0").files == (file,)
+    with pytest.raises(PullError, match="is not what was checked for the catalogue"):
+        order.listed(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")

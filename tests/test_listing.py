@@ -53,6 +53,11 @@ def test_a_model_is_found_by_name_pattern_or_quantisation(wanted, quantisation, 
     assert names(gguf(MANY, wanted, quantisation)) == found
 
 
+def test_a_quantisation_is_a_whole_word():
+    found = repository("one-q8_0.gguf", "one-q8_01.gguf", "one-iq8_0.gguf")
+    assert names(gguf(found, "", "q8_0")) == ["one-q8_0.gguf"]
+
+
 def test_the_only_model_is_meant_whatever_it_is_called():
     only = repository("mmproj-x.gguf", "model.gguf")
     assert names(gguf(only, "", "q8_0")) == names(gguf(only, "")) == ["model.gguf"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from localspec import catalog, shelf, store
 from localspec.cli import run
+from localspec.locating import locate
 from localspec.store import File, Held, Pulled
 from tests import engines
 from tests.machines import MACHINES
@@ -145,6 +147,27 @@ def test_records_that_make_no_sense_are_passed_over(tmp_path):
     assert [pulled.name for pulled in store.everything()] == ["mine"]
     assert [pulled.name for pulled in store.find("mine:q8_0")] == ["mine"]
     assert store.find("mine:q4_0") == []
+    [record] = (tmp_path / "pulled").glob("mine*.json")
+    strange = record.read_text().replace('"llamacpp"', '"onnx"')
+    record.with_name("strange.json").write_text(strange)
+    assert len(store.everything()) == 1
+
+
+def test_what_has_lost_files_is_not_found():
+    pulled = kept("gone")
+    store.keep(replace(pulled, target=held_but_gone(pulled)))
+    assert store.everything()
+    assert store.find("gone") == []
+
+
+def test_of_several_weights_the_catalogue_s_first_is_loaded(tmp_path):
+    more = 'q4_0 = { from = "hf:a/b", size = "1MB" }\nq8_0 = {'
+    catalog.own().write_text(OWN.replace("q8_0 = {", more))
+    first, second = engines.tiny("llama", seed=3), engines.tiny("llama")
+    for weights, path in (("q8_0", second), ("q4_0", first)):
+        store.keep(replace(kept("small"), weights=weights, target=held(path)))
+    assert locate("small").path == first
+    assert locate("small:q8_0").path == second
 
 
 def test_names_complete_in_a_shell():

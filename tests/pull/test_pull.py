@@ -229,6 +229,15 @@ def test_what_is_not_what_was_promised_is_thrown_away(hub, home, fault):
     assert code == 0, err
 
 
+def test_what_its_engine_cannot_use_does_not_count_as_pulled(hub, home):
+    hub.put(REPO, "tiny-q8_0.gguf", content()[:-5000])
+    code, _, err = home.run("pull", NAME)
+    assert code == 1
+    assert "tiny-q8_0.gguf cannot be used: " in err
+    assert home.registered == []
+    assert home.run("generate", "tiny-gguf", "hi")[0] == 2
+
+
 @pytest.mark.parametrize("name", ["../out.gguf", "/out.gguf", "a/../../out.gguf", "a\\..\\o.gguf"])
 def test_file_names_that_lead_elsewhere_are_refused(hub, home, name):
     stock(hub)
