@@ -142,6 +142,21 @@ def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
     assert needs.weights == pytest.approx(weights, rel=0.05, abs=20_000)
 
 
+@pytest.mark.parametrize("architecture", engines.ARCHITECTURES)
+def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architecture, monkeypatch):
+    path, options = engines.tiny(architecture), Options(context=1024, slots=2, threads=1)
+    found = []
+    for silent in (False, True):
+        if silent:
+            monkeypatch.setattr(LOG, "take_sizes", list)
+        with localspec_llamacpp.rehearse(path) as rehearsal:
+            found.append(rehearsal(options))
+    told, guessed = found
+    assert told.kept <= guessed.kept <= 6 * told.kept
+    assert guessed.working > 0
+    assert guessed.weights == told.weights
+
+
 GROWTH = """
 import sys, psutil
 from pathlib import Path

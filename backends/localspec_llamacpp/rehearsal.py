@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from localspec.backend import Needs, Options, Rehearsal
+from localspec.backend import Footprint, Needs, Options, Rehearsal
 from localspec_llamacpp.bindings import LOG, Context, Shape, Size, Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
@@ -16,6 +16,7 @@ from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.loading import all_or, check, shape
 
 LOGIT = 4  # bytes
+ACTIVATIONS, MASK = 64, 2  # bytes for each of a token's numbers, and for each token it sees
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def rehearse(path: Path) -> Iterator[Rehearsal]:
             opened[layers] = Weights(path, layers, empty=True)
         weights = opened[layers]
         form = shape(weights, options)
-        sizes = laid_out(weights, form)
+        sizes = laid_out(weights, form) or by_headers(footprint, form)
         logits = form.outputs * weights.vocabulary * LOGIT
         return account(tensors, footprint.layers, sizes, logits)
 
@@ -48,6 +49,14 @@ def laid_out(weights: Weights, form: Shape) -> list[Size]:
     LOG.take_sizes()
     Context(weights, form).close()
     return LOG.take_sizes()
+
+
+def by_headers(f: Footprint, form: Shape) -> list[Size]:
+    """At most so much, should another llama.cpp tell its sizes in other words."""
+    each = f.kv_bytes_per_token + f.window_bytes_per_token
+    states = f.state_bytes * form.sequences * (1 + form.snapshots)
+    computing = form.batch * (f.embedding * ACTIVATIONS + form.cells * MASK)
+    return [Size("", "", each * form.cells + states), Size("CPU", "compute", computing)]
 
 
 def account(tensors: Sequence[Tensor], layers: int, sizes: Sequence[Size], logits: int) -> Needs:
