@@ -67,7 +67,7 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     entry = find(name)
     engine = choose(entry, loading.backend, preferred())
     machine = there(engine, loading.limits)
-    engine, weights = fitting(entry, engine, weights, machine)
+    weights = fitting(entry, engine, weights, machine)
     found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
     known = "" if entry.shape else "; its context is not known before it is pulled"
     return f"{entry.name} {weights}, {engine}, by published sizes{known}", found

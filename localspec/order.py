@@ -52,15 +52,14 @@ class Order:
         return sum(part.missing for part in self.parts)
 
 
-def order(wish: str, engine: Wish = "auto", draft: str = "", limits: Limits | None = None) -> Order:
+def order(wish: str, engine: Wish = "auto", draft: str = "") -> Order:
     """What a name, or a source, stands for; asks the hub which files that are."""
-    limits = limits or Limits()
     if wish.startswith(("hf:", "https:", "http:")):
         return _unnamed(wish, engine, draft)
     name, _, weights = wish.partition(":")
     entry = find(name)
     own = choose(entry, engine, preferred())
-    own, weights = fitting(entry, own, weights, there(own, limits))
+    weights = fitting(entry, own, weights, there(own, Limits()))
     offer = entry.offers[own]
     target = listed(offer.weights[weights], own, weights)
     if draft:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from localspec import memory
 from localspec.backend import CONTEXT, Needs, Options, Rehearsal
-from localspec.catalog import choose, entries, preferred
-from localspec.entry import Engine, Entry, Offer, Shape, Weights, Wish
+from localspec.catalog import entries
+from localspec.entry import Engine, Entry, Offer, Shape, Weights
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine, size
 from localspec.memory import Plan, Wanted
@@ -17,18 +17,17 @@ CELLS = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
 COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
-def fitting(entry: Entry, wish: Wish, weights: str, machine: Machine) -> tuple[Engine, str]:
-    """The engine for an entry, and the first of its weights that fit."""
-    engine = choose(entry, wish, preferred())
+def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str:
+    """The weights that were wished for, or the first that fit."""
     offered = entry.offers[engine].weights
     if weights:
         if weights not in offered:
             raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offered)}")
-        return engine, weights
+        return weights
     for name in offered:
         with suppress(DoesNotFit):
             rough(entry, engine, name, machine)
-            return engine, name
+            return name
     least = min(offered.values(), key=lambda each: each.bytes)
     raise DoesNotFit(
         f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and there "

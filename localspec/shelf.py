@@ -78,7 +78,7 @@ def available_row(entry: Entry, wish: Wish) -> tuple[str, ...]:
         state = "comes with a package"
     elif place is not None:
         try:
-            _, weights = fitting(entry, engine, "", place)
+            weights = fitting(entry, engine, "", place)
             state = "fits"
         except DoesNotFit:
             state = "does not fit"

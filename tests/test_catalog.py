@@ -163,11 +163,11 @@ def test_every_pair_is_planned_on_every_machine(machine):
     for entry in entries().values():
         for engine in entry.offers:
             try:
-                chosen, weights = fitting(entry, engine, "", place)
+                weights = fitting(entry, engine, "", place)
             except DoesNotFit:
                 continue
             fit += 1
-            found = rough(entry, chosen, weights, place)
+            found = rough(entry, engine, weights, place)
             assert all(found.taken(pool) <= pool.room for pool in found.pools)
     assert fit >= 8
 
@@ -197,10 +197,10 @@ def test_nothing_unchecked_claims_a_sum_or_a_revision():
 
 def test_the_first_weights_that_fit_are_chosen():
     entry = entries()["llama-3.3-70b"]
-    assert fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == ("llamacpp", "q4_k_m")
-    assert fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"])[1] == "q3_k_m"
+    assert fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == "q4_k_m"
+    assert fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"]) == "q3_k_m"
     between = cpu(64 * GB).instead(38 * GB)
-    assert fitting(entry, "llamacpp", "", between) == ("llamacpp", "q3_k_m")
+    assert fitting(entry, "llamacpp", "", between) == "q3_k_m"
     with pytest.raises(DoesNotFit, match="name the weights to pull it all the same"):
         fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
     with pytest.raises(UsageError, match="has no q9; it has: q4_k_m, q3_k_m"):

@@ -161,13 +161,13 @@ def test_what_has_lost_files_is_not_found():
 
 
 def test_of_several_weights_the_catalogue_s_first_is_loaded(tmp_path):
-    more = 'q4_0 = { from = "hf:a/b", size = "1MB" }\nq8_0 = {'
-    catalog.own().write_text(OWN.replace("q8_0 = {", more))
+    more = 'size = "600MB" }\nq4_0 = { from = "hf:a/b", size = "1MB" }'
+    catalog.own().write_text(OWN.replace('size = "600MB" }', more))
     first, second = engines.tiny("llama", seed=3), engines.tiny("llama")
-    for weights, path in (("q8_0", second), ("q4_0", first)):
+    for weights, path in (("q4_0", second), ("q8_0", first)):
         store.keep(replace(kept("small"), weights=weights, target=held(path)))
     assert locate("small").path == first
-    assert locate("small:q8_0").path == second
+    assert locate("small:q4_0").path == second
 
 
 def test_names_complete_in_a_shell():
