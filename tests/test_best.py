@@ -16,6 +16,7 @@ from localspec.proposers.best import Best, Offer, generous
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.silent import Silent
 from localspec.sampler import Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.settings import Settings
@@ -261,3 +262,12 @@ def test_how_a_text_fared_with_one_is_forgotten_with_it():
 def test_guesses_that_cost_nothing_go_on_until_nobody_would_check_them():
     assert generous([0.2])
     assert not generous([0.9, 0.05])
+
+
+def test_who_was_followed_again_is_not_expected_to_pause():
+    clock = Clock()
+    best = made(clock, counter=counter(clock))
+    best._idle[0] = 99  # rounds in which nothing was checked
+    assert len(best.propose([ask(10)])[0])
+    best._proposers = {"counter": Silent()}
+    assert not best.propose([ask(11)])[0].rests
