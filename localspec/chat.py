@@ -11,9 +11,9 @@ import click
 from localspec.errors import LocalSpecError
 from localspec.figures import TARGET
 from localspec.job import Result
+from localspec.message import Message
 from localspec.runtime import Runtime
 from localspec.settings import Settings
-from localspec.template import Message
 from localspec.worker import Stream
 
 PROMPT = "> "

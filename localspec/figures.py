@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,13 @@ class Timings:
     tokens_per_second: float | None  # after the first round
 
 
+class Guesses(NamedTuple):
+    """Of the drafts that had a token at some position."""
+
+    drafted: int
+    accepted: int
+
+
 @dataclass(frozen=True, slots=True)
 class Speculation:
     rounds: int  # forwards of the target that emitted something
@@ -43,6 +51,8 @@ class Speculation:
     acceptance_rate: float | None  # accepted of drafted
     acceptance_by_position: tuple[float, ...]
     tokens_by_source: Mapping[str, int]
+    guesses: Mapping[str, tuple[Guesses, ...]]  # by proposer and position
+    depths: Mapping[int, int]  # rounds by how many tokens were drafted
 
 
 @dataclass(slots=True)
@@ -80,11 +90,11 @@ class Clockwork:
 class Ledger:
     """The account of drafted tokens of one request."""
 
-    drafts: Counter[tuple[int, int]] = field(default_factory=Counter)  # (drafted, accepted)
+    drafts: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # drafted, accepted
     sources: Counter[str] = field(default_factory=Counter)
 
     def note(self, outcome: Outcome) -> None:
-        self.drafts[len(outcome.draft), outcome.accepted] += 1
+        self.drafts[outcome.draft.by, len(outcome.draft), outcome.accepted] += 1
         if outcome.accepted:
             self.sources[outcome.draft.by] += outcome.accepted
         if outcome.emitted > outcome.accepted:
@@ -92,8 +102,12 @@ class Ledger:
 
     def report(self) -> Speculation:
         rounds = self.drafts.total()
-        drafted = sum(count * size for (size, _), count in self.drafts.items())
-        accepted = sum(count * right for (_, right), count in self.drafts.items())
+        drafted = sum(count * size for (_, size, _), count in self.drafts.items())
+        accepted = sum(count * right for (_, _, right), count in self.drafts.items())
+        depths: Counter[int] = Counter()
+        for (_, size, _), count in self.drafts.items():
+            depths[size] += count
+        proposers = {by for by, size, _ in self.drafts if size}
         return Speculation(
             rounds=rounds,
             drafted=drafted,
@@ -101,13 +115,16 @@ class Ledger:
             taken_back=drafted - accepted,
             mean_accepted=accepted / rounds if rounds else 0.0,
             acceptance_rate=accepted / drafted if drafted else None,
-            acceptance_by_position=tuple(self._by_position()),
+            acceptance_by_position=tuple(each.accepted / each.drafted for each in self._of()),
             tokens_by_source=dict(self.sources),
+            guesses={by: tuple(self._of(by)) for by in sorted(proposers)},
+            depths=dict(sorted(depths.items())),
         )
 
-    def _by_position(self) -> Iterator[float]:
-        """Of the drafts that had a token there, in how many it was accepted."""
-        for at in range(max((size for size, _ in self.drafts), default=0)):
-            had = sum(count for (size, _), count in self.drafts.items() if size > at)
-            right = sum(count for (_, right), count in self.drafts.items() if right > at)
-            yield right / had
+    def _of(self, by: str | None = None) -> Iterator[Guesses]:
+        """By position, what one proposer guessed, or all of them."""
+        drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
+        for at in range(max((size for _, size, _ in drafts), default=0)):
+            had = sum(count for (_, size, _), count in drafts.items() if size > at)
+            right = sum(count for (_, _, right), count in drafts.items() if right > at)
+            yield Guesses(had, right)

@@ -42,6 +42,7 @@ class Result:
 
 
 Event = Chunk | Result | Exception  # a request ends with one of the latter two
+Listener = Callable[[Event], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +50,7 @@ class Job:
     generation: Generation
     settings: Settings
     seed: int
-    listener: Callable[[Event], None]
+    listener: Listener
     clock: Clockwork
     ledger: Ledger = field(default_factory=Ledger)
     cancelled: bool = False  # any thread may set it; looked at between rounds

@@ -5,13 +5,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
+from queue import SimpleQueue
 from types import TracebackType
 
 from localspec.engine import Engine
-from localspec.job import Result
+from localspec.job import Event, Job, Listener, Result
 from localspec.memory import Plan
+from localspec.message import Message
 from localspec.settings import DEFAULT, Settings
-from localspec.template import ChatTemplate, Message
+from localspec.template import ChatTemplate
 from localspec.tokens import tokens_of
 from localspec.vocabulary import Match
 from localspec.worker import Stream, Worker
@@ -43,7 +45,12 @@ class Runtime:
     def stream(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Stream:
         """Continue a text, or tokens; chunks can be iterated as they come."""
         tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
-        return self._worker.submit(tokens_of(tokens), settings, owner=self)
+        events: SimpleQueue[Event] = SimpleQueue()
+        return Stream(self.submit(tokens, settings, events.put), events, owner=self)
+
+    def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
+        """Continue tokens and tell a listener, on the models' thread, what each round brings."""
+        return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
         """Answer a conversation of messages with `role` and `content`."""

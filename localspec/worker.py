@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from localspec.engine import Engine
 from localspec.errors import BackendError, LocalSpecError
-from localspec.job import Chunk, Event, Job, Result
+from localspec.job import Chunk, Event, Job, Listener, Result
 from localspec.settings import Settings
 from localspec.tokens import Tokens
 
@@ -26,18 +26,17 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="localspec", daemon=True)
         self._thread.start()
 
-    def submit(self, prompt: Tokens, settings: Settings, owner: object = None) -> Stream:
+    def submit(self, prompt: Tokens, settings: Settings, listener: Listener) -> Job:
         """Queue a request; any thread may. Raises UsageError if it cannot be granted.
 
-        The stream keeps its owner alive.
+        The listener is called on the models' thread, and must not take long.
         """
-        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        job = self._engine.prepare(prompt, settings, events.put)
+        job = self._engine.prepare(prompt, settings, listener)
         with self._lock:
             if self._closed:
                 raise LocalSpecError("this model was closed; load it again")
             self._inbox.put(job)
-        return Stream(job, events, owner)
+        return job
 
     def close(self) -> None:
         """End every request and the thread; safe to call twice."""

@@ -55,6 +55,8 @@ def test_json_holds_text_and_figures(model, capsys):
         "accepted",
         "acceptance_by_position",
         "tokens_by_source",
+        "guesses",
+        "depths",
         "taken_back",
     } <= set(result["speculation"])
     assert {"first_token", "between_tokens_p50", "between_tokens_p95"} <= set(result["timings"])

@@ -311,6 +311,10 @@ def test_the_figures_add_up(length, proposer):
     assert s.mean_accepted == pytest.approx(s.accepted / s.rounds)
     assert s.acceptance_rate == pytest.approx(s.accepted / s.drafted)
     assert sorted(s.acceptance_by_position, reverse=True) == list(s.acceptance_by_position)
+    assert sum(each.drafted for by in s.guesses.values() for each in by) == s.drafted
+    assert sum(each.accepted for by in s.guesses.values() for each in by) == s.accepted
+    assert sum(s.depths.values()) == s.rounds
+    assert sum(depth * count for depth, count in s.depths.items()) == s.drafted
     assert r.timings.first_token <= r.timings.total
     assert r.timings.between_tokens_p50 <= r.timings.between_tokens_p95
 

@@ -15,6 +15,7 @@ from localspec.bench.watched import Watched
 from localspec.engine import Engine
 from localspec.errors import BackendError, UsageError
 from localspec.job import Chunk, Event, Result
+from localspec.message import text
 from localspec.proposers.silent import Silent
 from localspec.runtime import Runtime
 from localspec.settings import Settings
@@ -54,7 +55,7 @@ def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> l
 def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
     if reader.tokenizer.chat_template:
         return reader.conversation(prompt.messages)
-    return reader.encode("\n\n".join(message["content"] for message in prompt.messages))
+    return reader.encode("\n\n".join(map(text, prompt.messages)))
 
 
 def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[Reply]:

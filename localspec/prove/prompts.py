@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localspec.errors import UsageError
-from localspec.template import ChatTemplate, Message
+from localspec.message import Message, text
+from localspec.template import ChatTemplate
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Tokens, tokens_of
 
@@ -72,7 +73,7 @@ def _encode(
     if template:
         found = tokenizer.encode(template.render(messages), special=True).tolist()
     elif len(messages) == 1:
-        found = tokenizer.encode(messages[0]["content"]).tolist()
+        found = tokenizer.encode(text(messages[0])).tolist()
     else:
         raise UsageError('this model has no chat template: give a "prompt", not "messages"')
     if tokenizer.bos is not None and tokenizer.starts and found[:1] != [tokenizer.bos]:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from localspec import request
 from localspec.loading import Loading
+from localspec.message import Message
 from localspec.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
@@ -22,7 +23,6 @@ from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
 from localspec.sampling import Sampling
 from localspec.settings import Settings
-from localspec.template import Message
 
 T = TypeVar("T")
 

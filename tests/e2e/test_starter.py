@@ -15,7 +15,7 @@ from localspec.sampling import Sampling
 from localspec.settings import Settings
 from tests.e2e.prompts import PROMPTS
 
-LENGTH = 128
+LENGTH = 64
 STARTER = "smollm2-135m"
 SMALL = Options(context=1024)
 
@@ -43,7 +43,7 @@ def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
             result = ask(runtime, prompt, max_tokens=LENGTH)
             assert result.text == expected.text
             assert result.tokens == expected.tokens
-    assert sum(len(result.tokens) for result in plain) > 1000
+    assert sum(len(result.tokens) for result in plain) > 900
 
 
 def test_long_contexts_are_as_exact_as_short_ones(q8):

@@ -238,6 +238,14 @@ def test_what_its_engine_cannot_use_does_not_count_as_pulled(hub, home):
     assert home.run("generate", "tiny-gguf", "hi")[0] == 2
 
 
+def test_a_drafter_that_speaks_another_language_is_refused(hub, home):
+    stock(hub)
+    code, _, err = home.run("pull", "smollm2-135m", "--draft", NAME)
+    assert code == 1
+    assert "only 1% of the target's 49,152 tokens are shared" in err
+    assert not home.registered
+
+
 @pytest.mark.parametrize("name", ["../out.gguf", "/out.gguf", "a/../../out.gguf", "a\\..\\o.gguf"])
 def test_file_names_that_lead_elsewhere_are_refused(hub, home, name):
     stock(hub)

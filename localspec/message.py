@@ -1,0 +1,19 @@
+"""What a conversation is made of, as it comes in and as templates read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
+Message = Mapping[str, Json]  # `role` and `content`, and what else a role has
+Tool = Mapping[str, Json]  # `type` and `function`: its name, description and parameters
+
+
+def text(message: Message) -> str:
+    """What a message says, its parts of other kinds left out."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "".join(each for each in texts if isinstance(each, str))
