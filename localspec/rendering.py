@@ -1,0 +1,131 @@
+"""The process that renders chat templates: requests in, replies out, one JSON object a line.
+
+It is run by its path, imports nothing of LocalSpec, and ends with its input.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+MOST = 1 << 23  # characters of a rendered conversation
+WORDS = 500  # characters of what a template says of itself
+
+
+class Generation(Extension):
+    """A tag that marks for training what the model itself said; the text stays as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja's own way to declare it)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
+class Notes(Namespace):
+    """A namespace whose names cannot be those that Python gives a meaning to."""
+
+    def __init__(self, /, *given: Mapping[str, object], **named: object) -> None:
+        super().__init__()
+        for name, value in dict(*given, **named).items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            raise jinja2.TemplateError(f"a namespace takes no name that starts with _, as {name}")
+        super().__setitem__(name, value)
+
+
+def environment() -> ImmutableSandboxedEnvironment:
+    """The names and rules that templates of the hub are written for."""
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+    )
+    made.filters["tojson"] = to_json
+    made.globals |= {"raise_exception": refuse, "strftime_now": now, "namespace": Notes}
+    return made
+
+
+def to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def refuse(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def now(form: str) -> str:
+    return datetime.now().strftime(form)
+
+
+@lru_cache(maxsize=8)
+def compiled(source: str) -> jinja2.Template:
+    return environment().from_string(source)
+
+
+def answer(source: str, variables: Mapping[str, object] | None) -> dict[str, str]:
+    """The text, or what is wrong; without variables a template is only compiled."""
+    try:
+        template = compiled(source)
+    except Exception as error:  # whatever a stranger's code brings about
+        return {"broken": _words(error)}
+    if variables is None:
+        return {}
+    try:
+        text = template.render(variables)
+    except jinja2.TemplateError as error:
+        return {"refused": _words(error)}
+    except Exception as error:
+        return {"failed": _words(error)}
+    if len(text) > MOST:
+        return {"failed": f"it wrote {len(text):,} characters, and {MOST:,} are the most"}
+    return {"text": text}
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:WORDS] or type(error).__name__
+
+
+def main(seconds: float) -> None:
+    """Answer until there are no more requests; one that takes too long ends the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the program to say what that ends
+    with open(os.devnull, "w") as nowhere:
+        for line in sys.stdin.buffer:
+            # Its thread needs no interpreter: not even one long power, or a dead program, stops it.
+            faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+            asked = json.loads(line)
+            reply = answer(asked["template"], asked["variables"])
+            sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
+            sys.stdout.buffer.flush()
+            faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))
