@@ -1,0 +1,18 @@
+"""How families of models write calls and reasoning: read from a stream, kept to by grammars."""
+
+from localspec.dialects.dialect import Dialect, dialect_of
+from localspec.dialects.lark import Control
+from localspec.dialects.parts import Arguments, Call, Content, Part, Reasoning
+from localspec.dialects.reader import Reader
+
+__all__ = [
+    "Arguments",
+    "Call",
+    "Content",
+    "Control",
+    "Dialect",
+    "Part",
+    "Reader",
+    "Reasoning",
+    "dialect_of",
+]

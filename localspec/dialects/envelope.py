@@ -1,0 +1,125 @@
+"""A call as a JSON object: `{"name": ..., "arguments": {...}}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+
+from localspec.dialects.parts import Parts
+from localspec.dialects.scanner import Scanner, as_json
+from localspec.dialects.tape import Reading, Tape
+
+NAMES = ("name", "function")
+ARGUMENTS = ("arguments", "parameters")
+OTHERS = ("id", "type")
+
+
+def arguments(tape: Tape, parts: Parts, name: str) -> Reading[bool]:
+    """Read the object that a call is given; return whether there was one.
+
+    The call is made at its brace. Where it ends or breaks early, the call stays incomplete.
+    """
+    if not name.isprintable() or not name or (yield from tape.ahead()) != "{":
+        return False
+    parts.call(name)
+    scanner = Scanner()
+    if (yield from tape.value(scanner, parts.argue)):
+        parts.end_call()
+    parts.argue(scanner.held())
+    tape.begin()
+    return True
+
+
+def envelope(tape: Tape, parts: Parts, known: Set[str] | None) -> Reading[bool]:
+    """Read a call; return whether it was made.
+
+    `known`, where given, are the only names that will do, and only with arguments.
+    """
+    if not (yield from tape.starts("{")):
+        return False
+    fields = _Fields(known)
+    while True:
+        yield from tape.blank()
+        if (yield from tape.starts("}")):
+            called = fields.call(parts)
+            if called:
+                tape.begin()
+            return called
+        key = yield from _value(tape)
+        yield from tape.blank()
+        if not fields.may_have(key) or not (yield from tape.starts(":")):
+            return False
+        yield from tape.blank()
+        if json.loads(key) in ARGUMENTS and (yield from arguments(tape, parts, fields.name)):
+            if parts.complete:
+                yield from _rest(tape)
+            parts.say(tape.written())
+            return True
+        if not fields.take(json.loads(key), (yield from _value(tape))):
+            return False
+        yield from tape.blank()
+        yield from tape.starts(",")
+
+
+def _rest(tape: Tape) -> Reading[None]:
+    """Read what follows the arguments: fields of no meaning, and a brace that may be missing."""
+    while True:
+        yield from tape.blank()
+        yield from tape.starts(",")
+        yield from tape.blank()
+        if (yield from tape.starts("}")):
+            return tape.begin()
+        if (yield from tape.ahead()) != '"' or not (yield from _value(tape)):
+            return None
+        yield from tape.blank()
+        if not (yield from tape.starts(":")):
+            return None
+        yield from tape.blank()
+        if not (yield from _value(tape)):
+            return None
+
+
+def _value(tape: Tape) -> Reading[str]:
+    """One value as JSON; empty where there is none."""
+    pieces: list[str] = []
+    whole = yield from tape.value(Scanner(), pieces.append)
+    return "".join(pieces) if whole else ""
+
+
+class _Fields:
+    """What an object said so far of the call it is."""
+
+    def __init__(self, known: Set[str] | None) -> None:
+        self._known = known
+        self.name = ""
+        self._arguments = "{}" if known is None else ""
+
+    def may_have(self, key: str) -> bool:
+        if not key.startswith('"'):
+            return False
+        return self._known is None or json.loads(key) in (*NAMES, *ARGUMENTS, *OTHERS)
+
+    def take(self, key: str, value: str) -> bool:
+        """Keep a field; return whether this can still be a call."""
+        if key in ARGUMENTS:
+            self._arguments = _object(value)
+        elif key in NAMES and value.startswith('"'):
+            self.name = str(json.loads(value))
+            return self._known is None or self.name in self._known
+        return bool(value)
+
+    def call(self, parts: Parts) -> bool:
+        """Make the call if all of it is there."""
+        if not (self.name and self.name.isprintable() and self._arguments):
+            return False
+        parts.make(self.name, self._arguments)
+        return True
+
+
+def _object(value: str) -> str:
+    """A JSON object, also from within a string; empty where it is none."""
+    if value == "null":
+        return "{}"
+    if value.startswith('"'):
+        value = as_json(str(json.loads(value))) or ""
+    return value if value.startswith("{") else ""

@@ -1,0 +1,49 @@
+"""What a family's way to write calls has to offer: to be read, and to be written as a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from localspec.dialects.functions import Function
+from localspec.dialects.lark import Lark
+from localspec.dialects.parts import Parts
+from localspec.dialects.tape import Reading, Tape
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A call without a mark: the words that begin it, and what follows them as an expression."""
+
+    words: tuple[str, ...]
+    rest: str
+
+
+class Form(Protocol):
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """All texts that mean something here and may be control tokens."""
+
+    @property
+    def openings(self) -> tuple[str, ...]:
+        """Marks that begin calls; the first one is how they should be written, if any is."""
+
+    @property
+    def bare(self) -> str:
+        """Letters that may begin a call without a mark, where a reply begins."""
+
+    @property
+    def repeats(self) -> str | None:
+        """What stands between one opening's calls and the next opening; None: there is no next."""
+
+    def read(
+        self, tape: Tape, parts: Parts, functions: Sequence[Function], opening: str
+    ) -> Reading[None]:
+        """Read calls after an opening, or bare ones; what is none of it stays written."""
+
+    def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+        """An expression for what follows the opening."""
+
+    def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
+        """Calls without a mark, by how they begin."""

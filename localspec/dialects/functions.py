@@ -1,0 +1,66 @@
+"""What the tools of a request offer to be called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from localspec.errors import UsageError
+from localspec.message import Json, Tool
+
+NO_PARAMETERS: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    schema: Mapping[str, Json]  # of its arguments, an object
+    strict: bool  # whether a schema that cannot be followed in full is an error
+
+    @property
+    def properties(self) -> Mapping[str, Mapping[str, Json]]:
+        """Schemas by parameter; what is no schema allows anything."""
+        found = self.schema.get("properties")
+        said = found if isinstance(found, Mapping) else {}
+        names = dict.fromkeys((*said, *sorted(self.required)))
+        schemas = {name: said.get(name) for name in names}
+        return {name: each if isinstance(each, Mapping) else {} for name, each in schemas.items()}
+
+    @property
+    def required(self) -> frozenset[str]:
+        found = self.schema.get("required")
+        listed = found if isinstance(found, Sequence) else ()
+        return frozenset(each for each in listed if isinstance(each, str))
+
+    def parameter(self, name: str) -> Mapping[str, Json]:
+        """A parameter's schema, which can stand alone."""
+        shared = {key: self.schema[key] for key in ("$defs", "definitions") if key in self.schema}
+        return {**self.properties.get(name, {}), **shared}
+
+
+def functions(tools: Sequence[Tool]) -> tuple[Function, ...]:
+    """Read all tools, or say which one is wrong."""
+    return tuple(_function(f"tools[{at}].function", tool) for at, tool in enumerate(tools))
+
+
+def _function(place: str, tool: Tool) -> Function:
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        raise UsageError(f"{place} is missing")
+    name = function.get("name")
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise UsageError(f"{place}.name is {name!r}; it must be a name")
+    schema = function.get("parameters")
+    schema = NO_PARAMETERS if schema is None else schema
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        raise UsageError(f"{place}.parameters must be the schema of an object")
+    try:
+        json.dumps(schema)
+    except RecursionError as error:
+        raise UsageError(f"{place}.parameters is nested too deeply") from error
+    return Function(name, {"type": "object", **schema}, function.get("strict") is True)

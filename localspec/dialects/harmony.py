@@ -1,0 +1,113 @@
+"""The channels of gpt-oss: analysis is reasoning, final is content, commentary carries calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from localspec.dialects.envelope import arguments
+from localspec.dialects.functions import Function, functions
+from localspec.dialects.lark import Control, Lark, choice, formed, quoted, schema
+from localspec.dialects.parts import Parts
+from localspec.dialects.reader import Reader
+from localspec.dialects.tape import Reading, Tape
+from localspec.message import Json, Tool
+
+START, CHANNEL, CONSTRAIN = "<|start|>", "<|channel|>", "<|constrain|>"
+MESSAGE, END, CALL, RETURN = "<|message|>", "<|end|>", "<|call|>", "<|return|>"
+ENDS = (END, CALL, RETURN)
+TURN = f"{START}assistant"
+RECIPIENT = re.compile(r"\bto=(?:functions\.)?([^\s<]+)")
+ANALYSIS = re.compile(r"<\|channel\|>\s*analysis\b")
+
+
+class Harmony:
+    marks = (START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS)
+
+    def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
+        tape, parts = Tape(), Parts()
+        header, message, _ = prompt_end.rpartition(TURN)[2].partition(MESSAGE)
+        if TURN in prompt_end:
+            tape.feed((header + message).strip())
+        return Reader(tape, parts, _reply(tape, parts, bool(functions(tools))))
+
+    def grammar(
+        self,
+        tools: Sequence[Tool],
+        control: Control,
+        *,
+        required: bool,
+        parallel: bool,
+        prompt_end: str = "",
+    ) -> str | None:
+        offered = functions(tools)
+        if not offered:
+            return None
+        lark = Lark(control)
+        thinking = _message(lark, "analysis")
+        call = _call(lark, offered)
+        if required:
+            return lark.source(f"({thinking})* {call}")
+        final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} TEXT'
+        preamble = _message(lark, "commentary")
+        return lark.source(f"({thinking} | {preamble})* ({call} | {final})")
+
+    def formed(
+        self, value: Mapping[str, Json], control: Control, *, prompt_end: str = ""
+    ) -> str | None:
+        lark = Lark(control)
+        final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {formed(value)}'
+        return lark.source(f"({_message(lark, 'analysis')})* {final}")
+
+
+def _message(lark: Lark, channel: str) -> str:
+    """A whole message after which the model goes on."""
+    head = f"{lark.mark(CHANNEL)} {quoted(channel)} {lark.mark(MESSAGE)}"
+    return f'{head} {lark.upto(END)} {lark.mark(START)} "assistant"'
+
+
+def _call(lark: Lark, offered: Sequence[Function]) -> str:
+    json, message = lark.mark(CONSTRAIN), lark.mark(MESSAGE)
+    calls = [
+        f'{quoted(f"commentary to=functions.{each.name} ")} {json} "json" {message} '
+        f"{schema(each.schema, each)}"
+        for each in offered
+    ]
+    return f"{lark.mark(CHANNEL)} {choice(calls)}"
+
+
+def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:
+    """Read one message after another; what is in none of them is content."""
+    mark = ""
+    while mark or (yield from tape.ahead()):
+        tape.begin(mark)
+        if not mark:
+            yield from tape.blank()
+            mark = yield from tape.starts(START, CHANNEL, MESSAGE, "to=")
+        if not mark:
+            parts.say(tape.written())
+            mark = yield from tape.until((START, CHANNEL), parts.say)
+            continue
+        pieces, message = [mark], mark
+        if mark != MESSAGE:
+            message = yield from tape.until((MESSAGE, *ENDS), pieces.append)
+        if message == MESSAGE:
+            mark = yield from _body(tape, parts, "".join(pieces), may_call)
+        else:
+            parts.say(tape.written())
+            mark = ""
+
+
+def _body(tape: Tape, parts: Parts, header: str, may_call: bool) -> Reading[str]:
+    """Read what a message says; return the mark that begins the next one, if one does."""
+    recipient = RECIPIENT.search(header)
+    if recipient:
+        yield from tape.blank()
+        called = may_call and (yield from arguments(tape, parts, recipient[1]))
+        parts.say(tape.written())
+        if called and not parts.complete:
+            return (yield from tape.until((), parts.say))
+    thinks = ANALYSIS.search(header) and not recipient
+    say = parts.think if thinks else parts.say
+    mark = yield from tape.until((*ENDS, START, CHANNEL), say)
+    return "" if mark in ENDS else mark

@@ -1,0 +1,135 @@
+"""A dialect whose calls stand in the text: reasoning first, then content and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from localspec.dialects.form import Bare, Form
+from localspec.dialects.functions import Function, functions
+from localspec.dialects.lark import Control, Lark, choice, formed, quoted
+from localspec.dialects.parts import Parts
+from localspec.dialects.reader import Reader
+from localspec.dialects.tape import Reading, Tape
+from localspec.dialects.thought import Thought
+from localspec.message import Json, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    form: Form
+    thought: Thought | None = None
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return (*self.form.marks, *(self.thought.marks if self.thought else ()))
+
+    def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
+        tape, parts = Tape(), Parts()
+        return Reader(tape, parts, self._reply(tape, parts, functions(tools), prompt_end))
+
+    def _reply(
+        self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
+    ) -> Reading[None]:
+        tape.begin()
+        answers = self.thought and (yield from self.thought.read(tape, parts, prompt_end))
+        yield from tape.blank()
+        first = yield from tape.ahead()
+        if offered and first and first in self.form.bare:
+            yield from self.form.read(tape, parts, offered, "")
+        parts.say(tape.written())
+        openings = self.form.openings if offered and parts.complete else ()
+        ends = (self.thought.answer_close,) if self.thought and answers else ()
+        while mark := (yield from tape.until((*openings, *ends), parts.say)):
+            tape.begin(mark)
+            if mark in openings:
+                yield from self.form.read(tape, parts, offered, mark)
+            if not parts.complete:
+                openings = ()
+
+    def grammar(
+        self,
+        tools: Sequence[Tool],
+        control: Control,
+        *,
+        required: bool,
+        parallel: bool,
+        prompt_end: str = "",
+    ) -> str | None:
+        offered = functions(tools)
+        if not offered:
+            return None
+        lark = Lark(control)
+        calls = _Calls(lark, self.form, offered, parallel)
+        if required:
+            return lark.source(f"{self._first(lark, prompt_end)} {calls.forced()}")
+        if self.thought is None:
+            return lark.source(calls.free(()))
+        if self.thought.opened_by(prompt_end):
+            return lark.source(f"{lark.upto(self.thought.close)} {calls.free(())} | TEXT")
+        opening = self.thought.opening(lark)
+        openings = (opening,) if lark.is_text(self.thought.open) else ()
+        thinking = f"{opening} {lark.upto(self.thought.close)}"
+        return lark.source(f"{thinking} {calls.free(())} | {calls.free(openings)} | {opening} TEXT")
+
+    def formed(
+        self, value: Mapping[str, Json], control: Control, *, prompt_end: str = ""
+    ) -> str | None:
+        if self.thought is None:
+            return None
+        lark = Lark(control)
+        return lark.source(f"{self._first(lark, prompt_end)} {formed(value)}")
+
+    def _first(self, lark: Lark, prompt_end: str) -> str:
+        """An expression for the reasoning before what must be said."""
+        if self.thought is None:
+            return ""
+        closing = lark.upto(self.thought.close)
+        if self.thought.opened_by(prompt_end):
+            return f"{closing} BLANKS"
+        return f"({self.thought.opening(lark)} {closing} BLANKS)?"
+
+
+class _Calls:
+    """Expressions for calls, and for text that calls may stand in."""
+
+    def __init__(self, lark: Lark, form: Form, offered: Sequence[Function], parallel: bool) -> None:
+        self._lark = lark
+        self._opening = form.openings[0] if form.openings else ""
+        self._between = form.repeats if parallel else None
+        self._after = form.after(lark, offered, parallel)
+        self._alone = form.alone(lark, offered, parallel)
+
+    def forced(self) -> str:
+        """Nothing but calls."""
+        if self._alone:
+            return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
+        call = self._lark.rule(f"{self._lark.mark(self._opening)} {self._after}")
+        if self._between is None:
+            return call
+        return f"{call} ({quoted(self._between) if self._between else ''} {call})*"
+
+    def free(self, others: Sequence[str]) -> str:
+        """Text with calls in it; it must not begin with these others."""
+        lark = self._lark
+        heads = [lark.terminal(_flexible(each)) for each in self._alone]
+        text = "TEXT"
+        if heads or others:
+            text = lark.terminal(f"TEXT & ~({choice([*heads, *others])} TEXT)")
+        options = [
+            text,
+            *(f"{head} {each.rest}" for head, each in zip(heads, self._alone, strict=True)),
+        ]
+        if self._after:
+            options.append(f"{lark.upto(self._opening, text)} {self._after} {self._more()}")
+        return choice(options)
+
+    def _more(self) -> str:
+        if self._between is None:
+            return ""
+        return f"({self._lark.upto(self._opening)} {self._after})* TEXT"
+
+
+def _flexible(bare: Bare) -> str:
+    """A terminal for how a bare call begins, whatever the blanks."""
+    return " ".join(f"BLANKS {quoted(word.strip())}" for word in bare.words) + " BLANKS"
