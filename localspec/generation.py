@@ -65,7 +65,8 @@ class Generation:
         """How many tokens there is room for before the text ends."""
         ends, spell, text = self.ending.tokens, self.spell, self.text
         for at, token in enumerate(tokens[: self.room]):
-            if token in ends or text.add(spell(token)):
+            over = token in ends or text.add(spell(token))
+            if over or self.sampler.over(tokens[: at + 1]):
                 self.finish = "stop"
                 return at + 1
         return min(len(tokens), self.room)

@@ -14,6 +14,7 @@ from localspec.sampler import DRAFT, TARGET, Sampler
 from localspec.tokens import Logits, tokens_of
 
 BY = "draft-model"
+LEAST = 1e-9  # confidence in a token, however unlikely it is what was drawn
 
 
 def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
@@ -38,7 +39,9 @@ class Path:
     def wants(self) -> bool:
         if not self.tokens:
             return self.roll.depth > 0
-        return len(self.tokens) < self.roll.depth and self.roll.pays(self.confidences)
+        roll, drawn = self.roll, self.tokens
+        more = len(drawn) < roll.depth and roll.pays(self.confidences)
+        return more and not roll.sampler.over(drawn)
 
     def row(self) -> Row:
         if not self.tokens:
@@ -48,7 +51,8 @@ class Path:
 
     def draw(self, logits: Logits) -> None:
         sampler = self.roll.sampler
-        source = sampler.distribution(logits, self.tokens)
+        logits = sampler.masked(logits, self.tokens)
+        source = sampler.law(logits, self.tokens)
         position = self.roll.start + len(self.tokens)
         token = source.draw(sampler.dice.roll(position, lane(sampler)))
         self.tokens.append(token)
@@ -56,17 +60,17 @@ class Path:
         self.confidences.append(confidence(logits, token))
 
     def draft(self) -> Draft:
-        sources = None if self.roll.sampler.repeats else tuple(self.sources)
+        sources = None if self.roll.sampler.foretells else tuple(self.sources)
         return Draft(tokens_of(self.tokens), BY, sources, tuple(self.confidences))
 
 
 def lane(sampler: Sampler) -> int:
-    """Where its text is to be the same however it was guessed, foretell the target's own draw."""
-    return TARGET if sampler.repeats else DRAFT
+    """By which dice a guess is drawn: its own, or those that the target will be drawn by."""
+    return TARGET if sampler.foretells else DRAFT
 
 
 def confidence(logits: Logits, token: int) -> float:
     """The model's own probability of a token, at temperature 1."""
-    weights = logits - logits[token]
+    weights = logits - logits.max()
     np.exp(weights, out=weights)
-    return 1.0 / float(weights.sum())
+    return max(float(weights[token] / weights.sum()), LEAST)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +48,18 @@ class Turn:
         history = g.tokens[: g.cached + self.feed]
         return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints)
 
+    def lawful(self, draft: Draft) -> Draft:
+        """A draft as far as it keeps to the grammar, if it was looked up.
+
+        One that was drawn stays whole. To judge a token by what it is, and then to draw another
+        in its place, would not follow the target's law; verification does.
+        """
+        constraint = self.generation.sampler.constraint
+        if constraint is None or draft.sources or not len(draft):
+            return draft
+        kept = constraint.keeps(draft.tokens.tolist())
+        return replace(draft, tokens=draft.tokens[:kept], confidences=draft.confidences[:kept])
+
     def row(self, draft: Draft) -> Row:
         g = self.generation
         tokens = g.tokens[g.cached : g.cached + self.feed]
@@ -82,7 +94,7 @@ def run(
     asks = [turn.ask() for turn in turns if turn.asks]
     offers = proposer.propose(asks) if asks else []
     proposed = {ask.slot: draft for ask, draft in zip(asks, offers, strict=True)}
-    drafts = [proposed.get(turn.slot, EMPTY) for turn in turns]
+    drafts = [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]
     logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
     return list(zip(turns, drafts, logits, strict=True))
 

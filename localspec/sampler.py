@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from localspec.constraint import Constraint
 from localspec.distribution import Distribution
 from localspec.sampling import Sampling
 from localspec.tokens import NONE, Logits, Tokens
@@ -69,14 +70,18 @@ class Tally:
 
 
 class Sampler:
-    """One sequence's parameters and dice, and the tokens its penalties look at."""
+    """One sequence's parameters and dice, its grammar, and what its penalties look at."""
 
-    def __init__(self, sampling: Sampling, seed: int, prompt: Tokens) -> None:
+    def __init__(
+        self, sampling: Sampling, seed: int, prompt: Tokens, constraint: Constraint | None = None
+    ) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
+        self.constraint = constraint
         self._penalises = sampling.penalises
-        self.adjusts = sampling.penalises or bool(sampling.bias)  # logits, before their law
-        self.repeats = False  # whether its text may not depend on how far it was guessed
+        self._shifts = sampling.penalises or bool(sampling.bias)
+        self.adjusts = self._shifts or constraint is not None  # logits, before their law
+        self.foretells = False  # whether guesses are drawn as the target will draw, by its dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()
@@ -87,10 +92,24 @@ class Sampler:
         if self._penalises:
             for token in tokens:
                 self._said.add(token)
+        if self.constraint:
+            self.constraint.said(tokens)
+
+    def over(self, drafted: Sequence[int]) -> bool:
+        """Whether its grammar leaves nothing but the end, were `drafted` said first."""
+        return self.constraint is not None and self.constraint.over(drafted)
 
     def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
         """The law of the next token, were `drafted` said first."""
-        if self.adjusts:
+        return self.law(self.masked(logits, drafted), drafted)
+
+    def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
+        """The logits, -inf for what its grammar forbids after `drafted`."""
+        return self.constraint.masked(logits, drafted) if self.constraint else logits
+
+    def law(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
+        """What is drawn from, given logits that are masked."""
+        if self._shifts:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
         if self._penalises:

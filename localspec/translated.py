@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Model, Roll, Row
+from localspec.backend import Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.errors import ContextFull
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
 from localspec.vocabulary import Match
+
+# The logit of a token that the draft model cannot say: as good as -inf, but where a grammar leaves
+# no token that it can say, one of these must do.
+NEVER = -1e20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,12 @@ class Translated:
         self._ends[target] = ends
         return length
 
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
+
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
 
@@ -105,7 +115,7 @@ class Translated:
     def _target_logits(self, row: Row, passage: Passage, logits: Logits) -> Logits:
         """Logits at the ends of the target's tokens, over the target's ids."""
         at = passage.ends[len(passage.ends) - row.outputs :] - passage.ends[-1] - 1
-        out = np.full((row.outputs, self.vocabulary), -np.inf, np.float32)
+        out = np.full((row.outputs, self.vocabulary), NEVER, np.float32)
         if row.outputs:
             out[:, self._match.target_ids] = logits[at][:, self._match.draft_ids]
         return out
