@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from localspec.draft import Draft, Pays, always
 from localspec.errors import BackendError, UsageError
 from localspec.sampler import Sampler
@@ -51,6 +54,14 @@ class Roll:
     sampler: Sampler
     start: int  # position in the text of the first token to draw
     pays: Pays = always  # whether to go on, by the confidences of the tokens so far
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a slot held, in an engine's own form."""
+
+    data: NDArray[np.uint8]
+    whole: bool  # it serves texts that begin with all of it, not those that part from it midway
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +188,20 @@ class Model(Protocol):
         """Replace what `target` holds by the first `length` tokens of `source`.
 
         Returns how many it now holds: `length`, or 0 where that cannot be done.
+        """
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        """What a slot holds, to `restore` later, and in other processes; the slot keeps it.
+
+        None where this cannot be done or takes more than `most` bytes.
+        """
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        """Replace what a slot holds by the `length` tokens that were saved as `data`.
+
+        Returns how many it now holds: `length`, or 0 where that cannot be done. The data must be
+        what `save` gave, by the same weights and the same build of the engine, loaded the same
+        way: not every engine would notice.
         """
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from localspec.backend import Roll, Row
+from localspec.backend import Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.roll import roll_by_forward
-from localspec.tokenizer import Tokenizer
+from localspec.tokenizer import Infill, Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
 
 VOCABULARY = 7
@@ -33,7 +34,9 @@ def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULAR
 class Alphabet:
     """A vocabulary of byte strings; a token without bytes is a control token."""
 
-    def __init__(self, pieces: Sequence[bytes], ends: Sequence[int] = ()) -> None:
+    def __init__(
+        self, pieces: Sequence[bytes], ends: Sequence[int] = (), infill: Infill | None = None
+    ) -> None:
         self.kind = "alphabet"
         self.size = len(pieces)
         self.bos: int | None = None
@@ -41,11 +44,12 @@ class Alphabet:
         self.ends = frozenset(ends)
         self.eos = min(ends, default=None)
         self.chat_template: str | None = None
+        self.infill = infill
         self._pieces = list(pieces)
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Longest match first; what no token spells is left out."""
-        rest, found = text.encode(), []
+        rest, found = text.encode("utf-8", "replace"), []
         while rest:
             fits = [t for t, piece in enumerate(self._pieces) if piece and rest.startswith(piece)]
             best = max(fits, key=lambda t: len(self._pieces[t]), default=None)
@@ -119,6 +123,17 @@ class ScriptedModel:
             length = 0
         self.held[target] = held[:length]
         self._tentative[target] = 0
+        return length
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        data = tokens_of(self.held.get(slot, [])).view(np.uint8)
+        return Saved(data, self.recurrent) if 0 < len(data) <= most else None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        held = data.view(np.int32).tolist()
+        assert len(held) == length <= self.context
+        self.held[slot] = held
+        self._tentative[slot] = 0
         return length
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:

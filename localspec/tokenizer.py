@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from localspec.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Infill:
+    """The tokens by which a model is asked for what belongs between two texts."""
+
+    prefix: int
+    suffix: int
+    middle: int | None  # None: what comes after the prefix is the middle
+    suffix_first: bool = False
+    separator: int | None = None  # begins a file, with its name
+    repository: int | None = None  # names what the files belong to
+    ends: frozenset[int] = frozenset()  # all of its kind: after any of them a middle is over
 
 
 class Tokenizer(Protocol):
@@ -15,6 +29,7 @@ class Tokenizer(Protocol):
     eos: int | None  # the token chat templates know as the end
     ends: frozenset[int]  # all tokens that end a reply
     chat_template: str | None  # jinja2 source, from the model file
+    infill: Infill | None  # None: it was not trained to fill in a middle
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Tokenise; `special` lets the text of control tokens stand for those tokens.

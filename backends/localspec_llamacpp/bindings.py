@@ -24,6 +24,14 @@ FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numb
 # Types of keys and values, by ggml's numbers
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
 DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
+INFILL = {
+    "prefix": lib.llama_vocab_fim_pre,
+    "suffix": lib.llama_vocab_fim_suf,
+    "middle": lib.llama_vocab_fim_mid,
+    "pad": lib.llama_vocab_fim_pad,
+    "repository": lib.llama_vocab_fim_rep,
+    "separator": lib.llama_vocab_fim_sep,
+}
 _ERROR, _CONTINUED = 4, 5  # levels of the log
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
@@ -147,6 +155,17 @@ class Weights:
     def ends(self) -> frozenset[int]:
         is_end, vocab = lib.llama_vocab_is_eog, self.vocab
         return frozenset(token for token in range(self.vocabulary) if is_end(vocab, token))
+
+    def control(self, text: str) -> int | None:
+        """The control token with this text."""
+        found: list[int] = self.tokenize(text.encode(), special=True).tolist()
+        is_control = len(found) == 1 and lib.llama_vocab_is_control(self.vocab, found[0])
+        return found[0] if is_control else None
+
+    def infill(self) -> dict[str, int]:
+        """Tokens for filling in, as the file names them or llama.cpp guesses by their texts."""
+        found = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
+        return {name: token for name, token in found.items() if token is not None}
 
     def tokenize(self, text: bytes, special: bool) -> Tokens:
         room = len(text) + 8
@@ -273,6 +292,23 @@ class Context:
     def copy(self, source: int, target: int, length: int) -> None:
         """Let an empty sequence share the first tokens of another; all of them if -1."""
         lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
+
+    def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
+        """All that is held of a sequence, unless it takes more than `most` bytes."""
+        size = lib.llama_state_seq_get_size(self.pointer, sequence)
+        if not 0 < size <= most:
+            return None
+        data = np.empty(size, np.uint8)
+        place = _pointer(data, ctypes.c_uint8)
+        written = lib.llama_state_seq_get_data(self.pointer, place, size, sequence)
+        return data if written == size else None
+
+    def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
+        """Fill an empty sequence by what was saved; how many tokens it then holds."""
+        place = _pointer(data, ctypes.c_uint8)
+        if lib.llama_state_seq_set_data(self.pointer, place, len(data), sequence) != len(data):
+            return 0
+        return int(lib.llama_memory_seq_pos_max(self._memory, sequence)) + 1
 
     def oldest(self, sequence: int) -> int:
         """The first position that all layers still hold."""

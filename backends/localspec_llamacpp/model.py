@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from localspec.backend import Options, Roll, Row, check
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
@@ -28,6 +31,7 @@ class LlamaModel:
         self._weights = weights
         self._context = Context(weights, shape)
         self._undo = undo_for(weights, self._context, options.slots)
+        self._whole = weights.recurrent or weights.window > 0  # what is held cannot be cut short
         self._lengths = [0] * options.slots
         self._closed = False
 
@@ -91,6 +95,18 @@ class LlamaModel:
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
         return self._lengths[target]
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        data = None if self._closed else self._context.save(slot, most)
+        return None if data is None else Saved(data, self._whole)
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        self._clear(slot)
+        if self._context.restore(slot, data) == length:
+            self._lengths[slot] = length
+        else:
+            self._clear(slot)
+        return self._lengths[slot]
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from localspec.infill import known
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import Weights
 
@@ -14,6 +15,7 @@ class GgufTokenizer:
         self.bos, self.eos = weights.bos, weights.eos
         self.starts = weights.starts
         self.ends = weights.ends()
+        self.infill = known(weights.control, weights.infill())
         self._weights = weights
         self._bytes: dict[int, bytes] = {}
 

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
-from localspec.backend import Options, Roll, Row, check
+from localspec.backend import Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError
 from localspec.roll import Path, roll_by_forward
@@ -108,6 +110,12 @@ class MlxModel:
         with self._device([target]) as runner:
             self._undo_ahead(runner)
             return runner.slots.copy(source, target, length)
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         if any(roll.sampler.adjusts for roll in rolls):

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from localspec.backend import Model, Roll, Row
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.tokens import Logits
 
@@ -42,6 +45,12 @@ class Watched:
 
     def copy(self, source: int, target: int, length: int) -> int:
         return self._model.copy(source, target, length)
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return self._model.save(slot, most)
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self._model.restore(slot, data, length)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return self._model.roll(rolls)

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localspec.backend import Model, Roll, Row
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.roll import roll_by_forward
 from localspec.sampling import top
@@ -65,6 +68,12 @@ class Recorder:
     def copy(self, source: int, target: int, length: int) -> int:
         """Nothing: every text is to be read as plain decoding reads it."""
         return self.truncate(target, 0)
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.machine import heading, spread
-from localspec.backend import Roll, Row
+from localspec.backend import Roll, Row, Saved
 from localspec.costs import Costs
 from localspec.depth import Depth, Lap
 from localspec.draft import Draft
@@ -68,6 +69,12 @@ class ReadyModel:
 
     def copy(self, source: int, target: int, length: int) -> int:
         return 0
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)

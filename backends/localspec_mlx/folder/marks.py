@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from localspec.infill import known
+from localspec.tokenizer import Infill
 from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
 from localspec_mlx.folder.library import Library
 from localspec_mlx.folder.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named
@@ -34,6 +36,7 @@ class Marks:
     starts: bool  # whether a text should begin with it
     eos: int | None
     ends: frozenset[int]
+    infill: Infill | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Naming:
         bos, eos = self._token("bos"), self._token("eos")
         starts = bos is not None and (library.starts_with(bos) or self._wish("add_bos_token"))
         named = end_ids(self.folder, self.vocabulary) | known_ends(added)
-        return Marks(bos, starts, eos, named if eos is None else named | {eos})
+        ends = named if eos is None else named | {eos}
+        return Marks(bos, starts, eos, ends, known(by_text(added).get, {}))
 
     def _token(self, name: str) -> int | None:
         """By the text in the settings; where they do not speak of it, by its number."""
@@ -79,10 +83,14 @@ class Naming:
 def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
     """The tokens whose texts alone tell that a reply is over."""
     named = {
-        each.content: token
-        for token, each in added.items()
-        if each.content in SEPARATORS or (each.special and each.content in ENDS)
+        text: token
+        for text, token in by_text(added).items()
+        if text in SEPARATORS or (added[token].special and text in ENDS)
     }
     if any(pair <= named.keys() for pair in PAIRS):
         named.pop("<|end|>", None)
     return frozenset(named.values())
+
+
+def by_text(added: Mapping[int, Added]) -> dict[str, int]:
+    return {each.content: token for token, each in added.items()}

@@ -19,7 +19,7 @@ class FolderTokenizer:
         self.size = len(words.texts)
         self.bos, self.eos = marks.bos, marks.eos
         self.starts = marks.starts
-        self.ends = marks.ends
+        self.ends, self.infill = marks.ends, marks.infill
         self._words = words
         self._bytes: dict[int, bytes] = {}
 

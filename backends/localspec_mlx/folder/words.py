@@ -97,9 +97,10 @@ def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> Re
 
 
 def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:
-    """The added tokens, and those that begin or end a text, which are no text."""
+    """The added tokens, and those that begin, part or end a text, which are no text."""
     found = dict(added)
-    for token in marks.ends & added.keys():
+    filling = marks.infill.ends if marks.infill else frozenset()
+    for token in (marks.ends | filling) & added.keys():
         found[token] = replace(found[token], special=True)
     for mark in (marks.bos, marks.eos):
         if mark is not None:

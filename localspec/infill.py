@@ -1,0 +1,159 @@
+"""Ask a model for what belongs between two texts, by tokens of its own for that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from localspec.errors import UsageError
+from localspec.tokenizer import Infill, Tokenizer
+
+STEP = 256  # tokens by which a prefix is cut: its beginning stays the same while someone types
+PROJECT, CURRENT = "project", "current"  # names where none are given
+
+
+class Family(NamedTuple):
+    """Texts of tokens that were trained together."""
+
+    prefix: str
+    suffix: str
+    middle: str | None
+    suffix_first: bool = False
+
+
+FAMILIES = (
+    Family("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    Family("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    Family("<fim-prefix>", "<fim-suffix>", "<fim-middle>"),
+    Family("<\uff5cfim▁begin\uff5c>", "<\uff5cfim▁hole\uff5c>", "<\uff5cfim▁end\uff5c>"),
+    Family("▁<PRE>", "▁<SUF>", "▁<MID>"),
+    Family("<PRE>", "<SUF>", "<MID>"),
+    Family("<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"),
+    Family("<|prefix|>", "<|suffix|>", "<|middle|>"),
+    Family("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>", suffix_first=True),
+    Family("[PREFIX]", "[SUFFIX]", None, suffix_first=True),
+)
+SEPARATORS = ("<|file_sep|>", "<file_sep>", "<|file_separator|>", "<filename>")
+REPOSITORIES = (
+    "<|repo_name|>",
+    "<|fim_repo|>",
+    "<repo_name>",
+    "<fim-repo>",
+    "<reponame>",
+    "<REPO>",
+)
+# Say that a middle is over, or that there is none.
+OVER = ("<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<PAD>", "[PAD]", "▁<EOT>", "<EOT>", "[MIDDLE]")
+Ids = tuple[int, int, int | None, bool]
+
+
+def known(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
+    """The tokens of a vocabulary for filling in, by what a file names or else by their texts."""
+    found = _named(named) or _by_texts(id_of)
+    if found is None:
+        return None
+    separator = named.get("separator", _first(id_of, SEPARATORS))
+    repository = named.get("repository", _first(id_of, REPOSITORIES))
+    by_text = map(id_of, (*SEPARATORS, *REPOSITORIES, *OVER))
+    ends = frozenset(each for each in (*found[:3], *named.values(), *by_text) if each is not None)
+    return Infill(*found, separator, repository, ends)
+
+
+def _named(named: Mapping[str, int]) -> Ids | None:
+    if not named.keys() >= {"prefix", "suffix", "middle"}:
+        return None
+    return named["prefix"], named["suffix"], named["middle"], False
+
+
+def _by_texts(id_of: Callable[[str], int | None]) -> Ids | None:
+    for family in FAMILIES:
+        prefix, suffix = id_of(family.prefix), id_of(family.suffix)
+        middle = id_of(family.middle) if family.middle else None
+        complete = middle is not None or family.middle is None
+        if prefix is not None and suffix is not None and complete:
+            return prefix, suffix, middle, family.suffix_first
+    return None
+
+
+def _first(id_of: Callable[[str], int | None], texts: Sequence[str]) -> int | None:
+    return next((token for text in texts if (token := id_of(text)) is not None), None)
+
+
+def middle(
+    tokenizer: Tokenizer,
+    prefix: str,
+    suffix: str,
+    extra: Sequence[tuple[str, str]] = (),
+    prompt: str = "",
+    limit: int | None = None,
+) -> list[int]:
+    """The tokens that ask for what belongs between prefix and suffix, at most `limit` of them.
+
+    `prompt` ends the prefix. `extra` are other files, by name and text, the most telling last:
+    where room is short, the first are left out, then what is far from the middle.
+    """
+    marks = tokenizer.infill
+    if marks is None:
+        raise UsageError(
+            "this model has no tokens to fill in a middle by: load one trained for it, a coder"
+        )
+    start = [tokenizer.bos] if tokenizer.starts and tokenizer.bos is not None else []
+    before = tokenizer.encode(prefix + prompt).tolist()
+    after = _going_on(tokenizer, suffix)
+    end = [] if marks.middle is None else [marks.middle]
+    if limit is not None:
+        before, after = _cut(before, after, limit - len(start) - 2 - len(end))
+    parts = [[marks.prefix, *before], [marks.suffix, *after]]
+    ask = [*chain(*(reversed(parts) if marks.suffix_first else parts)), *end]
+    room = math.inf if limit is None else limit - len(start) - len(ask)
+    return [*start, *_files(tokenizer, marks, extra, room), *ask]
+
+
+def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Tokens of a text that follows another, where a tokenizer begins every text with a space."""
+    tokens: list[int] = tokenizer.encode(text).tolist()
+    if b"".join(map(tokenizer.token_bytes, tokens)) == b" " + text.encode("utf-8", "replace"):
+        other = tokenizer.encode("\n").tolist()
+        joined: list[int] = tokenizer.encode("\n" + text).tolist()
+        if joined[: len(other)] == other:
+            return joined[len(other) :]
+    return tokens
+
+
+def _cut(before: list[int], after: list[int], room: int) -> tuple[list[int], list[int]]:
+    """What is nearest to the middle; where both are long, three quarters are for the prefix."""
+    if room < 1:
+        raise UsageError(
+            f"there is room for {max(room, 0)} tokens of text around the middle: allow more"
+        )
+    most = room - min(len(after), room // 4)
+    if len(before) > most:
+        step = min(STEP, max(1, most // 4))
+        before = before[-(-(len(before) - most) // step) * step :]
+    return before, after[: room - len(before)]
+
+
+def _files(
+    tokenizer: Tokenizer, marks: Infill, extra: Sequence[tuple[str, str]], room: float
+) -> list[int]:
+    """The last of the other files for which there is room, and the head of the one asked about."""
+
+    def text(mark: int | None, content: str) -> list[int]:
+        return [*([] if mark is None else [mark]), *tokenizer.encode(content).tolist()]
+
+    parted = marks.separator is not None
+    first = (
+        text(marks.repository, f"{PROJECT}\n") if parted and marks.repository is not None else []
+    )
+    last = text(marks.separator, f"{CURRENT}\n") if parted else []
+    room -= len(first) + len(last)
+    chosen: list[list[int]] = []
+    for name, content in reversed(extra):
+        file = text(marks.separator, f"{name}\n{content}\n")
+        room -= len(file)
+        if room < 0:
+            break
+        chosen.insert(0, file)
+    return [*first, *chain(*chosen), *last] if chosen else []
