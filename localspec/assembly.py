@@ -8,6 +8,7 @@ from functools import partial
 from localspec import guessers
 from localspec.depth import Depth
 from localspec.engine import Engine
+from localspec.keeping import Keeping
 from localspec.opening import Opened
 from localspec.pair import Pair
 from localspec.planning import Limits, Watcher, there
@@ -19,26 +20,30 @@ from localspec.relief import Guessing, Relief
 INSTEAD = "suffix"  # guesses where there is nobody but a draft model, and no memory for it
 
 
-def automatic(found: Opened, wanted: Sequence[str], depth: Depth) -> Engine:
+def automatic(
+    found: Opened, wanted: Sequence[str], depth: Depth, keeping: Keeping | None = None
+) -> Engine:
     """An engine that guesses as far as it pays, by whom it pays most."""
-    return assembled(found, Circle(wanted, depth), found.pair.target.tentative)
+    return assembled(found, Circle(wanted, depth), found.pair.target.tentative, keeping)
 
 
-def fixed(found: Opened, wanted: Sequence[str], depth: int) -> Engine:
+def fixed(
+    found: Opened, wanted: Sequence[str], depth: int, keeping: Keeping | None = None
+) -> Engine:
     """An engine that guesses so far whenever one of these can, the first first."""
-    return assembled(found, Circle(wanted), depth)
+    return assembled(found, Circle(wanted), depth, keeping)
 
 
-def assembled(found: Opened, circle: Circle, depth: int) -> Engine:
+def assembled(found: Opened, circle: Circle, depth: int, keeping: Keeping | None = None) -> Engine:
     """With a draft model it is the engine's to give up, for memory."""
     target = found.pair.target
     if found.pair.draft is None:
         guessing = circle(found.pair)
-        return Engine(target, guessing.proposer, depth, watch=guessing.watch)
+        return Engine(target, guessing.proposer, depth, watch=guessing.watch, keeping=keeping)
     look = partial(there, found.places.target.engine, Limits())
     relief = Relief(found, circle, Watcher(found.plan, look))
     watch = relief.note if circle.learns else None
-    return Engine(target, relief, depth, watch=watch, relief=relief)
+    return Engine(target, relief, depth, watch=watch, relief=relief, keeping=keeping)
 
 
 class Circle:
@@ -57,7 +62,7 @@ class Circle:
     def __call__(self, pair: Pair) -> Guessing:
         proposers = self._proposers(pair)
         if self._depth is None or not proposers:
-            return Guessing(FirstOf(*proposers.values()))
+            return Guessing(FirstOf(proposers))
         best = Best(proposers, self._depth)
         return Guessing(best, best.note)
 

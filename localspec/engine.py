@@ -11,12 +11,16 @@ from localspec import prefix, request
 from localspec.backend import Model
 from localspec.depth import Lap
 from localspec.draft import Draft
-from localspec.errors import BackendError, OutOfMemory
+from localspec.errors import BackendError, OutOfMemory, reported
 from localspec.figures import Clockwork
 from localspec.job import Event, Job
+from localspec.keeping import Keeping
+from localspec.lexicon import Lexicon
+from localspec.pace import Pace
 from localspec.proposer import Proposer
 from localspec.relief import Relief
 from localspec.round import Turn, conclude, run
+from localspec.sampler import Sampler
 from localspec.scheduler import Scheduler
 from localspec.settings import Settings
 from localspec.tokens import NONE, Logits, Tokens
@@ -35,6 +39,7 @@ class Engine:
         clock: Callable[[], float] = time.perf_counter,
         watch: Callable[[Lap], None] | None = None,
         relief: Relief | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
         self.target = target
         self._proposer = proposer
@@ -42,7 +47,10 @@ class Engine:
         self._clock = clock
         self._watch = watch  # hears what each round took
         self._relief = relief  # what can be given up for memory
+        self._keeping = keeping  # long texts, on disk
+        self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
+        self._pace = Pace()
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
         self._held: list[Tokens] = [NONE] * target.slots
@@ -52,9 +60,15 @@ class Engine:
         """Check a request against the model; the job it becomes is for `add`."""
         request.check(self.target, prompt, settings)
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
-        generation = request.generation(self.target, prompt, settings, seed, self._depth)
-        # What time decides must not show in a text that is to be the same another time.
-        generation.sampler.repeats = self._watch is not None and settings.seed is not None
+        constraint = None
+        if settings.grammar:
+            ends = request.ends(self.target, settings)
+            constraint = self._lexicon.constraint(settings.grammar, ends)
+        sampler = Sampler(settings.sampling, seed, prompt, constraint)
+        # Where how far is guessed depends on what was guessed, a guess that was drawn for itself
+        # and thrown away would bend the law of what is drawn in its place.
+        sampler.foretells = self._watch is not None
+        generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
     def add(self, job: Job) -> None:
@@ -76,19 +90,22 @@ class Engine:
         if not self._active:
             return
         generations = [job.generation for job in self._active.values()]
-        turns = self._scheduler.plan(generations)
+        turns = self._scheduler.plan(generations, self._pace.allowance)
         for g in generations:
             g.waited += 1
         for turn in turns:
             turn.generation.waited = 0
-        reads = any(turn.reads for turn in turns)
+        read = sum(turn.feed for turn in turns if turn.reads)
         begun = self._clock()
         done = self._run(turns)
         self._notify()
         emitted = sum(self._conclude(*each) for each in done)
+        seconds = self._clock() - begun
+        if done:
+            self._pace.note(read, seconds)
         if self._watch and done:
             tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
-            self._watch(Lap(len(done), tokens, emitted, self._clock() - begun, reads))
+            self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
 
     @property
     def waits(self) -> bool:
@@ -100,7 +117,12 @@ class Engine:
             self._relief.idle()
 
     def close(self) -> None:
-        """Free what the engine has loaded by itself."""
+        """Free what the engine has loaded by itself; what slots hold may be kept."""
+        if self._keeping:
+            for slot in self._free:
+                prefix.keep(self.target, self._keeping, slot, self._held[slot])
+            self._keeping.close()
+            self._keeping = None
         if self._relief:
             self._relief.close()
 
@@ -124,7 +146,9 @@ class Engine:
             return []
 
     def _notify(self) -> None:
-        for notice in self._relief.take_notices() if self._relief else ():
+        notices = self._relief.take_notices() if self._relief else []
+        notices += self._keeping.take_notices() if self._keeping else []
+        for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)
 
@@ -133,8 +157,8 @@ class Engine:
         slot = turn.slot
         try:
             outcome = conclude(self.target, turn, draft, logits)
-        except BackendError as error:
-            self._fail([slot], error)
+        except Exception as error:  # whatever is wrong with one sequence, the others go on
+            self._fail([slot], reported(error))
             return 0
         if outcome.emitted:
             self._active[slot].publish(outcome, self._clock())
@@ -176,9 +200,19 @@ class Engine:
             place = prefix.choose(self._everything_held(), self._free, g.tokens[:-1])
             self._free.remove(place.slot)
             g.slot = place.slot
-            g.cached = job.reused = prefix.settle(self.target, place)
             job.clock.started = self._clock()
             self._active[place.slot] = job
+            g.cached = job.reused = self._settle(place, g.tokens[:-1])
+
+    def _settle(self, place: prefix.Place, tokens: Tokens) -> int:
+        """Make a slot hold the beginning of a text, from wherever most of it can be had."""
+        if self._keeping is None:
+            return prefix.settle(self.target, place)
+        held = self._held[place.slot]
+        if len(held) - place.own >= prefix.GAIN and not self._keeping.busy:
+            prefix.keep(self.target, self._keeping, place.slot, held)
+        found = prefix.recall(self.target, self._keeping, place, tokens)
+        return found or prefix.settle(self.target, place)
 
     def _everything_held(self) -> list[Tokens]:
         held = list(self._held)

@@ -65,3 +65,12 @@ class ContextFull(BackendError):
     def __init__(self, slot: int, context: int) -> None:
         super().__init__(f"slot {slot} has no room left in a context of {context:,} tokens")
         self.slot = slot
+
+
+def reported(error: Exception) -> LocalSpecError:
+    """A defect, ours or a plug-in's, as what its requests hear of it."""
+    if isinstance(error, LocalSpecError):
+        return error
+    report = BackendError(f"unexpected {type(error).__name__}: {error}")
+    report.__cause__ = error
+    return report

@@ -18,6 +18,7 @@ class Hints:
     # A text that is likely to come back, in whole or edited.
     prediction: Tokens = field(default_factory=lambda: NONE)
     forced: Callable[[Tokens], Tokens] | None = None  # what must follow a reply, by its grammar
+    by: tuple[str, ...] | None = None  # who may guess; None: everybody
 
 
 NO_HINTS = Hints()
@@ -36,6 +37,9 @@ class Ask(NamedTuple):
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
     pays: Pays = always  # whether to guess on, by the confidences of the guesses so far
+
+    def wants(self, by: str) -> bool:
+        return self.hints.by is None or by in self.hints.by
 
     def until(self, limit: int, pays: Pays) -> Ask:
         """The same with another end."""

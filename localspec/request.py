@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from localspec.backend import Model
 from localspec.errors import PromptTooLong, UsageError
 from localspec.generation import Ending, Generation
 from localspec.proposer import Hints
 from localspec.sampler import Sampler
 from localspec.settings import Settings
+from localspec.tokenizer import Tokenizer
 from localspec.tokens import History, Tokens
 
 
@@ -29,20 +32,35 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
         raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
 
 
+def ends(model: Model, settings: Settings) -> frozenset[int]:
+    """The tokens that end a reply."""
+    return settings.ends if settings.ignore_end else settings.ends | model.tokenizer.ends
+
+
 def generation(
-    model: Model, prompt: Tokens, settings: Settings, seed: int, depth: int
+    model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
 ) -> Generation:
     """A generation as the settings wish it; `depth` is for those that leave it open."""
     wanted = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
+    forced = sampler.constraint.forced if sampler.constraint else None
+    prediction = model.tokenizer.encode(settings.prediction)
     return Generation(
         History(prompt),
-        Sampler(settings.sampling, seed, prompt),
+        sampler,
         Ending(
             limit=min(wanted, model.context),
-            tokens=frozenset() if settings.ignore_end else model.tokenizer.ends,
+            tokens=ends(model, settings),
             texts=settings.stop,
         ),
-        model.tokenizer.token_bytes,
+        spelling(model.tokenizer, settings.marks),
         depth=depth if settings.depth is None else settings.depth,
-        hints=Hints(model.tokenizer.encode(settings.prediction)),
+        hints=Hints(prediction, forced, settings.proposers),
     )
+
+
+def spelling(tokenizer: Tokenizer, marks: frozenset[int]) -> Callable[[int], bytes]:
+    """What a token adds to the text, where some control tokens show."""
+    if not marks:
+        return tokenizer.token_bytes
+    shown = {mark: tokenizer.token_text(mark).encode() for mark in marks}
+    return lambda token: shown.get(token) or tokenizer.token_bytes(token)

@@ -17,6 +17,7 @@ from localspec.errors import BackendError, UsageError
 from localspec.tokens import Logits
 
 ROWS = 128  # of the grid a row of logits is laid out in, to find the highest
+COLD = 1e-4  # a lower temperature is none: logits divided by it would leave 32 bits
 NUCLEUS = 64  # candidates looked at first for top-p; eight times as many while that is too few
 
 Floats = NDArray[np.float64]
@@ -46,7 +47,7 @@ class Sampling:
         _check("top_k", self.top_k, 0, 1 << 31)
         _check("top_p", self.top_p, 0, 1, above=True)
         _check("min_p", self.min_p, 0, 1)
-        _check("repetition", self.repetition, 0, 100, above=True)
+        _check("repetition", self.repetition, 0.01, 100)
         _check("presence", self.presence, -100, 100)
         _check("frequency", self.frequency, -100, 100)
         for token, value in self.bias.items():
@@ -62,7 +63,7 @@ class Sampling:
         highest = float(logits[best])
         if not math.isfinite(highest):
             raise BackendError(f"the model returned {highest} for token {best}")
-        if self.temperature == 0 or self.top_k == 1:
+        if self.temperature < COLD or self.top_k == 1:
             return Distribution.certain(best)
         if 0 < self.top_k < len(logits):
             ids, weights = self._top_k(logits)

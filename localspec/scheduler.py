@@ -20,15 +20,22 @@ class Scheduler:
     batch: int  # most tokens in one forward
     tentative: int  # most tokens one sequence may guess
 
-    def plan(self, generations: Sequence[Generation]) -> list[Turn]:
-        """Turns for as many sequences as there is room for; who waited longest comes first."""
+    def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
+        """Turns for as many sequences as there is room for; who waited longest comes first.
+
+        Where some are being answered, at most `allowance` tokens of prompts are read.
+        """
+        answers = any(len(g.history) > g.prompt for g in generations)
+        reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
         left = self.batch
         for g in sorted(generations, key=lambda g: (-g.waited, len(g.history) == g.prompt)):
-            turn = self._turn(g, left)
+            reads = len(g.history) == g.prompt
+            turn = self._turn(g, min(left, reading) if reads else left)
             if turn.feed:
                 turns.append(turn)
                 left -= turn.feed + turn.guess
+                reading -= turn.feed if reads else 0
         return turns
 
     def _turn(self, g: Generation, left: int) -> Turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.errors import UsageError
+from localspec.grammar import Grammar
 from localspec.sampling import GREEDY, Sampling
 
 LOGPROBS = 100  # most alternatives reported per token
@@ -17,9 +18,13 @@ class Settings:
     seed: int | None = None  # None: another one each time
     stop: tuple[str, ...] = ()  # texts that end the reply; not part of it
     ignore_end: bool = False  # go on where the model would stop
+    ends: frozenset[int] = frozenset()  # tokens that end the reply besides
     logprobs: int | None = None  # None: none; N: of each token and the N most likely
+    proposers: tuple[str, ...] | None = None  # who may guess; None: all that are there
     depth: int | None = None  # most tokens to guess ahead; 0: plain decoding
     prediction: str = ""  # a text that the reply is likely to repeat, in whole or edited
+    grammar: Grammar | None = None  # that the reply must follow
+    marks: frozenset[int] = frozenset()  # control tokens that are to show in the text
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:

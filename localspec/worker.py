@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from localspec.engine import Engine
-from localspec.errors import BackendError, LocalSpecError
+from localspec.errors import BackendError, LocalSpecError, reported
 from localspec.job import Chunk, Event, Job, Listener, Result
 from localspec.settings import Settings
 from localspec.tokens import Tokens
@@ -59,7 +59,7 @@ class Worker:
         try:
             self._engine.step()
         except Exception as error:  # a defect, ours or a plug-in's: the requests must hear of it
-            self._engine.fail(_reported(error))
+            self._engine.fail(reported(error))
 
     def _collect(self) -> bool:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""
@@ -75,14 +75,6 @@ class Worker:
             if job is None:
                 return False
             self._engine.add(job)
-
-
-def _reported(error: Exception) -> LocalSpecError:
-    if isinstance(error, LocalSpecError):
-        return error
-    report = BackendError(f"unexpected {type(error).__name__}: {error}")
-    report.__cause__ = error
-    return report
 
 
 class Stream:

@@ -90,4 +90,8 @@ def proposer(name: str, target: Model):
     architecture = name.removesuffix(" first-of")
     model = strange_draft(target) if name == "translated" else draft(architecture)
     made = DraftModelProposer(model, floor=0.2)
-    return (FirstOf(NgramProposer(3, 2), made) if name.endswith("first-of") else made), [model]
+    return (
+        FirstOf({"ngram": NgramProposer(3, 2), "draft-model": made})
+        if name.endswith("first-of")
+        else made
+    ), [model]

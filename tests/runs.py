@@ -89,7 +89,9 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {
         },
         Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}})),
     ),
-    "first-of": lambda: FirstOf(NgramProposer(3, 2), DraftModelProposer(scripted(9))),
+    "first-of": lambda: FirstOf(
+        {"ngram": NgramProposer(3, 2), "draft-model": DraftModelProposer(scripted(9))}
+    ),
 }
 
 

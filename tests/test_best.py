@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from localspec.acceptance import Acceptances
+from localspec.backend import Row
 from localspec.costs import Costs
 from localspec.depth import Depth, Lap
 from localspec.distribution import Distribution
@@ -17,11 +20,13 @@ from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.sampler import Sampler
+from localspec.sampler import Dice, Sampler
 from localspec.sampling import GREEDY, Sampling
 from localspec.settings import Settings
 from localspec.tokens import tokens_of
+from localspec.verify import verify
 from tests.runs import Want, converse, replies, said, scripted
+from tests.statistics import chi_square, limit
 
 FLAT = {1: 0.01, 17: 0.011}
 
@@ -271,3 +276,38 @@ def test_who_was_followed_again_is_not_expected_to_pause():
     assert len(best.propose([ask(10)])[0])
     best._proposers = {"counter": Silent()}
     assert not best.propose([ask(11)])[0].rests
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_guesses_that_are_left_away_for_what_they_are_do_not_bend_the_law(seed):
+    """A guess drawn for itself and dropped for its confidence made an unlikely token likely."""
+    costs = Costs({1: 0.01, 9: 0.04}, {"draft-model": {1: 0.0001, 4: 0.0004}})
+    drafting = DraftModelProposer(scripted(1), floor=0)
+    best = Best({"draft-model": drafting}, Depth(costs), clock=lambda: 0.0)
+    target = scripted(1)
+    engine = Engine(target, best, 4, watch=best.note)
+    prompt = tokens_of([1, 2, 3, 1, 2])
+    sampling = Sampling(temperature=1.0)
+    counts, lengths = Counter(), set()
+    for at in range(3000):
+        settings = Settings(sampling=sampling, seed=None if seed is None else seed + at)
+        sampler = engine.prepare(prompt, settings, print).generation.sampler
+        sampler.dice = Dice(at)
+        [draft] = best.propose([Ask(0, prompt, 4, sampler, len(prompt))])
+        lengths.add(len(draft))
+        told = draft.tokens.tolist()
+        texts = {at: [*prompt.tolist(), *told[:at]] for at in range(len(told) + 1)}
+        said = verify(draft, lambda at: law(target, texts[at], sampling), sampler.dice, len(prompt))  # noqa: B023
+        counts[said[0]] += 1
+        best.release(0)
+    assert len(lengths) > 1
+    due = law(target, prompt.tolist(), sampling)
+    expected = dict(zip(due.ids.tolist(), due.probs.tolist(), strict=True))
+    statistic, freedom = chi_square(counts, expected, 3000)
+    assert statistic < limit(freedom)
+
+
+def law(model, text, sampling):
+    model.truncate(0, 0)
+    [logits] = model.forward([Row(0, tokens_of(text))])
+    return sampling.distribution(logits[0])

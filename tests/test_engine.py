@@ -351,3 +351,42 @@ def test_a_token_is_foreseen_where_it_will_be_fed_alone_and_drawn_as_told(settin
         assert each.position == 3 + at
         assert each.sampler.sampling == settings.sampling
         assert each.sampler.dice.seed == result.seed
+
+
+class Slow(ScriptedModel):
+    """A millisecond a token, by a clock of its own."""
+
+    batch = 512
+
+    def forward(self, rows):
+        self.now += 0.001 * sum(len(row.tokens) for row in rows)
+        return super().forward(rows)
+
+
+def test_a_long_prompt_hardly_holds_up_those_who_are_being_answered():
+    model = Slow(hashed_logits(5))
+    model.now = 0.0
+    desk = Desk(model, clock=lambda: model.now)
+    _, running = desk.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
+    desk.engine.step()
+    _, coming = desk.ask([4, 5] * 1000, Settings(max_tokens=2, ignore_end=True))
+    desk.finish()
+    assert running[-1].timings.between_tokens_p95 < 0.12
+    assert coming[-1].timings.first_token < 2.5
+    desk.ask([5, 4] * 1000, Settings(max_tokens=1))
+    rounds = model.forwards
+    desk.finish()
+    assert model.forwards - rounds == 4  # in batches as large as there are
+
+
+def test_what_is_wrong_with_one_sequence_does_not_end_the_others():
+    desk = Desk()
+    broken, first = desk.ask([1, 2, 3])
+    _, second = desk.ask([3, 2, 1], Settings(max_tokens=20, ignore_end=True))
+    desk.engine.step()
+    broken.generation.spell = lambda token: 1 / 0
+    desk.finish()
+    assert isinstance(first[-1], BackendError)
+    assert isinstance(first[-1].__cause__, ZeroDivisionError)
+    assert len(second[-1].tokens) == 20
+    assert len(desk.engine._free) == desk.model.slots

@@ -137,3 +137,12 @@ def test_what_lies_beyond_another_law_is_normalised():
     other = Distribution(np.array([1, 2, 5]), np.array([0.6, 0.3, 0.1]))
     assert as_dict(one.beyond(other)) == pytest.approx({3: 0.75, 5: 0.25})
     assert one.beyond(one) is one
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-9, 1e-4, 100.0])
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}])
+def test_a_law_is_one_at_any_temperature(temperature, options):
+    logits = np.array([40.0, -30.0, 39.5, 1e4, 1e4 - 0.5, -1e30], np.float32)
+    law = Sampling(temperature=temperature, **options).distribution(logits)
+    assert law.probs.sum() == pytest.approx(1)
+    assert law.prob(3) >= law.probs.max() - 1e-12

@@ -78,7 +78,7 @@ class Best:
         if reading:
             for by in self._proposers:
                 if not self.depth.hopeless(by, LOOK):
-                    self._consult(by, reading)
+                    self._consult(by, [ask for ask in reading if ask.wants(by)])
         drafts = self._best(wanting) if wanting else {}
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
@@ -116,18 +116,18 @@ class Best:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
         best: dict[int, Offer] = {}
-        eager = [ask.until(ask.limit, generous) for ask in asks]
-        for by in self._proposers:
-            if by in cheap:
-                drafts, seconds = self._timed(by, eager)
+        wanted = {by: [ask for ask in asks if ask.wants(by)] for by in self._proposers}
+        for by, eager in wanted.items():
+            if by in cheap and eager:
+                drafts, seconds = self._timed(by, [a.until(a.limit, generous) for a in eager])
                 if looks:  # it is asked each round, so it has nothing to catch up on
                     self._note(by, drafts, seconds, missed=0)
-                for ask, draft in zip(asks, drafts, strict=True):
+                for ask, draft in zip(eager, drafts, strict=True):
                     if draft:
                         self._weigh(by, ask, draft, prices, best)
-        for by in self._proposers:
-            if by not in cheap:
-                self._ask_if_it_pays(by, asks, prices, best)
+        for by, able in wanted.items():
+            if by not in cheap and able:
+                self._ask_if_it_pays(by, able, prices, best)
         if len(best) > 1:
             self._trim(rows, best)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, Proposer
 
 
 class FirstOf:
-    def __init__(self, *proposers: Proposer) -> None:
+    def __init__(self, proposers: Mapping[str, Proposer]) -> None:
         self._proposers = proposers
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         drafts = [EMPTY for _ in asks]
-        for proposer in self._proposers:
-            passed = [at for at, draft in enumerate(drafts) if not len(draft)]
-            if passed:
-                offers = proposer.propose([asks[at] for at in passed])
-                for at, draft in zip(passed, offers, strict=True):
+        for by, proposer in self._proposers.items():
+            open_ = [at for at, ask in enumerate(asks) if not len(drafts[at]) and ask.wants(by)]
+            if open_:
+                offers = proposer.propose([asks[at] for at in open_])
+                for at, draft in zip(open_, offers, strict=True):
                     drafts[at] = draft
         return drafts
 
     def release(self, slot: int) -> None:
-        for proposer in self._proposers:
+        for proposer in self._proposers.values():
             proposer.release(slot)
