@@ -17,12 +17,12 @@ from localspec.backends import inspect
 from localspec.bench.command import bench
 from localspec.chat import converse, status_line
 from localspec.doctor import doctor
-from localspec.errors import LocalSpecError, NotPulled, UsageError
-from localspec.loading import load
+from localspec.errors import LocalSpecError, UsageError
+from localspec.offering import loaded
 from localspec.prove.command import prove
 from localspec.runtime import Runtime
 from localspec.settings import Settings
-from localspec.shelf import COMMANDS
+from localspec.shelf import COMMANDS, names
 from localspec.tune import tune
 from localspec.worker import Stream
 
@@ -78,42 +78,12 @@ def generate(
         raise UsageError("--logprobs are part of the result as JSON: add --json")
     wanted = wishes.settings(context, logprobs)  # a wrong wish fails before anything is loaded
     text = sys.stdin.read() if prompt == "-" else prompt
-    with load_as_wished(context, model) as runtime:
+    with loaded(context, model) as runtime:
         stream = ask(runtime, text, wanted, raw=raw)
         if as_json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream)
-
-
-def load_as_wished(context: click.Context, model: str) -> Runtime:
-    """Load a model or a pair, and say what had to be conceded and if their vocabularies differ."""
-    loading = wishes.loading(context)
-    try:
-        runtime = load(model, wishes.draft(context), loading)
-    except NotPulled as error:
-        if not offered(str(error)):
-            raise
-        from localspec.fetching import fetch  # the hub's client takes a third of a start
-
-        fetch(model, loading.backend)
-        runtime = load(model, wishes.draft(context), loading)
-    for concession in runtime.plan.concessions if runtime.plan else ():
-        click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
-    pairing = runtime.pairing
-    if pairing and pairing.difference:
-        click.echo(
-            f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "
-            f"guess {pairing.share:.0%} of the target's tokens",
-            err=True,
-        )
-    return runtime
-
-
-def offered(why: str) -> bool:
-    """Whether somebody who is asked in a terminal wants a model pulled now."""
-    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    return at_terminal and click.confirm(f"{why}\nPull it now?", err=True)
 
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
@@ -140,8 +110,21 @@ def show(stream: Stream) -> None:
 def chat(context: click.Context, model: str) -> None:
     """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D leaves."""
     wanted = wishes.settings(context)
-    with load_as_wished(context, model) as runtime:
+    with loaded(context, model) as runtime:
         converse(runtime, wanted)
+
+
+@commands.command(params=[*wishes.LOADING, *wishes.SERVING])
+@click.argument("names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=names)
+@click.pass_context
+def serve(context: click.Context, names: Sequence[str]) -> None:
+    """Answer over HTTP, in the APIs of OpenAI, Anthropic, Ollama and llama.cpp.
+
+    Of several models the first is loaded at once, the others when somebody asks for them.
+    """
+    from localspec.server.command import serve as answer  # a web server takes its time to import
+
+    answer(context, names)
 
 
 @commands.command(params=[wishes.BACKEND])

@@ -38,6 +38,7 @@ class Result:
     timings: Timings
     speculation: Speculation
     logprobs: tuple[EmittedLogprob, ...] | None = None
+    stopped_by: str | None = None  # the stop text that ended it
     notices: tuple[str, ...] = ()  # what happened meanwhile that a client may want to know
 
 
@@ -86,6 +87,7 @@ class Job:
                 timings=self.clock.report(now),
                 speculation=self.ledger.report(),
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
+                stopped_by=g.text.stopped_by,
                 notices=tuple(self.notices),
             )
         )

@@ -12,7 +12,8 @@ from localspec.backends import inspect
 from localspec.depth import Depth
 from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
-from localspec.opening import Places, opened
+from localspec.keeping import Keeping, identity
+from localspec.opening import Opened, Places, opened
 from localspec.planning import Limits
 from localspec.runtime import Runtime
 
@@ -28,6 +29,8 @@ class Loading:
     depth: int | None = None  # tokens to guess ahead; None: what pays, by measurement
     backend: Wish = "auto"  # the engine; a file or a folder decides for itself
     limits: Limits = field(default_factory=Limits)
+    cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
+    cache_bytes: int = 8 << 30
 
     def __post_init__(self) -> None:
         if self.backend not in WISHES:
@@ -59,13 +62,20 @@ def load(
         found = closing.enter_context(
             opened(places, loading.options, loading.limits, insists=loading.insists)
         )
+        keeping = kept(loading, found)
         if loading.depth is None and wanted:
             depth = Depth(measured.calibrated(found).costs())
-            engine = assembly.automatic(found, wanted, depth)
+            engine = assembly.automatic(found, wanted, depth, keeping)
         else:
-            engine = assembly.fixed(found, wanted, loading.depth or 0)
+            engine = assembly.fixed(found, wanted, loading.depth or 0, keeping)
         closing.callback(engine.close)
         return Runtime(engine, closing.pop_all(), found.pair.match, found.plan)
+
+
+def kept(loading: Loading, found: Opened) -> Keeping | None:
+    if loading.cache_dir is None:
+        return None
+    return Keeping(loading.cache_dir, loading.cache_bytes, identity(found))
 
 
 def deepened(name_or_path: str | Path, loading: Loading) -> Loading:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from queue import SimpleQueue
 from types import TracebackType
 
 from localspec.engine import Engine
+from localspec.instructions import instructed
 from localspec.job import Event, Job, Listener, Result
 from localspec.memory import Plan
-from localspec.message import Message
+from localspec.message import Json, Message, Tool
 from localspec.settings import DEFAULT, Settings
 from localspec.template import ChatTemplate
 from localspec.tokens import tokens_of
@@ -31,6 +32,7 @@ class Runtime:
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
+        self.slots = engine.target.slots
         self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
         self.plan = plan  # by which the models were loaded
         self._worker = Worker(engine)
@@ -62,10 +64,33 @@ class Runtime:
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         """The tokens that ask for the next reply of a conversation."""
+        return self.read(self.render(messages))
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        extra: Mapping[str, Json] | None = None,
+        *,
+        continued: bool = False,
+    ) -> str:
+        """The text that asks for the next reply, or for the rest of the last one if `continued`.
+
+        A template that knows no tools is told of them in words.
+        """
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
-        text = self._template.render(messages)
+        told, rest = instructed(messages, tools, self._template.takes)
+        return self._template.render(told, rest, extra or {}, continued=continued)
+
+    def read(self, text: str) -> list[int]:
+        """The tokens of a rendered text, in which the texts of control tokens stand for them."""
         return self._started(self.tokenizer.encode(text, special=True).tolist())
+
+    def control_token(self, text: str) -> int | None:
+        """The control token that has this text, if one has."""
+        found = self.tokenizer.encode(text, special=True).tolist()
+        return found[0] if len(found) == 1 and not self.tokenizer.token_bytes(found[0]) else None
 
     def _started(self, tokens: list[int]) -> list[int]:
         bos = self.tokenizer.bos

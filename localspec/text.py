@@ -58,3 +58,8 @@ class GrowingText:
             if any(stop.startswith(self._held[at:]) for stop in self._stops):
                 return at
         return len(self._held)
+
+
+def sendable(text: str) -> str:
+    """Without halves of characters, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()

@@ -115,8 +115,59 @@ REPLY = (
     click.Option(["--plain"], is_flag=True, help="Do not speculate."),
 )
 
+SERVING = (
+    click.Option(["--host"], default="127.0.0.1", help="The address to answer at."),
+    click.Option(["--port"], type=click.IntRange(0, 65535), default=8080, help="0: any."),
+    click.Option(
+        ["--slots"], type=click.IntRange(1), default=4, help="Requests that are answered at once."
+    ),
+    click.Option(
+        ["--queue"], type=click.IntRange(0), default=64, help="Requests that may wait for a slot."
+    ),
+    click.Option(
+        ["--time-limit"],
+        type=click.FloatRange(0, min_open=True),
+        default=600.0,
+        metavar="SECONDS",
+        help="Most time of one reply.",
+    ),
+    click.Option(["--body-limit"], type=Bytes(), default="32MiB", help="Most bytes of a request."),
+    click.Option(
+        ["--idle"],
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Unload what nobody asked for in so long.",
+    ),
+    click.Option(
+        ["--api-key"],
+        multiple=True,
+        envvar="LOCALSPEC_API_KEY",
+        metavar="KEY",
+        help="Needed to use the server; may repeat, or be in LOCALSPEC_API_KEY.",
+    ),
+    click.Option(
+        ["--api-key-file"],
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Keys, one a line.",
+    ),
+    click.Option(["--insecure"], is_flag=True, help="Let anybody in who reaches the address."),
+    click.Option(
+        ["--allow-host"], multiple=True, metavar="NAME", help="A name to be called by; * is all."
+    ),
+    click.Option(
+        ["--allow-origin"], multiple=True, metavar="URL", help="A web page that may ask; * is all."
+    ),
+    click.Option(
+        ["--cache-dir"],
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Keep long prompts there, for another time.",
+    ),
+    click.Option(["--cache-size"], type=Bytes(), default="8GiB", help="Most bytes to keep."),
+    click.Option(["--docs"], is_flag=True, help="Describe the API at /docs and /openapi.json."),
+    click.Option(["--log-prompts"], is_flag=True, help="Show prompts and replies in the log."),
+)
 
-for _option in (*LOADING, *REPLY):
+for _option in (*LOADING, *REPLY, *SERVING):
     # Values stay in the context, where `loading` and `settings` read them: commands take few.
     _option.expose_value = False
     _option.callback = lambda context, option, value: context.meta.update({option.name: value})
@@ -136,6 +187,7 @@ def loading(context: click.Context) -> Loading:
     """How to load, as the command line says it."""
     wish = context.meta
     options = Options(
+        slots=wish.get("slots", 1),
         context=wish["context"],
         tentative=max(wish["depth"] or 0, Options().tentative),
         kv_type=wish["kv_type"],

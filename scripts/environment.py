@@ -31,6 +31,7 @@ VENV = ROOT / ".venv"
 LOG = VENV / "pip.log"
 LOCK = ROOT / ".cache" / "environment.lock"  # not in .venv, which is cleared under the lock
 STAMP = VENV / "ready"  # what the last successful set-up made true, a fact a line
+JAVASCRIPT = ROOT / "tests" / "server" / "js"
 HOME = f"home {str(ROOT)!r} {sysconfig.get_platform()} {sysconfig.get_python_version()}"
 PROBE = "from importlib.util import find_spec as f; print(f('localspec') and f('llama_cpp') or '')"
 
@@ -62,6 +63,19 @@ def ensure(extras: Iterable[str]) -> str:
     except (OSError, ValueError) as error:
         sys.exit(f"The set-up of {VENV} failed: {error}")
     return program("python")
+
+
+def ensure_javascript() -> None:
+    """Install what the tests' scripts import, where npm is there; a test tells if it failed."""
+    npm, wanted = shutil.which("npm"), JAVASCRIPT / "package.json"
+    made = JAVASCRIPT / "node_modules" / "ready"
+    if npm is None or (made.exists() and made.stat().st_mtime >= wanted.stat().st_mtime):
+        return
+    say("Installing the JavaScript clients of the tests. Less than a minute, as a rule.")
+    quietly = ("--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund")
+    with only_one():
+        if run([npm, "install", *quietly], cwd=JAVASCRIPT, stdin=DEVNULL).returncode == 0:
+            made.touch()
 
 
 def program(name: str) -> str:

@@ -1,0 +1,162 @@
+"""Answers of /v1/messages, whole or as a stream of events."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from pydantic_core import from_json
+
+from localspec.server.anthropic.request import MessagesRequest
+from localspec.server.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Opened
+from localspec.server.faults import Fault
+from localspec.server.reply import Choices
+from localspec.server.streaming import Events
+
+Data = dict[str, object]
+
+
+def event(kind: str, data: Mapping[str, object]) -> bytes:
+    body = json.dumps({"type": kind, **data}, ensure_ascii=False)
+    return f"event: {kind}\ndata: {body}\n\n".encode()
+
+
+PING = event("ping", {})
+
+
+def failing(fault: Fault) -> bytes:
+    """How a stream ends that cannot go on."""
+    return event("error", fault.anthropic())
+
+
+@dataclass(slots=True, eq=False)
+class MessagesAnswer:
+    choices: Choices
+    hides_thoughts: bool
+    blocks: Blocks = field(init=False)
+    id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks(self.choices)
+
+    @classmethod
+    def of(cls, asked: MessagesRequest, choices: Choices) -> MessagesAnswer:
+        return cls(choices, asked.hides_thoughts)
+
+    async def whole(self) -> Data:
+        await self.blocks.whole()
+        content = [self._content(block) for block in self.blocks.found]
+        return self._message(content, self._usage()) | self._stop()
+
+    async def stream(self) -> Events:
+        usage: Data = {"input_tokens": len(self.blocks.reply.prepared.tokens), "output_tokens": 0}
+        yield event("message_start", {"message": self._message([], usage)})
+        async with aclosing(self.blocks.changes()) as changes:
+            async for change in changes:
+                if change is None:
+                    yield PING
+                    continue
+                for body in self._events(change):
+                    yield body
+        yield event("message_delta", {"delta": self._stop(), "usage": self._usage()})
+        yield event("message_stop", {})
+
+    def _events(self, change: Change) -> Iterator[bytes]:
+        index = {"index": change.block.index}
+        match change:
+            case Opened(block):
+                yield event("content_block_start", index | {"content_block": self._begun(block)})
+            case Grown(block, text):
+                if delta := self._delta(block, text):
+                    yield event("content_block_delta", index | {"delta": delta})
+            case Closed(block):
+                if block.kind == "thought":
+                    delta = {"type": "signature_delta", "signature": self._signature(block)}
+                    yield event("content_block_delta", index | {"delta": delta})
+                yield event("content_block_stop", index)
+
+    def _begun(self, block: Block) -> Data:
+        match block.kind:
+            case "text":
+                return {"type": "text", "text": ""}
+            case "thought":
+                return {"type": "thinking", "thinking": "", "signature": ""}
+            case "call":
+                id = f"toolu_{block.id}"
+                return {"type": "tool_use", "id": id, "name": block.name, "input": {}}
+
+    def _delta(self, block: Block, text: str) -> Data | None:
+        match block.kind:
+            case "text":
+                return {"type": "text_delta", "text": text}
+            case "thought":
+                if self.hides_thoughts:
+                    return None
+                return {"type": "thinking_delta", "thinking": text}
+            case "call":
+                return {"type": "input_json_delta", "partial_json": text}
+
+    def _content(self, block: Block) -> Data:
+        begun = self._begun(block)
+        match block.kind:
+            case "text":
+                return begun | {"text": block.text}
+            case "thought":
+                shown = "" if self.hides_thoughts else block.text
+                return begun | {"thinking": shown, "signature": self._signature(block)}
+            case "call":
+                return begun | {"input": given(block)}
+
+    def _signature(self, block: Block) -> str:
+        """Thoughts that are not shown come back in it."""
+        return SEAL + (block.text if self.hides_thoughts else "")
+
+    def _message(self, content: list[Data], usage: Data) -> Data:
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.choices.served.name,
+            "content": content,
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+
+    def _stop(self) -> Data:
+        reply = self.blocks.reply
+        result, most = reply.result, reply.prepared.settings.max_tokens or 0
+        by, reason = result.stopped_by, "end_turn"
+        if reply.finish == "length":
+            spent = result.usage.completion_tokens >= most
+            reason = "max_tokens" if spent else "model_context_window_exceeded"
+        elif by is not None:
+            reason = "stop_sequence"
+        elif reply.calls:
+            reason = "tool_use"
+        return {"stop_reason": reason, "stop_sequence": by}
+
+    def _usage(self) -> Data:
+        used = self.blocks.reply.result.usage
+        return {
+            "input_tokens": used.prompt_tokens - used.cached_tokens,
+            "cache_read_input_tokens": used.cached_tokens,
+            "cache_creation_input_tokens": 0,
+            "output_tokens": used.completion_tokens,
+            "output_tokens_details": {"thinking_tokens": self.blocks.thoughts},
+        }
+
+
+def given(block: Block) -> object:
+    """What a tool is called with, of a reply that was cut as much as can be read.
+
+    What is not JSON is passed on as such: a client has to see it to tell the model.
+    """
+    try:
+        found = from_json(block.text or "{}", allow_partial=block.status == "incomplete")
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"INVALID_JSON": block.text}

@@ -1,0 +1,45 @@
+"""The paths of Anthropic's API."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from localspec.server.anthropic.answer import MessagesAnswer, failing
+from localspec.server.anthropic.request import CountRequest, MessagesRequest
+from localspec.server.desk import Desk, Errand
+
+UNTHREADED = {
+    "type": "error",
+    "error": {
+        "type": "invalid_request_error",
+        "message": "this server keeps nothing between requests: send all messages, and no thread",
+        "details": {"error_code": "thread_unsupported_request"},
+    },
+}
+
+
+def anthropic(desk: Desk) -> APIRouter:
+    routes = APIRouter(prefix="/v1/messages", tags=["Anthropic"])
+
+    @routes.post("")
+    async def messages(request: Request, body: MessagesRequest) -> Response:
+        """Answer a conversation."""
+        if body.thread is not None:
+            return JSONResponse(UNTHREADED, 400)
+        answer = partial(MessagesAnswer.of, body)
+        errand = Errand(body.model, body.prepared, answer, failing, stream=body.stream)
+        return await desk.serve(request, errand)
+
+    @routes.post("/count_tokens")
+    async def count(body: CountRequest) -> dict[str, int]:
+        """How many tokens a conversation has, with nothing said to it."""
+        async with desk.house.lease(body.model) as served:
+            [found] = await asyncio.to_thread(body.prepared, served)
+            return {"input_tokens": len(found.tokens)}
+
+    return routes

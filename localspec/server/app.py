@@ -1,0 +1,135 @@
+"""The application: routes, and every error in the words of the API it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from localspec.errors import LocalSpecError
+from localspec.job import Result
+from localspec.server import journal
+from localspec.server.anthropic.routes import anthropic
+from localspec.server.desk import Desk
+from localspec.server.exchange import Limit
+from localspec.server.faults import Fault, Refused
+from localspec.server.house import House, Offer
+from localspec.server.journal import Journal
+from localspec.server.llamacpp.routes import llamacpp
+from localspec.server.metrics import Metrics, Now
+from localspec.server.ollama.routes import ollama
+from localspec.server.openai.responses_routes import responses
+from localspec.server.openai.routes import openai
+from localspec.server.safety import Guard, Rules
+from localspec.server.status import status
+from localspec.server.streaming import Gone, reported
+
+LETTERS = 200  # of a field's name that are told
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a server treats those who ask."""
+
+    rules: Rules = field(default_factory=Rules)
+    origins: tuple[str, ...] = ()  # web pages that may ask; none by default
+    reply_seconds: float = 600.0
+    waiting: int = 64  # requests that may wait for a slot
+    idle_seconds: float | None = None  # after which a model leaves memory
+    docs: bool = False
+    quotes: bool = False  # whether the log tells what is said
+
+
+def application(offers: Sequence[Offer], terms: Terms) -> FastAPI:
+    metrics = Metrics()
+
+    def note(model: str, result: Result) -> None:
+        metrics.note(model, result)
+        journal.note(model, result)
+        if terms.quotes:
+            journal.quote_reply(result)
+
+    house = House(
+        {offer.name: offer for offer in offers},
+        note,
+        waiting=terms.waiting,
+        idle_seconds=terms.idle_seconds,
+    )
+    metrics.registry.register(Now(house))
+    desk = Desk(house, Limit(terms.reply_seconds), terms.quotes)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        tidying = asyncio.create_task(house.tidy())
+        try:
+            yield
+        finally:
+            tidying.cancel()
+            with suppress(asyncio.CancelledError):
+                await tidying
+            await house.close()
+
+    app = FastAPI(
+        title="LocalSpec",
+        lifespan=lifespan,
+        docs_url="/docs" if terms.docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if terms.docs else None,
+    )
+    app.state.house = house
+    for routes in (openai, responses, anthropic, ollama, llamacpp):
+        app.include_router(routes(desk))
+    app.include_router(status(house, metrics))
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, unserved)
+    for kind in (Refused, LocalSpecError, Exception):
+        app.add_exception_handler(kind, failed)
+    app.add_exception_handler(Gone, gone)
+    app.add_middleware(Guard, rules=terms.rules)
+    if terms.origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=terms.origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Journal)
+    return app
+
+
+def told(request: Request, fault: Fault) -> Response:
+    return JSONResponse(fault.body(request.url.path), fault.status, dict(fault.headers))
+
+
+async def invalid(request: Request, error: Exception) -> Response:
+    """The first thing that is wrong with a request, and where."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(each) for each in first["loc"] if each != "body")[:LETTERS]
+    what = str(first["msg"])
+    if first["type"] == "extra_forbidden":
+        what = "this server does not know that field"
+    elif first["type"] == "json_invalid":
+        where, what = "", "the body is not JSON"
+    return told(request, Fault(400, f"{where}: {what}" if where else what, where or None))
+
+
+async def unserved(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    known = {404: f"there is no {path} here", 405: f"{path} does not take {request.method}"}
+    return told(request, Fault(error.status_code, known.get(error.status_code, error.detail)))
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    return told(request, reported(error))
+
+
+async def gone(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    """Nobody reads it."""
+    return Response(status_code=499)

@@ -1,0 +1,127 @@
+"""From a conversation, as any of the APIs puts it, to tokens and settings for the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from localspec.dialects import Content, Part
+from localspec.grammar import Grammar
+from localspec.message import Json, Message, Tool
+from localspec.server.faults import refused
+from localspec.server.house import Served
+from localspec.settings import Settings
+
+Choice = Literal["auto", "none", "required"]
+ANY = '{"type": "object"}'
+ENDING = 256  # letters of the prompt's end that a dialect looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    messages: Sequence[Message]
+    tools: Sequence[Tool] = ()
+    choice: Choice = "auto"
+    named: str | None = None  # the one tool that has to be called
+    parallel: bool = True
+    format: Grammar | None = None
+    extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
+
+    @property
+    def begun(self) -> bool:
+        """Whether the last message is the beginning of the reply."""
+        last = self.messages[-1] if self.messages else {}
+        return last.get("role") == "assistant" and not last.get("tool_calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Ready to be answered, as often as wished."""
+
+    tokens: Sequence[int]
+    settings: Settings
+    served: Served
+    tools: Sequence[Tool] = ()
+    ending: str | None = None  # of a prompt that is a conversation
+
+    def reader(self) -> Reads:
+        """A text that is only gone on with is all content."""
+        if self.ending is None:
+            return Verbatim()
+        return self.served.dialect.reader(self.tools, self.ending)
+
+
+def prepared(served: Served, conversation: Conversation, settings: Settings) -> Prepared:
+    """Render, tokenise and put under a grammar; takes its time, so not on the event loop."""
+    runtime, dialect = served.runtime, served.dialect
+    tools = () if conversation.choice == "none" else offered(conversation)
+    text = runtime.render(
+        conversation.messages, tools, conversation.extra, continued=conversation.begun
+    )
+    settings = replace(
+        settings,
+        marks=frozenset(filter(None, map(runtime.control_token, dialect.marks))),
+        grammar=grammar(served, conversation, tools, text[-ENDING:]),
+    )
+    return Prepared(runtime.read(text), settings, served, tools, text[-ENDING:])
+
+
+def offered(conversation: Conversation) -> Sequence[Tool]:
+    """The tools that may be called."""
+    if conversation.named is None:
+        return conversation.tools
+    found = [each for each in conversation.tools if name_of(each) == conversation.named]
+    if not found:
+        raise refused(f"tool_choice names {conversation.named!r}, which is no tool", "tool_choice")
+    return found
+
+
+def name_of(tool: Tool) -> Json:
+    function = tool["function"]
+    return function["name"] if isinstance(function, Mapping) else None
+
+
+def grammar(
+    served: Served, conversation: Conversation, tools: Sequence[Tool], ending: str
+) -> Grammar | None:
+    """What the reply has to be, if it has to be something."""
+    required = conversation.choice == "required" or conversation.named is not None
+    if required and not tools:
+        raise refused("a tool has to be called, but there are none: give tools", "tool_choice")
+    if required and conversation.format:
+        raise refused("a reply cannot be a tool call and have a format too", "response_format")
+    dialect, control = served.dialect, served.runtime.control_token
+    if conversation.format:
+        schema = json.loads(conversation.format.text or ANY)
+        found = dialect.formed(schema, control, prompt_end=ending)
+        return Grammar("lark", found) if found else conversation.format
+    if not tools:
+        return None
+    parallel = conversation.parallel
+    found = dialect.grammar(tools, control, required=required, parallel=parallel, prompt_end=ending)
+    return Grammar("lark", found) if found else None
+
+
+def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:
+    """A text to go on with, which is no conversation."""
+    return Prepared(tokens, settings, served)
+
+
+class Reads(Protocol):
+    """Takes a reply apart while it comes."""
+
+    def read(self, text: str) -> list[Part]: ...
+
+    def close(self) -> list[Part]: ...
+
+
+class Verbatim:
+    """Reads a reply that has no form."""
+
+    def read(self, text: str) -> list[Part]:
+        return [Content(text)] if text else []
+
+    def close(self) -> list[Part]:
+        return []

@@ -1,0 +1,125 @@
+"""A reply in the order in which it comes: stretches of text and of thought, and calls."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Literal
+
+from localspec.dialects import Arguments, Call, Content, Reasoning
+from localspec.logprobs import EmittedLogprob
+from localspec.server.reply import Choices, Reply, Step
+
+SEAL = "localspec:"  # before thoughts that a client passes back unread
+
+Kind = Literal["text", "thought", "call"]
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    index: int
+    kind: Kind
+    name: str = ""  # of the tool that is called
+    text: str = ""  # of a call: its arguments
+    status: Status = "in_progress"
+    logprobs: list[EmittedLogprob] = field(default_factory=list)  # of a text
+    id: str = field(default_factory=lambda: secrets.token_hex(12))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    block: Block
+    text: str
+    logprobs: list[EmittedLogprob]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    block: Block
+
+
+Change = Opened | Grown | Closed
+
+
+class Blocks:
+    """Each is closed before the next is opened; a reply that says nothing is one empty text."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.found: list[Block] = []
+        self.thoughts = 0  # tokens of what was thought, known at the end
+        self._choices = choices
+        self._logprobs: list[EmittedLogprob] = []  # of tokens that did not show in a text yet
+
+    @property
+    def reply(self) -> Reply:
+        return self._choices.replies[0]
+
+    async def changes(self) -> AsyncGenerator[Change | None]:
+        """All of them; None where nothing came for a while."""
+        async with aclosing(self._choices.steps()) as steps:
+            async for _, step in steps:
+                if step is None:
+                    yield None
+                    continue
+                for change in self._taken(step):
+                    yield change
+        for change in self._end():
+            yield change
+        tokenizer = self._choices.served.runtime.tokenizer
+        self.thoughts = len(await asyncio.to_thread(tokenizer.encode, self.reply.reasoning))
+
+    async def whole(self) -> None:
+        async with aclosing(self.changes()) as changes:
+            async for _ in changes:
+                pass
+
+    def _taken(self, step: Step) -> Iterator[Change]:
+        self._logprobs += step.chunk.logprobs if step.chunk else ()
+        for part in step.parts:
+            match part:
+                case Content(text):
+                    yield from self._said("text", text)
+                case Reasoning(text):
+                    yield from self._said("thought", text)
+                case Call(_, name):
+                    yield from self._open("call", name)
+                case Arguments(_, text):
+                    yield self._grow(text)
+        if self.found and self.found[-1].kind != "text":
+            self._logprobs = []
+
+    def _said(self, kind: Kind, text: str) -> Iterator[Change]:
+        if not self.found or self.found[-1].kind != kind:
+            yield from self._open(kind)
+        yield self._grow(text)
+
+    def _open(self, kind: Kind, name: str = "") -> Iterator[Change]:
+        if self.found:
+            yield self._close("completed")
+        self.found.append(Block(len(self.found), kind, name))
+        yield Opened(self.found[-1])
+
+    def _grow(self, text: str) -> Change:
+        block, shown = self.found[-1], self._logprobs
+        self._logprobs = []
+        block.text += text
+        block.logprobs += shown if block.kind == "text" else ()
+        return Grown(block, text, shown)
+
+    def _end(self) -> Iterator[Change]:
+        if not self.found:
+            yield from self._open("text")
+        yield self._close("incomplete" if self.reply.finish == "length" else "completed")
+
+    def _close(self, status: Status) -> Change:
+        self.found[-1].status = status
+        return Closed(self.found[-1])

@@ -1,0 +1,152 @@
+"""`localspec serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import uvicorn
+
+from localspec import catalog, wishes
+from localspec.backends import inspect
+from localspec.errors import UsageError
+from localspec.loading import Loading, load
+from localspec.locating import locate
+from localspec.offering import pulled, tell
+from localspec.runtime import Runtime
+from localspec.sampling import Sampling
+from localspec.server.app import Terms, application
+from localspec.server.house import Offer
+from localspec.server.safety import LOCAL, Rules, is_local
+
+GRACE_SECONDS = 10  # for streams to end in when the server is stopped
+
+
+def serve(context: click.Context, names: Sequence[str]) -> None:
+    """Bind, load the first model, and answer until stopped."""
+    logging.basicConfig(level=logging.INFO, format="localspec: %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    wish = context.meta
+    terms = terms_of(context)
+    loading = replace(
+        wishes.loading(context), cache_dir=wish["cache_dir"], cache_bytes=wish["cache_size"]
+    )
+    for name in names:
+        pulled(name, loading)
+    offers = [offer(name, wishes.draft(context), loading) for name in names]
+    listener = bound(wish["host"], wish["port"])
+    asyncio.run(answer(offers, terms, listener, wish["host"]))
+
+
+async def answer(offers: Sequence[Offer], terms: Terms, listener: socket.socket, host: str) -> None:
+    app = application(offers, terms)
+    port = listener.getsockname()[1]
+    click.echo(f"localspec: loading {offers[0].name}", err=True)
+    await app.state.house.preload(offers[0].name)
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"localspec: answering at http://{shown}:{port}/v1", err=True)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        http="h11",  # which bounds headers, and is there in any case
+        ws="none",
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def terms_of(context: click.Context) -> Terms:
+    wish = context.meta
+    keys = keys_of(wish["api_key"], wish["api_key_file"])
+    host = wish["host"]
+    if not is_local(host) and not keys and not wish["insecure"]:
+        raise UsageError(
+            f"whoever reaches {host} could use this server: give --api-key, or --insecure"
+        )
+    named = () if is_local(host) else (host,)
+    return Terms(
+        rules=Rules(keys, (*LOCAL, *named, *wish["allow_host"]), wish["body_limit"]),
+        origins=wish["allow_origin"],
+        reply_seconds=wish["time_limit"],
+        waiting=wish["queue"],
+        idle_seconds=wish["idle"],
+        docs=wish["docs"],
+        quotes=wish["log_prompts"],
+    )
+
+
+def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
+    """From the command line or the environment, and one a line from a file."""
+    lines: list[str] = []
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the keys in {file} cannot be read: {error}") from error
+        if not lines:
+            raise UsageError(f"{file} has no keys; write one a line")
+    keys = (*given, *lines)
+    if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
+        raise UsageError("an API key is of visible ASCII letters")
+    return tuple(keys)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or error
+        raise UsageError(f"{host}:{port} cannot be had ({reason}): choose --port") from error
+    return listener
+
+
+def offer(name: str, draft: str | None, loading: Loading) -> Offer:
+    """What the server tells of a model before it is loaded."""
+    found = locate(name, loading.backend)
+    looked = inspect(name, loading.backend)
+    files = Path(found.path)
+
+    def open_it() -> Runtime:
+        runtime = load(name, draft, loading)
+        tell(runtime)
+        return runtime
+
+    return Offer(
+        name=files.stem if files.exists() and Path(name).exists() else name,
+        load=open_it,
+        usual=usual(name),
+        engine=found.engine,
+        drafter=str(draft or "") or (found.draft.name if found.draft else ""),
+        context=looked.context,
+        created=int(files.stat().st_mtime),
+        bytes=looked.file_bytes,
+        family=looked.architecture,
+        quantisation=looked.quantisation,
+    )
+
+
+def usual(name: str) -> Sampling:
+    """As the model's makers recommend, else as the API's own."""
+    entry = catalog.entries().get(name.partition(":")[0])
+    advised = dict(entry.sampling) if entry else {}
+    return Sampling(
+        temperature=advised.get("temperature", 1.0),
+        top_k=int(advised.get("top-k", 0)),
+        top_p=advised.get("top-p", 1.0),
+        min_p=advised.get("min-p", 0.0),
+        repetition=advised.get("repetition", 1.0),
+        presence=advised.get("presence", 0.0),
+        frequency=advised.get("frequency", 0.0),
+    )

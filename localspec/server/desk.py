@@ -1,0 +1,67 @@
+"""Where every request for text goes through: a place in the house, a prompt, and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from localspec.server.asking import Prepared
+from localspec.server.exchange import Limit
+from localspec.server.faults import Fault
+from localspec.server.house import House, Served
+from localspec.server.journal import quote
+from localspec.server.reply import Choices
+from localspec.server.streaming import SSE, Events, Streaming, answered
+
+
+class Answer(Protocol):
+    """In the words of one API."""
+
+    async def whole(self) -> dict[str, object]: ...
+
+    def stream(self) -> Events: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request as its API reads it."""
+
+    model: str
+    prepare: Callable[[Served], Sequence[Prepared]]
+    answer: Callable[[Choices], Answer]
+    failing: Callable[[Fault], bytes]  # how its streams end that cannot go on
+    stream: bool = False
+    prompts: int = 1
+    copies: int = 1  # replies to each
+    media_type: str = SSE
+    limit: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    house: House
+    limit: Limit
+    quotes: bool = False  # whether the log tells what is said
+
+    async def serve(self, request: Request, errand: Errand) -> Response:
+        async with AsyncExitStack() as leases:
+            served = await leases.enter_async_context(
+                self.house.lease(errand.model, errand.prompts * errand.copies)
+            )
+            prompts = await asyncio.to_thread(errand.prepare, served)
+            if self.quotes:
+                quote(prompts)
+            choices = Choices.to(prompts, errand.limit or self.limit, errand.copies)
+            leases.callback(choices.cancel)
+            await choices.begin()
+            answer = errand.answer(choices)
+            if errand.stream:
+                events = answer.stream()
+                return Streaming(events, leases.pop_all(), errand.failing, errand.media_type)
+            return JSONResponse(await answered(request, answer.whole()))

@@ -1,0 +1,95 @@
+"""What a client is told when it cannot have what it asked for: a status, and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from localspec.errors import (
+    DoesNotFit,
+    LocalSpecError,
+    NotPulled,
+    OutOfMemory,
+    PromptTooLong,
+    UnknownModel,
+    UsageError,
+)
+
+KINDS: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is one of
+    UnknownModel: 404,
+    NotPulled: 404,
+    UsageError: 400,
+    OutOfMemory: 503,
+    DoesNotFit: 503,
+}
+
+RETRY_SECONDS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A refusal, before it is put into the words of one API."""
+
+    status: int
+    message: str
+    param: str | None = None  # the field at fault
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return KINDS.get(self.status, "api_error" if self.status >= 500 else KINDS[400])
+
+    def openai(self) -> dict[str, object]:
+        found = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": found}
+
+    def anthropic(self) -> dict[str, object]:
+        return {"type": "error", "error": {"type": self.kind, "message": self.message}}
+
+    def ollama(self) -> dict[str, object]:
+        return {"error": self.message}
+
+    def body(self, path: str) -> dict[str, object]:
+        """In the words of the API that a path belongs to."""
+        if path.startswith("/v1/messages"):
+            return self.anthropic()
+        return self.ollama() if path.startswith("/api/") else self.openai()
+
+
+class Refused(Exception):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def refused(message: str, param: str | None = None) -> Refused:
+    return Refused(Fault(400, message, param))
+
+
+def overloaded(message: str) -> Refused:
+    return Refused(Fault(503, message, headers={"Retry-After": str(RETRY_SECONDS)}))
+
+
+def fault_of(error: Exception) -> Fault:
+    """Of any error; where the fault is the server's, that is all a client needs to know."""
+    if isinstance(error, Refused):
+        return error.fault
+    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)
+    if status == 500:
+        return Fault(500, "the server failed; its log says why")
+    code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
+    if isinstance(error, UnknownModel | NotPulled):
+        code = "model_not_found"
+    headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
+    return Fault(status, str(error), code=code, headers=headers)

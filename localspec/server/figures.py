@@ -1,0 +1,46 @@
+"""What a reply took, in the words of the APIs that people read it in."""
+
+from __future__ import annotations
+
+from localspec.job import Result
+from localspec.proposers.prediction import BY as PREDICTION
+from localspec.server.reply import Choices
+
+
+def usage(choices: Choices) -> dict[str, object]:
+    """Of all replies; a prompt counts once."""
+    results = [reply.result for reply in choices.replies]
+    prompts = [reply.result.usage for reply in choices.firsts]
+    prompt = sum(each.prompt_tokens for each in prompts)
+    completion = sum(result.usage.completion_tokens for result in results)
+    predicted = [each for r in results for each in r.speculation.guesses.get(PREDICTION, ())]
+    accepted = sum(each.accepted for each in predicted)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in prompts)},
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": sum(each.drafted for each in predicted) - accepted,
+        },
+    }
+
+
+def timings(result: Result) -> dict[str, object]:
+    """As llama.cpp's server tells them."""
+    found, speculation, used = result.timings, result.speculation, result.usage
+    first = (found.first_token or found.total) - found.queued
+    return {
+        "queued_ms": 1000 * found.queued,
+        "cache_n": used.cached_tokens,
+        "prompt_n": used.prompt_tokens - used.cached_tokens,
+        "prompt_ms": 1000 * first,
+        "predicted_n": used.completion_tokens,
+        "predicted_ms": 1000 * (found.total - found.queued - first),
+        "predicted_per_second": found.tokens_per_second,
+        "draft_n": speculation.drafted,
+        "draft_n_accepted": speculation.accepted,
+        "rounds": speculation.rounds,
+        "tokens_by_source": dict(speculation.tokens_by_source),
+    }

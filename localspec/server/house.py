@@ -1,0 +1,149 @@
+"""The models that are served: loaded when one asks for them, gone when memory or time wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+
+from localspec.dialects import Dialect, dialect_of
+from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
+from localspec.job import Result
+from localspec.runtime import Runtime
+from localspec.sampling import Sampling
+from localspec.server.faults import overloaded
+
+Load = Callable[[], Runtime]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that can be asked for."""
+
+    name: str
+    load: Load
+    usual: Sampling  # as its makers recommend
+    engine: str
+    drafter: str = ""
+    context: int = 0
+    created: int = 0
+    bytes: int = 0  # of its weights
+    digest: str = ""
+    family: str = ""
+    quantisation: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """A model that is loaded, and who uses it."""
+
+    offer: Offer
+    runtime: Runtime
+    dialect: Dialect
+    note: Callable[[Result], None]  # of each reply, on the models' thread
+    users: int = 0  # requests that hold or wait for a slot
+    used: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        return self.offer.name
+
+
+class House:
+    """All of it belongs to the event loop; only loading happens on another thread."""
+
+    def __init__(
+        self,
+        offers: Mapping[str, Offer],
+        note: Callable[[str, Result], None],
+        *,
+        waiting: int = 64,
+        idle_seconds: float | None = None,
+    ) -> None:
+        self.offers = offers
+        self.loaded: dict[str, Served] = {}
+        self._note = note
+        self._waiting = waiting
+        self._idle = idle_seconds
+        self._door = asyncio.Lock()  # one loads or leaves at a time
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.offers)
+
+    def offer(self, name: str) -> Offer:
+        """By its name; none is the first, and `:latest` says nothing."""
+        found = self.offers.get(name or self.names[0])
+        found = found or self.offers.get(name.removesuffix(":latest"))
+        if found is None:
+            near = get_close_matches(name, self.names, n=1)
+            served = f"did you mean {near[0]}?" if near else f"served: {', '.join(self.names)}"
+            raise UnknownModel(f"there is no model {name[:200]!r} here; {served}")
+        return found
+
+    @asynccontextmanager
+    async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
+        """A model, loaded if need be, that stays until the request has ended."""
+        offer = self.offer(name)
+        served = self.loaded.get(offer.name)
+        if served is None:
+            async with self._door:
+                served = self.loaded.get(offer.name) or await self._load(offer)
+        most = served.runtime.slots + self._waiting
+        if served.users + places > most:
+            raise overloaded(f"{served.users} requests are under way or wait; {most} may")
+        served.users += places
+        try:
+            yield served
+        finally:
+            served.users -= places
+            served.used = time.monotonic()
+
+    async def preload(self, name: str) -> None:
+        async with self.lease(name):
+            pass
+
+    async def _load(self, offer: Offer) -> Served:
+        while True:
+            try:
+                runtime = await asyncio.to_thread(offer.load)
+                break
+            except (DoesNotFit, OutOfMemory):
+                if not await self._make_room():
+                    raise
+        dialect = dialect_of(runtime.tokenizer.chat_template)
+        served = self.loaded[offer.name] = Served(
+            offer, runtime, dialect, partial(self._note, offer.name)
+        )
+        return served
+
+    async def _make_room(self) -> bool:
+        """Send away who was longest not asked for."""
+        idle = [each for each in self.loaded.values() if not each.users]
+        if not idle:
+            return False
+        await self._leave(min(idle, key=lambda each: each.used))
+        return True
+
+    async def _leave(self, served: Served) -> None:
+        del self.loaded[served.name]
+        await asyncio.to_thread(served.runtime.close)
+
+    async def tidy(self) -> None:
+        """Send away who was not asked for in a long time, for as long as the server runs."""
+        while self._idle is not None:
+            await asyncio.sleep(min(self._idle / 4, 30))
+            async with self._door:
+                late = time.monotonic() - self._idle
+                for served in [each for each in self.loaded.values() if not each.users]:
+                    if served.used < late:
+                        await self._leave(served)
+
+    async def close(self) -> None:
+        async with self._door:
+            for served in list(self.loaded.values()):
+                await self._leave(served)

@@ -1,0 +1,67 @@
+"""A line for each request and each reply; what they say is only told if somebody wants that."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from localspec.job import Result
+from localspec.server.asking import Prepared
+
+log = logging.getLogger("localspec.server")
+SILENT = ("/health", "/metrics")  # asked every few seconds
+
+
+class Journal:
+    """Around the application: method, path, status and time."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in SILENT:
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), "nothing sent"
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            seconds = time.perf_counter() - begun
+            log.info("%s %r %s %.3f s", scope["method"], scope["path"], status, seconds)
+
+
+def note(model: str, result: Result) -> None:
+    """What a reply took."""
+    speed = result.timings.tokens_per_second
+    log.info(
+        "%s: %d tokens after %d (%d held)%s, %d of %d guesses right, %s",
+        model,
+        result.usage.completion_tokens,
+        result.usage.prompt_tokens,
+        result.usage.cached_tokens,
+        f", {speed:.1f} tokens/s" if speed else "",
+        result.speculation.accepted,
+        result.speculation.drafted,
+        result.finish_reason,
+    )
+
+
+def quote(prompts: Sequence[Prepared]) -> None:
+    for prompt in prompts:
+        tokenizer = prompt.served.runtime.tokenizer
+        said = b"".join(map(tokenizer.token_bytes, prompt.tokens))
+        log.info("prompt: %s", said.decode("utf-8", "replace"))
+
+
+def quote_reply(result: Result) -> None:
+    log.info("reply: %s", result.text)

@@ -1,0 +1,38 @@
+"""The lines of a reply that stay within a block."""
+
+from __future__ import annotations
+
+import re
+
+PIECES = re.compile(r"\s+|\S+")
+
+
+class Block:
+    """Passes text on up to the first line, but its first, that is indented by less."""
+
+    def __init__(self, indent: int) -> None:
+        self._indent = indent
+        self._blank = ""  # held back until it is known what follows
+        self.left = False
+
+    def take(self, text: str) -> str:
+        """What of it is sure to belong to the block."""
+        if not self._indent:
+            return text
+        said: list[str] = []
+        for piece in PIECES.findall(text):
+            if piece.isspace():
+                self._blank += piece
+                continue
+            _, newline, indentation = self._blank.rpartition("\n")
+            if newline and len(indentation) < self._indent:
+                self.left = True
+            if self.left:
+                break
+            said += [self._blank, piece]
+            self._blank = ""
+        return "".join(said)
+
+    def rest(self) -> str:
+        """The blanks at its end, once no more is coming."""
+        return "" if self.left else self._blank

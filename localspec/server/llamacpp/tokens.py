@@ -1,0 +1,62 @@
+"""Texts as tokens, and back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from localspec.runtime import Runtime
+from localspec.server.faults import refused
+from localspec.server.fields import Strict
+from localspec.tokenizer import Tokenizer
+
+LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way
+
+
+class TokenizeRequest(Strict):
+    model: str = ""
+    content: str = Field(max_length=LONGEST)
+    add_special: bool = False  # the start token, where the model wants one
+    parse_special: bool = True  # whether texts of control tokens stand for those
+    with_pieces: bool = False
+
+    def answer(self, runtime: Runtime) -> dict[str, object]:
+        tokens = self._tokens(runtime)
+        if not self.with_pieces:
+            return {"tokens": tokens}
+        return {"tokens": [{"id": token, "piece": piece(runtime, token)} for token in tokens]}
+
+    def _tokens(self, runtime: Runtime) -> list[int]:
+        if self.add_special:
+            return (runtime.read if self.parse_special else runtime.encode)(self.content)
+        tokens: list[int] = runtime.tokenizer.encode(
+            self.content, special=self.parse_special
+        ).tolist()
+        return tokens
+
+
+class DetokenizeRequest(Strict):
+    model: str = ""
+    tokens: list[Annotated[int, Field(ge=0)]] = Field(max_length=LONGEST)
+
+    def answer(self, runtime: Runtime) -> dict[str, object]:
+        last = runtime.tokenizer.size - 1
+        if any(token > last for token in self.tokens):
+            raise refused(f"there are no tokens over {last}", "tokens")
+        said = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
+        return {"content": said.decode("utf-8", "replace")}
+
+
+def piece(runtime: Runtime, token: int) -> str | list[int]:
+    """As a text, or as bytes where it is only a part of a letter."""
+    said = spelled(runtime.tokenizer, token)
+    try:
+        return said.decode()
+    except UnicodeDecodeError:
+        return list(said)
+
+
+def spelled(tokenizer: Tokenizer, token: int) -> bytes:
+    """A control token by its name."""
+    return tokenizer.token_bytes(token) or tokenizer.token_text(token).encode("utf-8", "replace")

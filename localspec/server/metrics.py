@@ -1,0 +1,90 @@
+"""What the server did, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from localspec.job import Result
+from localspec.server.house import House
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+
+
+class Metrics:
+    """Counts what replies say of themselves; any thread may note one."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"localspec_{name}", about, ("model", *labels), registry=self.registry)
+
+        def histogram(name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
+            name = f"localspec_{name}"
+            return Histogram(name, about, ("model",), buckets=buckets, registry=self.registry)
+
+        self._replies = counter("replies", "Replies by how they ended", "reason")
+        self._prompt = counter("prompt_tokens", "Tokens of prompts")
+        self._cached = counter("prompt_tokens_cached", "Of those, not read again")
+        self._hits = counter("prefix_hits", "Prompts whose beginning was held already")
+        self._tokens = counter("tokens", "Tokens of replies by who guessed them", "source")
+        self._rounds = counter("rounds", "Passes of a target model that brought tokens")
+        self._drafted = counter("drafted", "Guessed tokens", "proposer", "position")
+        self._accepted = counter("accepted", "Of those, the right ones", "proposer", "position")
+        self._depth = histogram("depth", "Tokens guessed ahead in a round", DEPTHS)
+        self._queued = histogram("queued_seconds", "Time until there was a slot", SECONDS)
+        self._first = histogram("first_token_seconds", "Time to the first token", SECONDS)
+        self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAPS)
+        self._total = histogram("reply_seconds", "Time of a whole reply", SECONDS)
+
+    def note(self, model: str, result: Result) -> None:
+        used, speculation, timings = result.usage, result.speculation, result.timings
+        self._replies.labels(model, result.finish_reason).inc()
+        self._prompt.labels(model).inc(used.prompt_tokens)
+        self._cached.labels(model).inc(used.cached_tokens)
+        self._hits.labels(model).inc(bool(used.cached_tokens))
+        self._rounds.labels(model).inc(speculation.rounds)
+        for source, count in speculation.tokens_by_source.items():
+            self._tokens.labels(model, source).inc(count)
+        for by, guesses in speculation.guesses.items():
+            for position, guess in enumerate(guesses, 1):
+                self._drafted.labels(model, by, position).inc(guess.drafted)
+                self._accepted.labels(model, by, position).inc(guess.accepted)
+        for depth, count in speculation.depths.items():
+            for _ in range(count):
+                self._depth.labels(model).observe(depth)
+        self._queued.labels(model).observe(timings.queued)
+        self._total.labels(model).observe(timings.total)
+        if timings.first_token is not None:
+            self._first.labels(model).observe(timings.first_token)
+        if timings.between_tokens_p50 is not None:
+            self._gap.labels(model).observe(timings.between_tokens_p50)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class Now:
+    """What the house looks like when somebody asks."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def collect(self) -> Iterator[Metric]:
+        slots = GaugeMetricFamily("localspec_slots", "Slots by use", labels=("model", "state"))
+        queue = GaugeMetricFamily("localspec_queue", "Requests without a slot", labels=("model",))
+        for served in list(self._house.loaded.values()):
+            busy = min(served.users, served.runtime.slots)
+            slots.add_metric((served.name, "busy"), busy)
+            slots.add_metric((served.name, "free"), served.runtime.slots - busy)
+            queue.add_metric((served.name,), served.users - busy)
+        yield slots
+        yield queue
+        memory = psutil.Process().memory_info().rss
+        yield GaugeMetricFamily("localspec_memory_bytes", "Resident memory", memory)

@@ -1,0 +1,1 @@
+"""The API of Ollama, as its client libraries and editors use it."""

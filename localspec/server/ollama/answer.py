@@ -1,0 +1,134 @@
+"""Answers of /api/chat and /api/generate, whole or as lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Literal
+
+from localspec.dialects import Reasoning
+from localspec.server.faults import Fault
+from localspec.server.openai.chat import new_id
+from localspec.server.reply import Called, Choices, Step, said
+from localspec.server.streaming import Events
+
+Kind = Literal["chat", "generate"]
+
+NOT_DONE: Mapping[str, object] = MappingProxyType({"done": False})
+
+
+def line(data: Mapping[str, object]) -> bytes:
+    return json.dumps(data, ensure_ascii=False).encode() + b"\n"
+
+
+def failing(fault: Fault) -> bytes:
+    """How a stream ends that cannot go on."""
+    return line(fault.ollama())
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How one of the two paths puts what a reply says."""
+
+    model: str  # as it was asked for
+    kind: Kind
+
+    def body(
+        self,
+        content: str,
+        thinking: str = "",
+        calls: Sequence[object] = (),
+        end: Mapping[str, object] = NOT_DONE,
+    ) -> dict[str, object]:
+        besides: dict[str, object] = {}
+        if thinking:
+            besides["thinking"] = thinking
+        if calls:
+            besides["tool_calls"] = calls
+        told: dict[str, object] = {"response": content, **besides}
+        if self.kind == "chat":
+            told = {"message": {"role": "assistant", "content": content, **besides}}
+        return {"model": self.model, "created_at": now(), **told, **end}
+
+    def loaded(self) -> dict[str, object]:
+        return self.body("", end={"done": True, "done_reason": "load"})
+
+
+@dataclass(slots=True, eq=False)
+class OllamaAnswer:
+    words: Words
+    begun: float  # when the request came, by the performance counter
+    choices: Choices
+    _queued: float = field(default_factory=time.perf_counter)
+    _called: int = 0  # calls that were told
+
+    async def whole(self) -> dict[str, object]:
+        await self.choices.whole()
+        [reply] = self.choices.replies
+        calls = objects(reply.calls)
+        return self.words.body(reply.content, reply.reasoning, calls, self._end())
+
+    async def stream(self) -> Events:
+        async with aclosing(self.choices.steps()) as steps:
+            async for _, step in steps:
+                yield self._line(step) if step else None
+        yield line(self.words.body("", end=self._end()))
+
+    def _line(self, step: Step) -> bytes | None:
+        """A call is told when it is whole."""
+        calls = self.choices.replies[0].calls
+        whole = max(len(calls) - (step.chunk is not None), self._called)
+        content = said(step.parts)
+        thinking = "".join(part.text for part in step.parts if isinstance(part, Reasoning))
+        fresh = objects(calls[self._called : whole], self._called)
+        self._called = whole
+        if content or thinking or fresh:
+            return line(self.words.body(content, thinking, fresh))
+        return None
+
+    def _end(self) -> dict[str, object]:
+        [reply] = self.choices.replies
+        used, timings = reply.result.usage, reply.result.timings
+        read = (timings.first_token or timings.total) - timings.queued
+        return {
+            "done": True,
+            "done_reason": "length" if reply.finish == "length" else "stop",
+            "total_duration": nanoseconds(time.perf_counter() - self.begun),
+            "load_duration": nanoseconds(self._queued - self.begun),
+            "prompt_eval_count": used.prompt_tokens,
+            "prompt_eval_duration": nanoseconds(read),
+            "eval_count": used.completion_tokens,
+            "eval_duration": nanoseconds(timings.total - timings.queued - read),
+        }
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def objects(calls: Iterable[Called], first: int = 0) -> list[dict[str, object]]:
+    """Calls with their arguments as objects; one that was cut short has none to tell."""
+    found: list[dict[str, object]] = []
+    for index, call in enumerate(calls, first):
+        try:
+            arguments = portable(json.loads(call.arguments or "{}"))
+        except ValueError:
+            continue
+        function = {"index": index, "name": call.name, "arguments": arguments}
+        found.append({"id": new_id("call_"), "function": function})
+    return found
+
+
+def portable(data: object) -> object:
+    """Without half letters; numbers that JSON has no way to write are a `ValueError`."""
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False)
+    return json.loads(text.encode("utf-8", "replace"))

@@ -1,0 +1,87 @@
+"""What Ollama's clients are told of the models, before they ask them anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from localspec.server.house import House, Offer, Served
+from localspec.template import ChatTemplate
+from localspec.tokenizer import Tokenizer
+
+FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "safetensors"}
+THOUGHTS = frozenset({"</think>", "[/THINK]", "<|channel|>"})
+
+Object = dict[str, object]
+
+
+def tags(house: House) -> Object:
+    return {"models": [described(offer) for offer in house.offers.values()]}
+
+
+def running(house: House) -> Object:
+    return {
+        "models": [
+            described(served.offer) | {"context_length": served.runtime.context}
+            for served in house.loaded.values()
+        ]
+    }
+
+
+def described(offer: Offer) -> Object:
+    name = offer.name if ":" in offer.name else f"{offer.name}:latest"
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": modified(offer),
+        "size": offer.bytes,
+        "digest": offer.digest,
+        "details": details(offer),
+    }
+
+
+def details(offer: Offer) -> Object:
+    return {
+        "parent_model": "",
+        "format": FORMATS.get(offer.engine, offer.engine),
+        "family": offer.family,
+        "families": [offer.family],
+        "parameter_size": "",
+        "quantization_level": offer.quantisation,
+    }
+
+
+def modified(offer: Offer) -> str:
+    return datetime.fromtimestamp(offer.created, UTC).isoformat()
+
+
+def shown(served: Served) -> Object:
+    """Asks a chat template what it takes, so not on the event loop."""
+    offer, runtime = served.offer, served.runtime
+    return {
+        "modified_at": modified(offer),
+        "details": details(offer),
+        "template": template(runtime.tokenizer),
+        "model_info": {
+            "general.architecture": offer.family,
+            f"{offer.family}.context_length": runtime.context,
+        },
+        "capabilities": capabilities(served),
+    }
+
+
+def capabilities(served: Served) -> list[str]:
+    tokenizer = served.runtime.tokenizer
+    able = {
+        "tools": bool(tokenizer.chat_template) and ChatTemplate(tokenizer).takes.tools,
+        "insert": tokenizer.infill is not None,
+        "thinking": not THOUGHTS.isdisjoint(served.dialect.marks),
+    }
+    return ["completion", *(name for name, is_able in able.items() if is_able)]
+
+
+def template(tokenizer: Tokenizer) -> str:
+    """In Ollama's own notation, in which editors look for whether there is a suffix."""
+    if tokenizer.infill is None:
+        return "{{ .Prompt }}"
+    return "{{ if .Suffix }}{{ .Prompt }} {{ .Suffix }}{{ else }}{{ .Prompt }}{{ end }}"

@@ -1,0 +1,186 @@
+"""What may be asked of /api/chat and /api/generate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from localspec.grammar import Grammar
+from localspec.infill import middle
+from localspec.message import Message
+from localspec.server.asking import Conversation, Prepared, plain, prepared
+from localspec.server.faults import refused
+from localspec.server.fields import Object, Strict, ToolGiven
+from localspec.server.house import Served
+from localspec.server.llamacpp.drawing import given
+from localspec.server.ollama.options import Options
+from localspec.server.openai.chat_request import reasoning
+from localspec.server.openai.completion_request import filling
+
+CALLS = 128  # most in a message
+Think = bool | Literal["low", "medium", "high"]
+
+
+class OllamaRequest(Strict):
+    given = model_validator(mode="before")(given)
+    model: str = Field(min_length=1)
+    stream: bool = True
+    format: Literal["", "json"] | Object | None = None
+    options: Options = Field(default_factory=lambda: Options.model_validate({}))
+    think: Think | None = None
+    keep_alive: float | str | None = None  # harmless: the server was told when it started
+
+    @property
+    def grammar(self) -> Grammar | None:
+        if isinstance(self.format, dict):
+            return Grammar("json_schema", json.dumps(self.format))
+        return Grammar("json_object") if self.format else None
+
+    @property
+    def extra(self) -> dict[str, JsonValue]:
+        """What chat templates know of thinking; DeepSeek's and Granite's call it that."""
+        if self.think is None:
+            return {}
+        if isinstance(self.think, bool):
+            return {"enable_thinking": self.think, "thinking": self.think}
+        return {**reasoning(self.think), "thinking": True}
+
+    def answering(self, served: Served, conversation: Conversation) -> list[Prepared]:
+        return [prepared(served, conversation, self.options.settings(served, None))]
+
+
+class FunctionCalled(Strict):
+    name: str
+    arguments: Object = Field(default_factory=dict)
+    index: int | None = None  # harmless: calls are in order
+
+
+class CallGiven(Strict):
+    function: FunctionCalled
+    id: str | None = None
+    type: Literal["function"] | None = None
+
+
+class MessageGiven(Strict):
+    given = model_validator(mode="before")(given)
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    thinking: str | None = None
+    images: list[JsonValue] | None = None
+    tool_calls: list[CallGiven] | None = Field(None, max_length=CALLS)
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+
+class ChatRequest(OllamaRequest):
+    messages: list[MessageGiven] = Field(default_factory=list)
+    tools: list[ToolGiven] | None = None
+
+    @property
+    def loads(self) -> bool:
+        """Whether nothing is asked but that the model be there."""
+        return not self.messages
+
+    def prepared(self, served: Served) -> list[Prepared]:
+        conversation = Conversation(
+            messages=messages_of(self.messages),
+            tools=[each.model_dump(exclude_none=True) for each in self.tools or ()],
+            format=self.grammar,
+            extra=self.extra,
+        )
+        return self.answering(served, conversation)
+
+
+def messages_of(given: Iterable[MessageGiven]) -> list[Message]:
+    """With identifiers for calls and their results, which Ollama's messages can do without."""
+    found: list[Message] = []
+    waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
+    for number, each in enumerate(given):
+        check_images(each.images)
+        message: dict[str, JsonValue] = {"role": each.role, "content": each.content or ""}
+        if each.thinking:
+            message["reasoning_content"] = each.thinking
+        if each.tool_calls:
+            waiting = [
+                (call.function.name, call.id or f"call_{number}_{at}")
+                for at, call in enumerate(each.tool_calls)
+            ]
+            message["tool_calls"] = [
+                called(call, identity)
+                for call, (_, identity) in zip(each.tool_calls, waiting, strict=True)
+            ]
+        if each.role == "tool":
+            message |= answering(each, waiting)
+        found.append(message)
+    return found
+
+
+def called(call: CallGiven, identity: str) -> JsonValue:
+    function: JsonValue = {"name": call.function.name, "arguments": call.function.arguments}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def answering(result: MessageGiven, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
+    """Which call a result belongs to: the one it names, else the first that has none."""
+    same = [call for call in waiting if call[1] == result.tool_call_id]
+    named = [call for call in waiting if call[0] == result.tool_name]
+    call = next(iter(same or named or waiting), None)
+    if call:
+        waiting.remove(call)
+    name, identity = call or ("", "")
+    return {"name": result.tool_name or name, "tool_call_id": result.tool_call_id or identity}
+
+
+def check_images(images: list[JsonValue] | None) -> None:
+    if images:
+        raise refused("this server reads text only, no images", "images")
+
+
+class GenerateRequest(OllamaRequest):
+    prompt: str = ""
+    suffix: str = ""
+    system: str = ""
+    raw: bool = False
+    images: list[JsonValue] | None = None
+    template: str = ""
+    context: list[int] | None = None
+
+    @property
+    def loads(self) -> bool:
+        return not self.prompt and not self.suffix
+
+    def prepared(self, served: Served) -> list[Prepared]:
+        check_images(self.images)
+        if self.template:
+            raise refused("a template is not taken: the model has its own; or set raw", "template")
+        if self.context:
+            raise refused("context is not here: send the conversation to /api/chat", "context")
+        if self.suffix:
+            return [self._filling(served)]
+        if self.raw or not served.runtime.tokenizer.chat_template:
+            return [self._raw(served)]
+        messages = [
+            {"role": role, "content": text}
+            for role, text in (("system", self.system), ("user", self.prompt))
+            if text
+        ]
+        conversation = Conversation(messages, format=self.grammar, extra=self.extra)
+        return self.answering(served, conversation)
+
+    def _raw(self, served: Served) -> Prepared:
+        if self.system:
+            raise refused("a raw prompt has no system message: write it into the prompt", "system")
+        settings = self.options.settings(served, self.grammar)
+        return plain(served, served.runtime.read(self.prompt), settings)
+
+    def _filling(self, served: Served) -> Prepared:
+        if self.system:
+            raise refused("a middle is filled in without a system message", "system")
+        settings = self.options.settings(served, self.grammar)
+        context = served.runtime.context
+        wanted = min(settings.max_tokens or context, context // 2)
+        tokens = middle(served.runtime.tokenizer, self.prompt, self.suffix, limit=context - wanted)
+        return plain(served, tokens, filling(served, settings))

@@ -1,0 +1,105 @@
+"""Answers of /v1/completions, whole or as a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from localspec.logprobs import EmittedLogprob
+from localspec.server.figures import timings, usage
+from localspec.server.openai.chat import DONE, event, new_id
+from localspec.server.openai.completion_request import CompletionRequest
+from localspec.server.openai.logprobs import Spelling
+from localspec.server.reply import Choices, Reply, Step, said
+from localspec.server.streaming import Events
+from localspec.text import sendable
+
+
+@dataclass(slots=True, eq=False)
+class CompletionAnswer:
+    model: str
+    choices: Choices
+    spelling: Spelling | None = None
+    wants_usage: bool = False
+    echoes: Sequence[str] = ()  # texts that come before the replies
+    id: str = field(default_factory=lambda: new_id("cmpl-"))
+    created: int = field(default_factory=lambda: int(time.time()))
+    _told: dict[int, int] = field(default_factory=dict)  # letters that have log-probabilities
+
+    @classmethod
+    def of(cls, asked: CompletionRequest, choices: Choices) -> CompletionAnswer:
+        spelling = Spelling(choices.served.runtime.tokenizer)
+        echoes = []
+        if asked.echo:
+            prompts = [reply.prepared.tokens for reply in choices.firsts]
+            given = zip(asked.prompts, prompts, strict=True)
+            echoes = [
+                sendable(prompt) if isinstance(prompt, str) else spelling.whole(tokens)
+                for prompt, tokens in given
+            ]
+        wants = spelling if asked.logprobs is not None else None
+        return cls(choices.served.name, choices, wants, asked.wants_usage, echoes)
+
+    async def whole(self) -> dict[str, object]:
+        await self.choices.whole()
+        replies = self.choices.replies
+        return self._head(
+            choices=[self._choice(*each) for each in enumerate(replies)],
+            usage=usage(self.choices),
+            timings=timings(replies[0].result),
+        )
+
+    async def stream(self) -> Events:
+        for number in range(len(self.choices.replies)):
+            if text := self._echo(number):
+                yield self._chunk(number, text)
+        async with aclosing(self.choices.steps()) as steps:
+            async for number, step in steps:
+                yield self._body(number, step) if step else None
+        if self.wants_usage:
+            yield event(self._head(choices=[], usage=usage(self.choices)))
+        yield DONE
+
+    def _body(self, number: int, step: Step) -> bytes:
+        if step.chunk is None:
+            reply = self.choices.replies[number]
+            return self._chunk(number, said(step.parts), finish=reply.finish)
+        return self._chunk(number, said(step.parts), step.chunk.logprobs)
+
+    def _chunk(
+        self,
+        number: int,
+        text: str,
+        logprobs: Sequence[EmittedLogprob] = (),
+        finish: str | None = None,
+    ) -> bytes:
+        columns = self._columns(number, logprobs) if logprobs else None
+        choice = {"index": number, "text": text, "logprobs": columns, "finish_reason": finish}
+        return event(self._head(choices=[choice]))
+
+    def _head(self, **more: object) -> dict[str, object]:
+        head = {"id": self.id, "object": "text_completion", "created": self.created}
+        return head | {"model": self.model} | more
+
+    def _choice(self, number: int, reply: Reply) -> dict[str, object]:
+        logprobs = reply.result.logprobs or ()
+        return {
+            "index": number,
+            "text": self._echo(number) + reply.content,
+            "logprobs": self._columns(number, logprobs),
+            "finish_reason": reply.finish,
+        }
+
+    def _columns(self, number: int, logprobs: Sequence[EmittedLogprob]) -> object:
+        """What a chunk adds to them begins where the last one ended."""
+        if self.spelling is None:
+            return None
+        letters = (len(self.spelling.text(each.token)) for each in logprobs)
+        *offsets, self._told[number] = accumulate(letters, initial=self._told.get(number, 0))
+        return self.spelling.columns(logprobs) | {"text_offset": offsets}
+
+    def _echo(self, number: int) -> str:
+        return self.echoes[number // self.choices.copies] if self.echoes else ""

@@ -1,0 +1,69 @@
+"""What may be asked of /v1/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from localspec.infill import middle
+from localspec.sampling import Sampling
+from localspec.server.asking import Prepared, plain
+from localspec.server.faults import refused
+from localspec.server.fields import CHOICES, Asked, Logprobs
+from localspec.server.house import Served
+from localspec.settings import Settings
+
+Id = Annotated[int, Field(ge=0, lt=1 << 31)]
+Ids = Annotated[list[Id], Field(min_length=1)]
+USUAL = 16  # tokens, by the API
+
+
+class CompletionRequest(Asked):
+    prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=CHOICES)] = ""
+    suffix: str | None = None
+    echo: bool = False
+    logprobs: Logprobs | None = None
+    best_of: int | None = None
+
+    def settings(self, usual: Sampling) -> Settings:
+        if self.best_of not in (None, self.n):
+            raise refused("best_of is not here: ask for n replies and choose", "best_of")
+        if self.echo and self.logprobs is not None:
+            raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
+        return self.settings_with(usual, self.max_tokens or USUAL, self.logprobs)
+
+    @property
+    def prompts(self) -> Sequence[str | list[int]]:
+        """One, or several."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        texts = [each for each in self.prompt if not isinstance(each, int)]
+        ids = [each for each in self.prompt if isinstance(each, int)]
+        found = texts or [ids]
+        if len(found) * self.n > CHOICES:
+            raise refused(f"a request may have {CHOICES} replies", "n")
+        return found
+
+    def prepared(self, served: Served) -> list[Prepared]:
+        settings = self.settings(served.offer.usual)
+        return [self._one(served, prompt, settings) for prompt in self.prompts]
+
+    def _one(self, served: Served, prompt: str | list[int], settings: Settings) -> Prepared:
+        runtime = served.runtime
+        if self.suffix is None:
+            tokens = runtime.encode(prompt) if isinstance(prompt, str) else prompt
+            return plain(served, tokens, settings)
+        if not isinstance(prompt, str):
+            raise refused("a middle is filled in between texts, not tokens", "suffix")
+        room = runtime.context - (settings.max_tokens or USUAL)
+        tokens = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
+        return plain(served, tokens, filling(served, settings))
+
+
+def filling(served: Served, settings: Settings) -> Settings:
+    """A middle is over where the model says so."""
+    marks = served.runtime.tokenizer.infill
+    return replace(settings, ends=marks.ends) if marks else settings

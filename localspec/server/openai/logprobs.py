@@ -1,0 +1,47 @@
+"""Log-probabilities with the text of their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from localspec.logprobs import EmittedLogprob
+from localspec.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    tokenizer: Tokenizer
+
+    def text(self, token: int) -> str:
+        """A control token by its name: it says nothing, but was chosen."""
+        said = self.tokenizer.token_bytes(token)
+        return said.decode("utf-8", "replace") if said else self.tokenizer.token_text(token)
+
+    def whole(self, tokens: Sequence[int]) -> str:
+        """What tokens say together."""
+        said = b"".join(map(self.tokenizer.token_bytes, tokens))
+        return said.decode("utf-8", "replace")
+
+    def listed(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
+        """As chat completions list them."""
+        return [
+            self._one(each.token, each.logprob)
+            | {"top_logprobs": [self._one(other.token, other.logprob) for other in each.top]}
+            for each in logprobs
+        ]
+
+    def _one(self, token: int, logprob: float) -> dict[str, object]:
+        said = self.tokenizer.token_bytes(token)
+        return {"token": self.text(token), "logprob": logprob, "bytes": list(said)}
+
+    def columns(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
+        """As plain completions list them."""
+        texts = [self.text(each.token) for each in logprobs]
+        return {
+            "tokens": texts,
+            "token_logprobs": [each.logprob for each in logprobs],
+            "top_logprobs": [
+                {self.text(other.token): other.logprob for other in each.top} for each in logprobs
+            ],
+        }

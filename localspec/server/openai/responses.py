@@ -1,0 +1,172 @@
+"""Answers of /v1/responses, whole or as a stream of events."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import count
+
+from localspec.logprobs import EmittedLogprob
+from localspec.server.blocks import (
+    SEAL,
+    Block,
+    Blocks,
+    Change,
+    Closed,
+    Grown,
+    Kind,
+    Opened,
+    Status,
+)
+from localspec.server.faults import Fault
+from localspec.server.openai.chat import new_id
+from localspec.server.openai.logprobs import Spelling
+from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
+from localspec.server.reply import Choices
+from localspec.server.streaming import Events
+
+Data = dict[str, object]
+
+EVENTS: Mapping[Kind, str] = {
+    "text": "response.output_text",
+    "thought": "response.reasoning_text",
+    "call": "response.function_call_arguments",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The events of one stream."""
+
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def event(self, kind: str, data: Mapping[str, object]) -> bytes:
+        body = {"type": kind, "sequence_number": next(self.numbers), **data}
+        return f"event: {kind}\ndata: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+
+    def failing(self, fault: Fault) -> bytes:
+        """How a stream ends that cannot go on."""
+        told = {"code": fault.code or fault.kind, "message": fault.message, "param": fault.param}
+        return self.event("error", told)
+
+
+@dataclass(slots=True, eq=False)
+class ResponsesAnswer:
+    asked: ResponsesRequest
+    events: Numbered
+    choices: Choices
+    blocks: Blocks = field(init=False)
+    id: str = field(default_factory=lambda: new_id("resp_"))
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks(self.choices)
+
+    async def whole(self) -> Data:
+        await self.blocks.whole()
+        return self._ended()
+
+    async def stream(self) -> Events:
+        for kind in ("response.created", "response.in_progress"):
+            yield self.events.event(kind, {"response": self._response("in_progress")})
+        async with aclosing(self.blocks.changes()) as changes:
+            async for change in changes:
+                if change is None:
+                    yield None
+                    continue
+                for body in self._events(change):
+                    yield body
+        ended = self._ended()
+        yield self.events.event(f"response.{ended['status']}", {"response": ended})
+
+    def _events(self, change: Change) -> Iterator[bytes]:
+        block, event = change.block, self.events.event
+        item: Data = {"output_index": block.index}
+        place = item | {"item_id": self._id(block)}
+        if block.kind != "call":
+            place["content_index"] = 0
+        name = EVENTS[block.kind]
+        match change:
+            case Opened():
+                yield event("response.output_item.added", item | {"item": self._item(block)})
+                if block.kind != "call":
+                    part = {"part": self._part(block)}
+                    yield event("response.content_part.added", place | part)
+            case Grown(_, text, logprobs):
+                logged = self._logged(block, logprobs)
+                yield event(f"{name}.delta", place | {"delta": text} | logged)
+            case Closed():
+                what = "arguments" if block.kind == "call" else "text"
+                logged = self._logged(block, block.logprobs)
+                yield event(f"{name}.done", place | {what: block.text} | logged)
+                if block.kind != "call":
+                    part = {"part": self._part(block)}
+                    yield event("response.content_part.done", place | part)
+                yield event("response.output_item.done", item | {"item": self._item(block)})
+
+    def _id(self, block: Block) -> str:
+        return {"text": "msg_", "thought": "rs_", "call": "fc_"}[block.kind] + block.id
+
+    def _item(self, block: Block) -> Data:
+        item = {"id": self._id(block), "status": block.status}
+        parts = [] if block.status == "in_progress" else [self._part(block)]
+        match block.kind:
+            case "text":
+                return {**item, "type": "message", "role": "assistant", "content": parts}
+            case "thought":
+                sealed = SEAL + block.text if self.asked.wants(SEALED) else None
+                told = {"type": "reasoning", "summary": [], "content": parts}
+                return {**item, **told, "encrypted_content": sealed}
+            case "call":
+                call = {"name": block.name, "arguments": block.text}
+                return {**item, "type": "function_call", "call_id": f"call_{block.id}", **call}
+
+    def _part(self, block: Block) -> Data:
+        if block.kind == "thought":
+            return {"type": "reasoning_text", "text": block.text}
+        part = {"type": "output_text", "text": block.text, "annotations": []}
+        return part | self._logged(block, block.logprobs)
+
+    def _logged(self, block: Block, logprobs: Sequence[EmittedLogprob]) -> Data:
+        """Of texts only, and none where none are wanted."""
+        if block.kind != "text":
+            return {}
+        spelling = Spelling(self.choices.served.runtime.tokenizer)
+        return {"logprobs": spelling.listed(logprobs) if self.asked.wants(LOGPROBS) else []}
+
+    def _response(self, status: Status) -> Data:
+        return {
+            **self.asked.echo(),
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "model": self.choices.served.name,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "output": [],
+            "usage": None,
+        }
+
+    def _ended(self) -> Data:
+        cut = self.blocks.reply.finish == "length"
+        return {
+            **self._response("incomplete" if cut else "completed"),
+            "completed_at": None if cut else int(time.time()),
+            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "output": [self._item(block) for block in self.blocks.found],
+            "usage": self._usage(),
+        }
+
+    def _usage(self) -> Data:
+        used = self.blocks.reply.result.usage
+        return {
+            "input_tokens": used.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": used.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": self.blocks.thoughts},
+            "total_tokens": used.prompt_tokens + used.completion_tokens,
+        }

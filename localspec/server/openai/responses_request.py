@@ -1,0 +1,191 @@
+"""What may be asked of /v1/responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from localspec.grammar import Grammar
+from localspec.message import Message, Tool
+from localspec.sampling import Sampling
+from localspec.server.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.faults import refused
+from localspec.server.fields import (
+    Function,
+    JsonSchema,
+    Logprobs,
+    Object,
+    StreamOptions,
+    Strict,
+    Wished,
+)
+from localspec.server.given import only
+from localspec.server.house import Served
+from localspec.server.openai.chat_request import reasoning
+from localspec.server.openai.responses_input import Items, Transcript
+from localspec.settings import Settings
+
+Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
+LOGPROBS: Included = "message.output_text.logprobs"
+SEALED: Included = "reasoning.encrypted_content"
+ECHOED = (
+    *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "prompt_cache_key"),
+    *("reasoning", "safety_identifier", "temperature", "text", "tools", "top_logprobs"),
+    *("top_p", "user"),
+)
+
+
+class ToolGiven(Function):
+    type: Literal["function"]
+    defer_loading: Literal[False] = False
+    async_: Literal[False] = Field(False, alias="async")
+    allowed_callers: list[Literal["direct"]] | None = None
+    output_schema: Object | None = None  # harmless: nothing is checked against it
+
+    @property
+    def tool(self) -> Tool:
+        told = {"name", "description", "parameters", "strict"}
+        function = self.model_dump(include=told, exclude_none=True)
+        return {"type": "function", "function": function}
+
+
+class ToolChoice(Strict):
+    type: Literal["auto", "none", "required", "function"]
+    name: str | None = None
+
+    def echo(self) -> object:
+        return self.type if self.name is None else {"type": self.type, "name": self.name}
+
+    @property
+    def choice(self) -> Choice:
+        return "auto" if self.type == "function" else self.type
+
+
+class Format(JsonSchema):
+    type: Literal["text", "json_object", "json_schema"]
+
+    @property
+    def grammar(self) -> Grammar | None:
+        match self.type:
+            case "text":
+                return None
+            case "json_object":
+                return Grammar("json_object")
+            case "json_schema":
+                if "schema_" not in self.model_fields_set:
+                    raise refused("a json_schema needs the schema", "text.format.schema")
+                return Grammar("json_schema", json.dumps(self.schema_))
+
+
+class Text(Strict):
+    format: Format = Field(default_factory=lambda: Format(type="text"))
+    verbosity: str | None = None  # harmless
+
+
+class Reasoning(Strict):
+    effort: str | None = None
+    context: Literal["auto"] | None = None
+    mode: Literal["standard"] | None = None
+    # Harmless: the reasoning itself is told.
+    summary: str | None = None
+    generate_summary: str | None = None
+
+
+def as_type(given: object) -> object:
+    return {"type": given} if isinstance(given, str) else given
+
+
+class ResponsesRequest(Wished):
+    input: Items
+    instructions: str | None = None
+    max_output_tokens: int | None = Field(None, ge=1, le=1 << 31)
+    tools: list[Annotated[ToolGiven, only("tool", "function")]] | None = None
+    tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
+    parallel_tool_calls: bool | None = None
+    text: Text | None = None
+    reasoning: Reasoning | None = None
+    include: list[Included] | None = None
+    top_logprobs: Logprobs | None = None
+    truncation: Literal["disabled"] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    # These ask for what would have to be kept: see below.
+    previous_response_id: str | None = None
+    conversation: str | Object | None = None
+    prompt: Object | None = None
+    background: bool | None = None
+    # Harmless: they ask for nothing that a text could show.
+    max_tool_calls: int | None = None  # of tools that a server has
+    metadata: Object | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: Object | None = None
+    client_metadata: Object | None = None
+
+    @field_validator("previous_response_id", "conversation", "prompt", "background")
+    @classmethod
+    def nothing_is_kept(cls, given: object) -> object:
+        if given:
+            message = "this server keeps nothing between requests: send all of it as input"
+            raise PydanticCustomError("nothing_is_kept", message)
+        return given
+
+    def wants(self, more: Included) -> bool:
+        return more in (self.include or ())
+
+    def talk(self) -> Conversation:
+        choice = self.tool_choice or ToolChoice(type="auto")
+        if (choice.type == "function") != (choice.name is not None):
+            message = 'a tool_choice of type "function", and no other, has a name'
+            raise refused(message, "tool_choice")
+        transcript = Transcript()
+        for item in self.input:
+            transcript.add(item)
+        rules: list[Message] = []
+        if self.instructions:
+            rules = [{"role": "system", "content": self.instructions}]
+        return Conversation(
+            messages=rules + transcript.messages,
+            tools=[each.tool for each in self.tools or ()],
+            choice=choice.choice,
+            named=choice.name,
+            parallel=self.parallel_tool_calls is not False,
+            format=self.text.format.grammar if self.text else None,
+            extra=reasoning(self.reasoning.effort if self.reasoning else None),
+        )
+
+    def settings(self, usual: Sampling) -> Settings:
+        logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
+        if self.top_logprobs is not None and logprobs is None:
+            raise refused(f"top_logprobs need {LOGPROBS!r} in include", "top_logprobs")
+        return self.wishes(usual, self.max_output_tokens, logprobs=logprobs)
+
+    def prepared(self, served: Served) -> list[Prepared]:
+        return [prepared(served, self.talk(), self.settings(served.offer.usual))]
+
+    def echo(self) -> Mapping[str, object]:
+        """What a response repeats of its request, but for halves of characters."""
+        given = self.model_dump(include=set(ECHOED), by_alias=True, exclude_unset=True)
+        found = json.loads(json.dumps(given, ensure_ascii=False).encode("utf-8", "replace"))
+        return {
+            **dict.fromkeys(ECHOED),
+            **found,
+            "background": False,
+            "metadata": found.get("metadata") or {},
+            "parallel_tool_calls": self.parallel_tool_calls is not False,
+            "previous_response_id": None,
+            "service_tier": "default",
+            "store": False,
+            "text": {"format": {"type": "text"}} | (found.get("text") or {}),
+            "tool_choice": self.tool_choice.echo() if self.tool_choice else "auto",
+            "tools": found.get("tools") or [],
+            "truncation": "disabled",
+        }

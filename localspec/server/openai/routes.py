@@ -1,0 +1,77 @@
+"""The paths of OpenAI's API."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localspec.server.desk import Desk, Errand
+from localspec.server.openai.chat import ChatAnswer, failing
+from localspec.server.openai.chat_request import ChatRequest
+from localspec.server.openai.completion import CompletionAnswer
+from localspec.server.openai.completion_request import CompletionRequest
+
+
+def openai(desk: Desk) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    @routes.post("/chat/completions")
+    async def chat(request: Request, body: ChatRequest) -> Response:
+        """Answer a conversation."""
+
+        errand = Errand(
+            body.model,
+            body.prepared,
+            partial(ChatAnswer.of, body),
+            failing,
+            stream=body.stream,
+            copies=body.n,
+        )
+        return await desk.serve(request, errand)
+
+    @routes.post("/completions")
+    async def completions(request: Request, body: CompletionRequest) -> Response:
+        """Go on with a text, or fill in what belongs before `suffix`."""
+        errand = Errand(
+            body.model,
+            body.prepared,
+            partial(CompletionAnswer.of, body),
+            failing,
+            stream=body.stream,
+            prompts=len(body.prompts),
+            copies=body.n,
+        )
+        return await desk.serve(request, errand)
+
+    @routes.get("/models")
+    async def models() -> dict[str, object]:
+        """The models that can be asked for."""
+        offers = desk.house.offers.values()
+        return {"object": "list", "data": [described(desk, offer.name) for offer in offers]}
+
+    @routes.get("/models/{name:path}")
+    async def model(name: str) -> dict[str, object]:
+        return described(desk, desk.house.offer(name).name)
+
+    return routes
+
+
+def described(desk: Desk, name: str) -> dict[str, object]:
+    """With the context length where clients look for it, once it is known."""
+    offer, served = desk.house.offers[name], desk.house.loaded.get(name)
+    context = served.runtime.context if served else offer.context
+    return {
+        "id": name,
+        "object": "model",
+        "created": offer.created,
+        "owned_by": "localspec",
+        "context_length": context,
+        "max_model_len": context,
+        "loaded": served is not None,
+        "engine": offer.engine,
+        "drafter": offer.drafter or None,
+        "meta": {"n_ctx": context, "size": offer.bytes, "quantisation": offer.quantisation},
+    }

@@ -1,0 +1,115 @@
+"""Who may talk to the server: keys, hosts, and how much in one request. Plain ASGI around it."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from localspec.server.faults import Fault
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+OPEN = ("/health",)  # needs no key
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    keys: tuple[str, ...] = ()  # none: anybody who can reach the server
+    hosts: tuple[str, ...] = LOCAL  # names by which it may be called; "*": all
+    body_bytes: int = 32 << 20
+
+
+class Guard:
+    """Refuses before anything is read or parsed."""
+
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        fault = self._host(headers) or self._key(scope["path"], headers) or self._length(headers)
+        if fault:
+            await refuse(fault, scope, send)
+            return
+        body = Measured(receive, self._rules.body_bytes)
+        await self._app(scope, body.receive, send)
+
+    def _host(self, headers: Headers) -> Fault | None:
+        """A page that rebinds its name to this machine still sends its own name."""
+        if "*" in self._rules.hosts:
+            return None
+        name = host_name(headers.get("host", ""))
+        if name in self._rules.hosts:
+            return None
+        return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")
+
+    def _key(self, path: str, headers: Headers) -> Fault | None:
+        if not self._rules.keys or path in OPEN:
+            return None
+        given = headers.get("x-api-key", "")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            given = token.strip()
+        right = [hmac.compare_digest(given.encode(), key.encode()) for key in self._rules.keys]
+        if any(right):
+            return None
+        message = "this server wants an API key: Authorization: Bearer KEY"
+        return Fault(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+    def _length(self, headers: Headers) -> Fault | None:
+        said = headers.get("content-length", "0")
+        if not said.isdecimal():
+            return Fault(400, "the content length is no number")
+        return too_much(self._rules.body_bytes) if int(said) > self._rules.body_bytes else None
+
+
+def too_much(most: int) -> Fault:
+    return Fault(413, f"a request may have {most:,} bytes")
+
+
+class Measured:
+    """A body that says no length, counted as it comes."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = self._left = most
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise HTTPException(413, too_much(self._most).message)  # which FastAPI lets through
+        return message
+
+
+async def refuse(fault: Fault, scope: Scope, send: Send) -> None:
+    body = json.dumps(fault.body(scope["path"])).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers += [(key.lower().encode(), value.encode()) for key, value in fault.headers.items()]
+    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def host_name(header: str) -> str:
+    """Without the port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

@@ -1,0 +1,25 @@
+"""How the server does: health and metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse, Response
+
+from localspec.server.house import House
+from localspec.server.metrics import Metrics
+
+
+def status(house: House, metrics: Metrics) -> APIRouter:
+    routes = APIRouter(tags=["Status"])
+
+    @routes.get("/health")
+    async def health() -> dict[str, object]:
+        """Whether requests are taken."""
+        return {"status": "ok", "loaded": sorted(house.loaded)}
+
+    @routes.get("/metrics")
+    async def figures() -> Response:
+        """For Prometheus."""
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    return routes

@@ -1,0 +1,106 @@
+"""An answer that is sent while it is made, for as long as its client listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from localspec.server.faults import Fault, fault_of
+
+T = TypeVar("T")
+Events = AsyncGenerator[bytes | None]  # None: nothing came for a while
+
+SSE = "text/event-stream"
+LINES = "application/x-ndjson"
+KEEP_ALIVE = b": still here\n\n"
+
+log = logging.getLogger("localspec.server")
+
+
+class Streaming(Response):
+    """Every stream ends in what its API calls an end, or in an error in its words."""
+
+    def __init__(
+        self,
+        events: Events,
+        leases: AsyncExitStack,
+        failing: Callable[[Fault], bytes],
+        media_type: str = SSE,
+    ) -> None:
+        super().__init__(media_type=media_type, headers={"Cache-Control": "no-store"})
+        del self.headers["content-length"]
+        self._events = events
+        self._leases = leases
+        self._failing = failing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def put(body: bytes, *, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+        async with self._leases:
+            try:
+                headers = self.raw_headers
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await while_listening(receive, self._pass_on(put))
+                await put(b"", more=False)
+            except Gone:
+                pass
+            except asyncio.CancelledError:  # the server shuts down
+                with suppress(Exception):
+                    await put(self._failing(Fault(503, "the server is shutting down")), more=False)
+                raise
+            except Exception as error:
+                await put(self._failing(reported(error)), more=False)
+            finally:
+                await self._events.aclose()
+
+    async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> None:
+        async for event in self._events:
+            if event is not None:
+                await put(event)
+            elif self.media_type == SSE:
+                await put(KEEP_ALIVE)
+
+
+class Gone(Exception):
+    """The client has gone, and with it the reason to go on."""
+
+
+async def while_listening(receive: Receive, work: Awaitable[T]) -> T:
+    """What work brings, unless its client leaves first."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Gone
+    finally:
+        for each in (working, leaving):
+            each.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def answered(request: Request, work: Awaitable[T]) -> T:
+    """Of a request that waits for one whole answer."""
+    return await while_listening(request.receive, work)
+
+
+def reported(error: Exception) -> Fault:
+    """What a client is told; what it is not told goes to the log."""
+    fault = fault_of(error)
+    if fault.status >= 500:
+        log.error("request failed: %s", error, exc_info=fault.status == 500)
+    return fault

@@ -1,0 +1,150 @@
+"""A server on loopback whose model says what a test wrote down for it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+import uvicorn
+
+from localspec.engine import Engine
+from localspec.proposers.first_of import FirstOf
+from localspec.proposers.forced import ForcedProposer
+from localspec.proposers.prediction import PredictionProposer
+from localspec.proposers.suffix import SuffixProposer
+from localspec.runtime import Runtime
+from localspec.sampling import GREEDY
+from localspec.server.app import Terms, application
+from localspec.server.house import Offer
+from localspec.testing import Alphabet, ScriptedModel
+
+MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
+START, END = 256, 257
+TEMPLATE = """
+{%- if tools %}<|im_start|>system
+You may call: {{ tools | tojson }} by <tool_call>{"name": , "arguments": }</tool_call><|im_end|>
+{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}{% for call in message.tool_calls or [] %}<tool_call>
+{{ call.function | tojson }}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+class Bytes(Alphabet):
+    """Every byte is a token, and so is every mark."""
+
+    def __init__(self, template: str = TEMPLATE) -> None:
+        pieces = [bytes([byte]) for byte in range(256)] + [b""] * len(MARKS)
+        super().__init__(pieces, ends=(END,))
+        self.chat_template = template
+
+    def token_text(self, token: int) -> str:
+        return MARKS[token - 256] if token >= 256 else bytes([token]).decode("latin-1")
+
+    def encode(self, text: str, *, special: bool = False):
+        text = text.encode("utf-8", "replace").decode()  # without halves of characters
+        tokens: list[int] = []
+        while text:
+            marks = {at: mark for mark in MARKS if special and (at := text.find(mark)) >= 0}
+            if not marks:
+                break
+            tokens += [*text[: min(marks)].encode(), 256 + MARKS.index(marks[min(marks)])]
+            text = text[min(marks) + len(marks[min(marks)]) :]
+        return np.array([*tokens, *text.encode()], np.int32)
+
+
+def script(tokenizer: Bytes, replies: Mapping[str, str]):
+    """Answer each last message with the reply that is written for it, or repeat it."""
+
+    def logits(context: Sequence[int]):
+        found = np.zeros(tokenizer.size, np.float32)
+        starts = [at for at, token in enumerate(context) if token == START]
+        asked = bytes(t for t in context[starts[-2] + 1 :] if t < 256) if starts[1:] else b""
+        said = asked.partition(b"\n")[2].partition(b"\nassistant\n")[0]
+        message = said.decode("utf-8", "replace").strip()
+        message = message.removesuffix("\nassistant").strip()
+        said = len([*context[starts[-1] + 1 :]]) - len(b"assistant\n") if starts else 0
+        reply = tokenizer.encode(replies.get(message, f"You said: {message}"), special=True)
+        found[int(reply[said]) if 0 <= said < len(reply) else END] = 20.0
+        return found
+
+    return logits
+
+
+class Paused(ScriptedModel):
+    """A model that takes its time, if that is wished."""
+
+    pause = 0.0
+
+    def forward(self, rows):
+        time.sleep(self.pause)
+        return super().forward(rows)
+
+
+@dataclass
+class Server:
+    """One that runs on a thread of its own, and what belongs to it."""
+
+    replies: dict[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
+    template: str = TEMPLATE
+    pause: float = 0.0  # seconds that a forward takes
+    slots: int = 8
+    model: ScriptedModel = field(init=False)
+    address: str = field(init=False)
+    client: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        tokenizer = Bytes(self.template)
+        self.model = Paused(script(tokenizer, self.replies), tokenizer)
+        self.model.context, self.model.slots = 8192, self.slots
+        self.model.pause = self.pause
+
+        def load() -> Runtime:
+            guessing = {
+                "forced": ForcedProposer(),
+                "prediction": PredictionProposer(),
+                "suffix": SuffixProposer(),
+            }
+            return Runtime(Engine(self.model, FirstOf(guessing), 4))
+
+        offers = [Offer("scripted", load, GREEDY, "llamacpp", context=8192, family="llama")]
+        self.app = application(offers, self.terms)
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        config = uvicorn.Config(self.app, log_config=None, ws="none", timeout_graceful_shutdown=2)
+        self.uvicorn = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self.uvicorn.serve(sockets=[listener]))
+        )
+        self._thread.start()
+        while not self.uvicorn.started:
+            pass
+
+        self.client = httpx.Client(base_url=self.address, timeout=30)
+
+    def ask(self, text: str) -> str:
+        body = {"messages": [{"role": "user", "content": text}], "temperature": 0}
+        answer = self.client.post("/v1/chat/completions", json=body).json()
+        return answer["choices"][0]["message"]["content"]
+
+    @property
+    def idle(self) -> bool:
+        before = self.model.forwards
+        time.sleep(0.1)
+        return self.model.forwards == before
+
+    def close(self) -> None:
+        self.client.close()
+        self.uvicorn.should_exit = True
+        self._thread.join()

@@ -1,0 +1,182 @@
+"""/v1/completions, as its own client library sees it."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+from tests.server.coder import Coder
+
+COUNTING = "one two "
+SAYS = "three four"
+
+
+@pytest.fixture(scope="module")
+def coder():
+    made = Coder({COUNTING: SAYS, "größe": " is size", "def add(": "a, b"})
+    yield made
+    made.server.close()
+
+
+@pytest.fixture(scope="module")
+def client(coder):
+    address = f"{coder.server.address}/v1"
+    with openai.OpenAI(base_url=address, api_key="any", max_retries=0) as made:
+        yield made
+
+
+def ask(client, prompt=COUNTING, **wishes):
+    return client.completions.create(model="scripted", prompt=prompt, **wishes)
+
+
+def texts(reply):
+    return [choice.text for choice in reply.choices]
+
+
+def test_a_text_is_gone_on_with(client):
+    reply = ask(client)
+    [choice] = reply.choices
+    assert (choice.text, choice.finish_reason, choice.logprobs) == (SAYS, "stop", None)
+    assert reply.object == "text_completion"
+    assert reply.usage.prompt_tokens == len(COUNTING)
+    assert reply.usage.completion_tokens == len(SAYS) + 1
+
+
+def test_sixteen_tokens_are_the_usual_length(server):
+    reply = server.client.post("/v1/completions", json={"prompt": "without end"}).json()
+    [choice] = reply["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("Y" * 16, "length")
+
+
+def test_several_prompts_are_answered_each_in_its_place(client):
+    reply = ask(client, [COUNTING, "größe", "def add("])
+    assert texts(reply) == [SAYS, " is size", "a, b"]
+    assert [choice.index for choice in reply.choices] == [0, 1, 2]
+    assert reply.usage.prompt_tokens == len((COUNTING + "größe" + "def add(").encode())
+
+
+def test_tokens_are_as_good_as_their_text(client):
+    tokens = list(COUNTING.encode())
+    assert texts(ask(client, tokens)) == [SAYS]
+    assert texts(ask(client, [tokens, list("größe".encode())])) == [SAYS, " is size"]
+
+
+def test_a_prompt_is_repeated_if_that_is_wished(client):
+    assert texts(ask(client, echo=True)) == [COUNTING + SAYS]
+    assert texts(ask(client, list(COUNTING.encode()), echo=True)) == [COUNTING + SAYS]
+    twice = ask(client, [COUNTING, "größe"], n=2, echo=True)
+    assert texts(twice) == [COUNTING + SAYS] * 2 + ["größe is size"] * 2
+    said = streamed(ask(client, [COUNTING, "größe"], echo=True, stream=True), 2)
+    assert said == [COUNTING + SAYS, "größe is size"]
+
+
+def test_half_a_character_is_repeated_as_a_question_mark(server):
+    for stream in (False, True):
+        body = b'{"prompt": "a \\ud83d", "echo": true, "max_tokens": 1, "stream": %d}' % stream
+        headers = {"content-type": "application/json"}
+        answer = server.client.post("/v1/completions", content=body, headers=headers)
+        assert answer.status_code == 200
+        assert "a ?" in answer.text
+
+
+def streamed(chunks, replies=1):
+    """The texts that a stream is put together to."""
+    said = [""] * replies
+    for chunk in chunks:
+        for choice in chunk.choices:
+            said[choice.index] += choice.text
+    return said
+
+
+def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
+    chunks = list(ask(client, stream=True, stream_options={"include_usage": True}))
+    assert streamed(chunks) == [SAYS]
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "stop"
+    assert len({chunk.id for chunk in chunks}) == 1
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage.completion_tokens == len(SAYS) + 1
+    prompts = [COUNTING, "größe", "def add("]
+    assert streamed(ask(client, prompts, stream=True), 3) == [SAYS, " is size", "a, b"]
+
+
+def test_several_replies_differ_and_come_again_with_their_seed(client):
+    wishes = {"n": 3, "temperature": 30, "seed": 7, "max_tokens": 12}
+    said = texts(ask(client, **wishes))
+    assert len(set(said)) == 3
+    assert texts(ask(client, **wishes)) == said
+    assert streamed(ask(client, stream=True, **wishes), 3) == said
+
+
+def test_the_coldest_temperature_draws_the_likeliest(client):
+    for temperature in (0, 1e-320, 1e-40, 1e-6):
+        assert texts(ask(client, temperature=temperature, extra_body={"top_k": 5})) == [SAYS]
+        assert texts(ask(client, temperature=temperature, top_p=0.5)) == [SAYS]
+
+
+def test_log_probabilities_come_in_columns(client):
+    [choice] = ask(client, logprobs=2, max_tokens=6).choices
+    found = choice.logprobs
+    assert "".join(found.tokens) == choice.text == "three "
+    assert found.text_offset == list(range(6))
+    assert all(token in top for token, top in zip(found.tokens, found.top_logprobs, strict=True))
+    assert all(len(top) == 2 for top in found.top_logprobs)
+    assert found.token_logprobs == pytest.approx([0] * 6, abs=0.01)
+    [bare] = ask(client, logprobs=0, max_tokens=6).choices
+    assert bare.logprobs.top_logprobs == [{}] * 6
+
+
+def test_streamed_columns_are_the_whole_ones_in_pieces(client):
+    whole = ask(client, "größe", logprobs=1).choices[0].logprobs
+    pieces = [chunk.choices[0].logprobs for chunk in ask(client, "größe", logprobs=1, stream=True)]
+    for column in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        found = [each for piece in pieces if piece for each in getattr(piece, column)]
+        assert found == getattr(whole, column), column
+
+
+def test_a_reply_ends_at_a_stop_text(client):
+    [choice] = ask(client, stop=[" f", "never"]).choices
+    assert (choice.text, choice.finish_reason) == ("three", "stop")
+
+
+def test_a_middle_is_filled_in_before_a_suffix(coder, client):
+    reply = ask(client, "def add(", suffix="):\n    return a + b")
+    assert (texts(reply), reply.choices[0].finish_reason) == (["a, b"], "stop")
+    assert coder.asked().startswith("<prefix>def add(<suffix>):\n    return a + b<middle>")
+    assert streamed(ask(client, "def add(", suffix=")", stream=True)) == ["a, b"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "param"),
+    [
+        ({"suffix": ")"}, None),
+        ({"suffix": ")", "prompt": [1, 2]}, "suffix"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [[]]}, "prompt"),
+        ({"prompt": [1, "two"]}, "prompt"),
+        ({"prompt": [300]}, None),
+        ({"prompt": [-1]}, "prompt"),
+        ({"prompt": [1 << 70]}, "prompt"),
+        ({"prompt": ["a"] * 17}, "prompt"),
+        ({"prompt": ["a"] * 4, "n": 5}, "n"),
+        ({"prompt": "x" * 9000}, None),
+        ({"best_of": 3}, "best_of"),
+        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"logprobs": 101}, "logprobs"),
+        ({"repetition_penalty": 1e-320}, "repetition_penalty"),
+        ({"x" * 9000: 1}, "x" * 200),
+        ({"stop": [""]}, None),
+        ({"messages": []}, "messages"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused(server, wish, param):
+    answer = server.client.post("/v1/completions", json={"prompt": "a"} | wish)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["message"]
+    assert (error["param"] or "").startswith(param or "")
+
+
+def test_a_model_without_tokens_for_a_middle_says_so(server):
+    answer = server.client.post("/v1/completions", json={"prompt": "def add(", "suffix": ")"})
+    assert answer.status_code == 400
+    assert "no tokens to fill in" in answer.json()["error"]["message"]

@@ -1,0 +1,149 @@
+"""Several models in one server: who is loaded, who waits, who leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from localspec.engine import Engine
+from localspec.errors import DoesNotFit, UnknownModel
+from localspec.proposers.silent import Silent
+from localspec.runtime import Runtime
+from localspec.sampling import GREEDY
+from localspec.server.faults import Refused
+from localspec.server.house import House, Offer
+from localspec.testing import ScriptedModel, hashed_logits
+
+
+class Memory:
+    """Room for so many models."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.loads: list[str] = []
+        self.models: dict[str, ScriptedModel] = {}
+
+    def offer(self, name: str) -> Offer:
+        def load() -> Runtime:
+            if len(self.there) >= self.room:
+                raise DoesNotFit(f"{name} does not fit")
+            self.loads.append(name)
+            model = self.models[name] = ScriptedModel(hashed_logits(1))
+            return Runtime(Engine(model, Silent()), contextlib.ExitStack())
+
+        return Offer(name, load, GREEDY, "llamacpp")
+
+    @property
+    def there(self) -> list[str]:
+        return [name for name in self.models if name in self.house.loaded]
+
+    def opened(self, *names: str, **terms) -> House:
+        offers = {name: self.offer(name) for name in names}
+        self.house = House(offers, lambda model, result: None, **terms)
+        return self.house
+
+
+def test_a_model_is_loaded_once_when_somebody_asks():
+    memory = Memory(2)
+
+    async def story():
+        house = memory.opened("a", "b")
+
+        async def use(name):
+            async with house.lease(name) as served:
+                await asyncio.sleep(0.01)
+                return served.name
+
+        assert await asyncio.gather(*map(use, ["a", "a", "", "b", "b:latest"])) == list("aaabb")
+        assert memory.loads == ["a", "b"]
+        with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
+            await use("c")
+        await house.close()
+        assert not house.loaded
+
+    asyncio.run(story())
+
+
+def test_who_was_longest_not_asked_leaves_for_another():
+    memory = Memory(2)
+
+    async def story():
+        house = memory.opened("a", "b", "c")
+        for name in "abac":
+            async with house.lease(name):
+                pass
+        assert sorted(house.loaded) == ["a", "c"]
+        assert memory.loads == ["a", "b", "c"]
+        await house.close()
+
+    asyncio.run(story())
+
+
+def test_who_is_in_use_does_not_leave():
+    memory = Memory(1)
+
+    async def story():
+        house = memory.opened("a", "b")
+        async with house.lease("a"):
+            with pytest.raises(DoesNotFit):
+                async with house.lease("b"):
+                    pass
+            assert list(house.loaded) == ["a"]
+        async with house.lease("b") as served:
+            assert served.name == "b"
+        await house.close()
+
+    asyncio.run(story())
+
+
+def test_who_is_idle_for_long_leaves():
+    memory = Memory(2)
+
+    async def story():
+        house = memory.opened("a", "b", idle_seconds=0.2)
+        tidying = asyncio.create_task(house.tidy())
+        async with house.lease("a"):
+            async with house.lease("b"):
+                pass
+            await asyncio.sleep(0.5)
+            assert list(house.loaded) == ["a"]
+        await asyncio.sleep(0.5)
+        assert not house.loaded
+        tidying.cancel()
+
+    asyncio.run(story())
+
+
+def test_more_requests_than_places_are_refused():
+    memory = Memory(1)
+
+    async def story():
+        house = memory.opened("a", waiting=2)
+        async with house.lease("a", 9):
+            with pytest.raises(Refused, match="9 requests are under way or wait; 10 may"):
+                async with house.lease("a", 2):
+                    pass
+            async with house.lease("a"):
+                pass
+        async with house.lease("a", 10):
+            pass
+        await house.close()
+
+    asyncio.run(story())
+
+
+def test_a_model_that_cannot_be_loaded_can_be_asked_for_again():
+    memory = Memory(0)
+
+    async def story():
+        house = memory.opened("a")
+        with pytest.raises(DoesNotFit):
+            await house.preload("a")
+        memory.room = 1
+        await house.preload("a")
+        assert list(house.loaded) == ["a"]
+        await house.close()
+
+    asyncio.run(story())

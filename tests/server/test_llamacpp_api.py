@@ -1,0 +1,343 @@
+"""The API of llama.cpp's server, as editors and scripts use it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from localspec.sampling import Sampling
+from localspec.server.app import Terms
+from localspec.server.llamacpp.completion_request import CompletionRequest
+from localspec.server.llamacpp.lines import Block
+from tests.server.coder import Coder
+from tests.server.scripted import Server
+
+BLOCK = "    total = 0\n\n    return total\nprint(total)\n"
+EDITOR = {  # as an editor asks while somebody types
+    "id_slot": 0,
+    "input_prefix": "def f():\n",
+    "input_suffix": "\n# end\n",
+    "input_extra": [{"text": "import os", "time": [5, 7], "filename": "a.py"}],
+    "prompt": "    to",
+    "n_predict": 128,
+    "stop": [],
+    "n_indent": 4,
+    "top_k": 40,
+    "top_p": 0.99,
+    "stream": False,
+    "samplers": ["top_k", "top_p", "infill"],
+    "cache_prompt": True,
+    "t_max_prompt_ms": 500,
+    "t_max_predict_ms": 60000,
+}
+SHOWN = [
+    "content",
+    "timings/prompt_n",
+    "timings/prompt_ms",
+    "timings/prompt_per_token_ms",
+    "timings/prompt_per_second",
+    "timings/predicted_n",
+    "timings/predicted_ms",
+    "timings/predicted_per_token_ms",
+    "timings/predicted_per_second",
+    "truncated",
+    "tokens_cached",
+]
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    """Gives a reply no more than a fifth of a second."""
+    made = Coder({"long": "word " * 1500}, Server(terms=Terms(reply_seconds=0.2)))
+    yield made
+    made.server.close()
+
+
+@pytest.fixture(scope="module")
+def coder():
+    made = Coder()
+    made.texts |= {
+        "1, 2,": " 3, 4",
+        "def f():\n    to": BLOCK.removeprefix("    to"),
+        "lines": "\nx = 1\ny = 2\n" + "z = 3\n" * 400,
+    }
+    yield made
+    made.server.close()
+
+
+def post(coder, path, **body):
+    return coder.server.client.post(f"/{path}", json=body)
+
+
+def complete(coder, prompt="1, 2,", **wishes):
+    reply = post(coder, "completion", prompt=prompt, **wishes)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def infill(coder, **wishes):
+    reply = post(coder, "infill", **(EDITOR | wishes))
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def events(reply):
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(line.removeprefix("data: ")) for line in reply.text.split("\n\n") if line]
+
+
+def test_a_middle_is_filled_in_up_to_the_end_of_its_block(coder):
+    found = infill(coder)
+    assert found["content"] == "tal = 0\n\n    return total"
+    assert found["stop"]
+    assert found["stop_type"] == "limit"
+    head = "<file>a.py\nimport os\n<file>current\n"
+    assert coder.asked().startswith(
+        f"{head}<prefix>def f():\n    to<suffix>\n# end\n<middle>tal = 0"
+    )
+
+
+def test_a_middle_ends_where_the_model_says_so(coder):
+    found = infill(coder, n_indent=0)
+    assert found["content"] == BLOCK.removeprefix("    to")
+    assert found["stop_type"] == "eos"
+    assert found["tokens_predicted"] == len(found["content"]) + 1
+    assert found["tokens_evaluated"] + found["tokens_predicted"] - 1 == found["tokens_cached"]
+    assert found["model"] == "scripted"
+    assert not found["truncated"]
+
+
+def test_a_middle_streams_and_says_the_same(coder):
+    whole = infill(coder)["content"]
+    *pieces, end = events(post(coder, "infill", **(EDITOR | {"stream": True})))
+    assert "".join(piece["content"] for piece in pieces) == whole
+    assert len(pieces) > 1
+    assert not any(piece["stop"] for piece in pieces)
+    assert end["stop"]
+    assert end["content"] == ""
+    assert end["timings"]["predicted_n"] > 0
+
+
+def test_only_what_an_editor_wants_to_see_is_told(coder):
+    found = infill(coder, response_fields=SHOWN)
+    assert list(found) == SHOWN
+    numbers = [value for name, value in found.items() if name.startswith("timings/")]
+    assert all(isinstance(value, int | float) for value in numbers)
+    assert infill(coder, response_fields=["", "no/thing", "content/tal", "stop/x"]) == {}
+
+
+def test_a_prompt_is_read_ahead_and_then_held(coder):
+    extra = [{"text": "x" * 3000, "filename": "held.py", "time": 1.5}]
+    ahead = {"input_prefix": "", "input_suffix": "", "input_extra": extra, "prompt": ""}
+    silent = {"n_predict": 0, "samplers": [], "temperature": 0.0, "t_max_prompt_ms": 1}
+    found = infill(coder, **ahead, **silent, t_max_predict_ms=1)
+    assert (found["content"], found["tokens_predicted"], found["stop_type"]) == ("", 0, "limit")
+    assert infill(coder, **ahead, **silent, response_fields=[""]) == {}
+    timings = infill(coder, input_extra=extra)["timings"]
+    assert timings["cache_n"] > 3000 > 100 > timings["prompt_n"]
+
+
+def test_of_too_much_around_a_middle_the_nearest_stays(coder):
+    extra = [{"text": "e" * 4000}, {"text": "f" * 500, "filename": None}]
+    wide = {"input_prefix": "p" * 9000, "input_suffix": "s" * 9000, "input_extra": extra}
+    found = infill(coder, **wide, n_predict=200)
+    assert 7000 < found["tokens_evaluated"] <= 8192 - 200
+    assert infill(coder, **wide, n_predict=-1)["tokens_evaluated"] <= 4096
+
+
+def test_a_model_without_tokens_for_a_middle_says_so(server):
+    reply = server.client.post("/infill", json={"input_prefix": "a", "input_suffix": "b"})
+    assert reply.status_code == 400
+    assert "no tokens to fill in" in reply.json()["error"]["message"]
+
+
+def test_a_text_is_gone_on_with(coder):
+    found = complete(coder)
+    assert found["content"] == " 3, 4"
+    assert found["stop_type"] == "eos"
+    assert found["stopping_word"] == ""
+    assert complete(coder, n_predict=3)["content"] == " 3,"
+    assert complete(coder, n_predict=3)["stop_type"] == "limit"
+    assert complete(coder, n_predict=0)["content"] == ""
+
+
+def test_tokens_and_texts_between_them_are_a_prompt_too(coder):
+    assert complete(coder, list(b"1, 2,"))["content"] == " 3, 4"
+    assert complete(coder, [*b"1,", " 2", *b","])["content"] == " 3, 4"
+    assert complete(coder, ["1", *b", 2,"])["content"] == " 3, 4"
+
+
+@pytest.mark.parametrize("prompt", ["", [], [-1], [1 << 40], [999], [[1], [2]], None, [1.5]])
+def test_a_prompt_that_is_none_is_refused(coder, prompt):
+    reply = post(coder, "completion", prompt=prompt)
+    assert reply.status_code == 400
+    assert "prompt" in reply.json()["error"]["message"]
+
+
+def test_a_stop_text_ends_a_reply_and_is_named(coder):
+    found = complete(coder, stop=["zzz", ", 4", ","])
+    assert (found["content"], found["stop_type"]) == (" 3", "word")
+    assert found["stopping_word"] == ","
+    found = complete(coder, stop=[", 4"], stream=False)
+    assert (found["content"], found["stopping_word"]) == (" 3", ", 4")
+
+
+def test_a_schema_is_kept_to(coder):
+    schema = {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"]}
+    found = complete(coder, json_schema=schema, n_predict=50)
+    assert found["content"].lstrip().startswith("{")
+
+
+def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
+    begun = time.monotonic()
+    found = complete(coder, "lines", t_max_predict_ms=1)
+    assert found["stop_type"] == "limit"
+    assert "\n" in found["content"]
+    assert len(found["content"]) < found["tokens_predicted"] + 5 < 2000
+    assert time.monotonic() - begun < 5
+    assert complete(coder, "1, 2,", t_max_predict_ms=1)["content"] == " 3, 4"
+
+
+@pytest.mark.parametrize(
+    ("wish", "named"),
+    [
+        ({"grammar": 'root ::= "a"'}, "json_schema"),
+        ({"n_probs": 3}, "n_probs"),
+        ({"mirostat": 1}, "mirostat"),
+        ({"typical_p": 0.5}, "typical_p"),
+        ({"dry_multiplier": 0.8}, "dry_multiplier"),
+        ({"xtc_probability": 0.5}, "xtc_probability"),
+        ({"dynatemp_range": 0.5}, "dynatemp_range"),
+        ({"samplers": ["unheard_of"]}, "samplers"),
+        ({"lora": [{"id": 0, "scale": 0.5}]}, "lora"),
+        ({"n_predict": -2}, "n_predict"),
+        ({"unheard_of": 1}, "unheard_of"),
+        ({"repeat_penalty": 1.1, "repeat_last_n": 64}, "repeat_last_n"),
+    ],
+)
+def test_what_nobody_implements_is_refused_by_its_name(coder, wish, named):
+    reply = post(coder, "completion", prompt="1, 2,", **wish)
+    assert reply.status_code == 400
+    assert named in reply.json()["error"]["message"]
+
+
+def test_what_does_nothing_is_harmless(coder):
+    nothing = {
+        "repeat_last_n": 64,
+        "repeat_penalty": 1.0,
+        "typical_p": 1,
+        "xtc_probability": 0,
+        "xtc_threshold": 0.1,
+        "dry_multiplier": 0,
+        "dry_base": 1.75,
+        "dynatemp_range": 0,
+        "mirostat": 0,
+        "n_probs": 0,
+        "min_keep": 0,
+        "lora": [],
+        "grammar": None,
+        "json_schema": None,
+        "seed": -1,
+        "timings_per_token": False,
+    }
+    assert complete(coder, **nothing)["content"] == " 3, 4"
+
+
+def test_only_samplers_that_are_listed_are_used():
+    def found(**wishes):
+        given = {"prompt": "", "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
+        asked = CompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
+        return asked.settings(Sampling(temperature=1.0)).sampling
+
+    assert found() == Sampling(0.7, 5, 0.9, 0.1, 1.5)
+    assert found(samplers=[]) == Sampling(1.0)
+    assert found(samplers=["penalties", "top_k", "temperature"]) == Sampling(0.7, 5, repetition=1.5)
+    assert found(samplers=["top_p", "min_p"]) == Sampling(1.0, 0, 0.9, 0.1)
+    assert found(samplers=["top_k", "top_p", "infill"]) == Sampling(0.0, 5, 0.9)
+
+
+def test_a_seed_says_the_same_again(coder):
+    hot = {"temperature": 90.0, "n_predict": 20}
+    said = [complete(coder, seed=seed, **hot)["content"] for seed in (5, 5, 6)]
+    assert said[0] == said[1] != said[2]
+    assert complete(coder, seed=5, **hot)["generation_settings"]["seed"] == 5
+
+
+def test_texts_become_tokens_and_tokens_texts(coder, server):
+    found = post(coder, "tokenize", content="<pad>").json()
+    assert found == {"tokens": [261]}
+    assert len(post(coder, "tokenize", content="<pad>", parse_special=False).json()["tokens"]) == 5
+    found = post(coder, "tokenize", content="aé", with_pieces=True).json()["tokens"]
+    assert found == [
+        {"id": 97, "piece": "a"},
+        {"id": 195, "piece": [195]},
+        {"id": 169, "piece": [169]},
+    ]
+    tokens = post(coder, "tokenize", content="größe", add_special=True).json()["tokens"]
+    assert post(coder, "detokenize", tokens=[*tokens, 261]).json() == {"content": "größe<pad>"}
+    assert post(coder, "detokenize", tokens=[]).json() == {"content": ""}
+    for tokens in ([262], [-1], ["a"]):
+        assert post(coder, "detokenize", tokens=tokens).status_code == 400
+
+
+def test_a_text_begins_with_the_start_token_where_that_is_wanted(coder):
+    tokenizer = coder.server.model.tokenizer
+    tokenizer.bos, tokenizer.starts = 260, True
+    try:
+        tokens = [
+            post(coder, "tokenize", content="a", add_special=special).json()["tokens"]
+            for special in (False, True)
+        ]
+        assert complete(coder)["tokens_evaluated"] == 6
+    finally:
+        tokenizer.bos, tokenizer.starts = None, False
+    assert tokens == [[97], [260, 97]]
+
+
+def test_a_conversation_is_shown_as_its_model_reads_it(server):
+    messages = [{"role": "user", "content": "here"}]
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {}}}
+    body = {"messages": messages}
+    found = server.client.post("/apply-template", json=body).json()["prompt"]
+    assert found == "<|im_start|>user\nhere<|im_end|>\n<|im_start|>assistant\n"
+    found = server.client.post("/apply-template", json=body | {"tools": [tool]}).json()["prompt"]
+    assert "weather" in found
+
+
+def test_a_server_tells_of_itself(server, coder):
+    found = server.client.get("/props").json()
+    assert found["default_generation_settings"]["n_ctx"] == 8192
+    assert found["total_slots"] == 8
+    assert found["model_alias"] == "scripted"
+    assert "<|im_start|>" in found["chat_template"]
+    assert found["modalities"] == {"vision": False, "audio": False}
+    assert coder.server.client.get("/props").json()["chat_template"] == ""
+    slots = server.client.get("/slots").json()
+    assert [slot["id"] for slot in slots] == list(range(8))
+    assert server.client.get("/props?model=other").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("one\n  two\n  three", "one\n  two\n  three"),
+        ("one\n  two\n three", "one\n  two"),
+        ("one\n  two\n\n   \n\tthree\n  four", "one\n  two"),
+        ("one\n\n  two\n\n\n", "one\n\n  two\n\n\n"),
+        ("  \n \n", "  \n \n"),
+        ("\nx", ""),
+        ("", ""),
+    ],
+)
+def test_a_block_ends_before_the_first_line_that_is_indented_by_less(text, said):
+    for size in range(1, len(text) + 2):
+        block = Block(2)
+        pieces = [block.take(text[at : at + size]) for at in range(0, len(text), size)]
+        assert "".join(pieces) + block.rest() == said
+
+
+def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):
+    *_, last = events(post(hasty, "completion", prompt="long", stream=True))
+    assert "longer than" in last["error"]["message"]

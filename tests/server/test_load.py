@@ -1,0 +1,136 @@
+"""Many requests at once, and clients that go away."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from localspec.server.app import Terms
+from tests.server.scripted import Server
+
+CHAT = "/v1/chat/completions"
+LONG = {"messages": [{"role": "user", "content": "go on " * 500}], "temperature": 0}
+
+
+@pytest.fixture
+def small():
+    """Two slots, two places to wait, and a model that takes its time."""
+    made = Server(terms=Terms(waiting=2, reply_seconds=1.0), pause=0.01, slots=2)
+    yield made
+    made.close()
+
+
+def until(claim, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
+
+
+def gauge(server, name, **labels):
+    """A figure as Prometheus reads it."""
+    wanted = name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+    for line in server.client.get("/metrics").text.splitlines():
+        if line.startswith(wanted + " "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+def busy(server):
+    return gauge(server, "localspec_slots", model="scripted", state="busy")
+
+
+def test_who_finds_all_places_taken_is_told_to_come_back(small):
+    small.ask("hello")
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: httpx.post(small.address + CHAT, json=LONG), range(6)))
+    statuses = sorted(answer.status_code for answer in answers)
+    assert statuses.count(503) == 2
+    [refused, _] = [answer for answer in answers if answer.status_code == 503]
+    assert refused.headers["retry-after"] == "1"
+    assert "4 may" in refused.json()["error"]["message"]
+    until(lambda: busy(small) == 0)
+
+
+def test_a_reply_that_takes_too_long_is_given_up(small):
+    answer = small.client.post(CHAT, json=LONG)
+    assert answer.status_code == 504
+    assert answer.json()["error"]["code"] == "timeout"
+    stream = small.client.post(CHAT, json=LONG | {"stream": True}).text
+    assert '"code": "timeout"' in stream
+    assert stream.endswith("data: [DONE]\n\n")
+    until(lambda: busy(small) == 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_leaves_its_slot(small, stream):
+    body = json.dumps(LONG | {"stream": stream}).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", int(small.address.rpartition(":")[2]))) as line:
+        line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+        until(lambda: busy(small) == 1)
+        before = small.model.forwards
+    until(lambda: busy(small) == 0)
+    until(lambda: small.idle)
+    assert small.model.forwards - before < 90  # of more than 1,000
+
+
+def test_a_client_that_goes_away_while_it_waits_is_never_answered(small):
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(small.client.post, CHAT, json=LONG) for _ in range(2)]
+        until(lambda: busy(small) == 2)
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(small.address + CHAT, json=LONG, timeout=0.2)
+        until(lambda: gauge(small, "localspec_queue", model="scripted") == 0)
+        assert [each.result().status_code for each in running] == [504, 504]
+
+
+def test_many_streams_come_whole(server):
+    wishes = [f"number {at} " * (1 + at % 5) for at in range(40)]
+
+    def stream(text):
+        body = {"messages": [{"role": "user", "content": text}], "stream": True, "temperature": 0}
+        lines = httpx.post(server.address + CHAT, json=body, timeout=60).text.splitlines()
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+        return "".join(event["choices"][0]["delta"].get("content", "") for event in events)
+
+    with ThreadPoolExecutor(20) as pool:
+        said = list(pool.map(stream, wishes))
+    assert said == [f"You said: {text.strip()}" for text in wishes]
+
+
+def test_a_server_that_is_stopped_lets_streams_end_or_tells_them():
+    server = Server(pause=0.02)
+    said: list[str] = []
+
+    def read():
+        said.append(
+            httpx.post(server.address + CHAT, json=LONG | {"stream": True}, timeout=30).text
+        )
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    until(lambda: busy(server) == 1)
+    begun = time.monotonic()
+    server.close()
+    reader.join(10)
+    assert time.monotonic() - begun < 10
+    assert "the server is shutting down" in said[0]
+
+
+def test_what_happened_is_counted(server):
+    before = gauge(server, "localspec_replies_total", model="scripted", reason="stop")
+    server.ask("count this " * 10)
+    server.ask("count this " * 10)
+    assert gauge(server, "localspec_replies_total", model="scripted", reason="stop") == before + 2
+    text = server.client.get("/metrics").text
+    for name in ("prefix_hits_total", "drafted_total", "accepted_total", "depth_bucket", "rounds"):
+        assert f"localspec_{name}" in text, name
+    assert gauge(server, "localspec_slots", model="scripted", state="free") == 8
+    assert "localspec_memory_bytes" in text

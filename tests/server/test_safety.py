@@ -1,0 +1,188 @@
+"""Who may ask, how much, and what a stranger learns."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from localspec.cli import run
+from localspec.server.app import Terms
+from localspec.server.safety import Rules, host_name, is_local
+from tests.server.scripted import Server
+
+ASK = {"messages": [{"role": "user", "content": "hello"}]}
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    rules = Rules(keys=("first-key", "other-key"), body_bytes=2000)
+    made = Server(terms=Terms(rules, origins=("https://page.example",)))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": "Basic first-key"}, 401),
+        ({"authorization": "Bearer first-key-and-more"}, 401),
+        ({"authorization": "Bearer first-key"}, 200),
+        ({"authorization": "bearer other-key"}, 200),
+        ({"x-api-key": "other-key"}, 200),
+        ({"x-api-key": "größe".encode()}, 401),
+    ],
+)
+def test_a_server_with_keys_wants_one_of_them(guarded, headers, status):
+    answer = guarded.client.post(CHAT, json=ASK, headers=headers)
+    assert answer.status_code == status
+    if status == 401:
+        assert answer.json()["error"]["type"] == "authentication_error"
+        assert "key" not in answer.text.replace("API key", "").replace("KEY", "").replace(
+            "invalid_api_key", ""
+        )
+
+
+def test_health_needs_no_key_and_everything_else_does(guarded):
+    assert guarded.client.get("/health").json()["status"] == "ok"
+    for path in ("/metrics", "/v1/models", "/props", "/api/tags", "/nowhere"):
+        assert guarded.client.get(path).status_code == 401, path
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:80", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("", 403),
+    ],
+)
+def test_a_page_that_rebinds_its_name_is_sent_away(guarded, host, status):
+    headers = {"host": host, "x-api-key": "first-key"}
+    assert guarded.client.get("/v1/models", headers=headers).status_code == status
+
+
+def test_a_request_may_not_be_larger_than_allowed(guarded):
+    headers = {"x-api-key": "first-key", "content-type": "application/json"}
+    large = json.dumps(ASK | {"user": "x" * 3000}).encode()
+    answer = guarded.client.post(CHAT, content=large, headers=headers)
+    assert answer.status_code == 413
+    assert "2,000 bytes" in answer.json()["error"]["message"]
+    pieces = (large[at : at + 100] for at in range(0, len(large), 100))  # without a length
+    answer = guarded.client.post(CHAT, content=pieces, headers=headers)
+    assert answer.status_code == 413
+    assert guarded.client.post(CHAT, json=ASK, headers=headers).status_code == 200
+
+
+def test_web_pages_may_ask_only_where_that_is_allowed(server, guarded):
+    wish = {"origin": "https://page.example", "access-control-request-method": "POST"}
+    key = {"x-api-key": "first-key"}
+    allowed = guarded.client.post(CHAT, json=ASK, headers=key | wish)
+    assert allowed.headers["access-control-allow-origin"] == "https://page.example"
+    assert guarded.client.options(CHAT, headers=wish).status_code == 200
+    other = guarded.client.post(CHAT, json=ASK, headers=key | {"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
+    assert (
+        "access-control-allow-origin"
+        not in server.client.post(CHAT, json=ASK, headers=wish).headers
+    )
+
+
+def test_the_api_is_described_only_if_that_is_wished(server):
+    assert server.client.get("/docs").status_code == 404
+    assert server.client.get("/openapi.json").status_code == 404
+
+
+def test_a_failure_tells_nothing_of_the_program(server, monkeypatch):
+    def broken(rows):
+        raise ZeroDivisionError("a secret in /home/somebody/file.py")
+
+    monkeypatch.setattr(server.model, "forward", broken)
+    answer = server.client.post(CHAT, json=ASK)
+    assert answer.status_code == 500
+    assert "Traceback" not in answer.text
+    assert "file.py" not in answer.text
+    monkeypatch.undo()
+    assert server.client.post(CHAT, json=ASK).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("/v1/nothing", ["error"]),
+        ("/v1/messages/nothing", ["error", "type"]),
+        ("/api/no", ["error"]),
+    ],
+)
+def test_what_is_not_there_is_told_in_the_words_of_its_api(server, path, shape):
+    answer = server.client.post(path, json={})
+    assert answer.status_code == 404
+    assert sorted(answer.json()) == shape
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000]
+)
+def test_a_body_that_is_no_request_is_refused(server, body):
+    headers = {"content-type": "application/json"}
+    answer = server.client.post(CHAT, content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--host", "0.0.0.0"], "whoever reaches 0.0.0.0 could use this server"),
+        (["--host", "::"], "whoever reaches :: could use this server"),
+        (["--api-key", "two words\n"], "an API key is of visible ASCII letters"),
+        (["--host", "203.0.113.7", "--insecure"], "cannot be had"),
+    ],
+)
+def test_a_server_that_would_be_open_or_cannot_be_is_not_started(capsys, arguments, why):
+    assert run(["serve", "smollm2-135m", *arguments]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_keys_come_from_a_file_too(tmp_path, capsys):
+    empty = tmp_path / "keys"
+    empty.write_text("\n")
+    assert run(["serve", "smollm2-135m", "--api-key-file", os.fspath(empty)]) == 2
+    assert "has no keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.2", False),
+        ("localhost.example", False),
+    ],
+)
+def test_local_is_what_only_this_machine_reaches(address, local):
+    assert is_local(address) is local
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("LocalHost:8080", "localhost"),
+        ("[::1]:80", "::1"),
+        ("[::1", "::1"),
+        ("a.example", "a.example"),
+    ],
+)
+def test_a_host_is_known_by_its_name(header, name):
+    assert host_name(header) == name
