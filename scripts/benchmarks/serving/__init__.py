@@ -1,0 +1,1 @@
+"""What `scripts/bench server` measures, a module for each table."""

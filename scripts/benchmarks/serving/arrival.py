@@ -1,0 +1,94 @@
+"""What a long prompt does to the streams that run when it comes in, and they to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from benchmarks.serving.asking import Heard, greedy, hear, user
+from benchmarks.serving.process import Bench
+from benchmarks.serving.table import median, milliseconds, table
+from benchmarks.serving.texts import conversation
+
+STREAMS = 4
+CONTEXT = 8192
+LETTERS = 14_000  # about 4,000 tokens
+CALM_SECONDS = 4.0  # of streams alone
+HEAD = ("", "between pieces p50", "p95", "p99", "longest", "first token of the prompt, s")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    prompt: float  # tokens
+    calm: Sequence[float]  # seconds between pieces of the streams
+    rough: Sequence[float]  # the same while the prompt was read
+    alone: float  # seconds to the prompt's first token with nothing beside it
+    among: float
+
+
+def measure(bench: Bench) -> bool:
+    """Print the table; there is no goal."""
+    options = ("--slots", str(STREAMS + 1), "--context", str(CONTEXT))
+    with bench.ours("ours", *options) as server:
+        trials = asyncio.run(try_out(server.client(), bench.rounds))
+    print(f"## A prompt of {trials[0].prompt:,.0f} tokens among {STREAMS} streams\n")
+    print(table(HEAD, rows(trials)))
+    ratio = median([each.among / each.alone for each in trials])
+    print(f"\nMilliseconds between pieces. The prompt took {ratio:.2f} times what it takes alone.")
+    return True
+
+
+async def try_out(client: httpx.AsyncClient, rounds: int) -> list[Trial]:
+    async with client:
+        return [await trial(client, number) for number in range(rounds)]
+
+
+async def trial(client: httpx.AsyncClient, number: int) -> Trial:
+    alone = await hear(client, greedy(conversation(2 * number, LETTERS), 8))
+    streams = [Heard() for _ in range(STREAMS)]
+    tasks = [
+        asyncio.create_task(each.listen(client, endless(at))) for at, each in enumerate(streams)
+    ]
+    while not all(each.times for each in streams):
+        await asyncio.sleep(0.01)
+    begun = time.perf_counter()
+    await asyncio.sleep(CALM_SECONDS)
+    among = await hear(client, greedy(conversation(2 * number + 1, LETTERS), 8))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return Trial(
+        alone.timings["cache_n"] + alone.timings["prompt_n"],
+        list(gaps(streams, begun, among.begun)),
+        list(gaps(streams, among.begun, among.times[0])),
+        alone.first,
+        among.first,
+    )
+
+
+def endless(seed: int) -> dict[str, object]:
+    """A stream that goes on, and not in circles, where guessing would be all too easy."""
+    body = greedy([user("Tell me a long story about the sea.")], CONTEXT - 64)
+    return body | {"temperature": 0.9, "seed": seed, "ignore_eos": True}
+
+
+def gaps(streams: Sequence[Heard], begun: float, ended: float) -> Iterator[float]:
+    """Those that ended in a stretch of time."""
+    for each in streams:
+        for gap, time_of in zip(each.gaps, each.times[1:], strict=True):
+            if begun < time_of <= ended:
+                yield gap
+
+
+def rows(trials: Sequence[Trial]) -> Iterator[list[str]]:
+    sides = {
+        "alone": ([each.calm for each in trials], [each.alone for each in trials]),
+        "together": ([each.rough for each in trials], [each.among for each in trials]),
+    }
+    for name, (found, firsts) in sides.items():
+        together = [gap for each in found for gap in each]
+        yield [name, *milliseconds(together, 50, 95, 99, 100), f"{median(firsts):.2f}"]

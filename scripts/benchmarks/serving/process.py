@@ -1,0 +1,138 @@
+"""Servers in processes of their own, and where they answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from localspec.backend import Options
+from localspec_llamacpp.bindings import KV_TYPES
+from localspec_llamacpp.loading import kv_type
+
+START_SECONDS = 300.0
+STOP_SECONDS = 60.0
+TOLD = re.compile(r"answering at (http://\S+)/v1")
+LINES = 15  # of a log, to show why a server did not start
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is served, on how many threads, and how often it is asked."""
+
+    path: Path
+    folder: Path  # for logs
+    rounds: int
+    threads: int
+
+    def ours(self, name: str, *options: str) -> AbstractContextManager[Server]:
+        threads = ("--threads", str(self.threads))
+        return localspec(self.path, self.folder / f"{name}.log", *threads, *options)
+
+    def theirs(self, context: int) -> AbstractContextManager[Server]:
+        """llama-cpp-python's own server, with what LocalSpec chooses for its context."""
+        port = free_port()
+        keys, values = KV_TYPES[kv_type(Options())]
+        wishes: dict[str, object] = {
+            "model": self.path,
+            "host": "127.0.0.1",
+            "port": port,
+            "n_ctx": context,
+            "n_threads": self.threads,
+            "n_threads_batch": self.threads,
+            "n_gpu_layers": -1,
+            "flash_attn": True,
+            "type_k": keys,
+            "type_v": values,
+            "logits_all": False,  # or it keeps the logits of a whole context
+            "interrupt_requests": False,  # or a new request ends the one before it
+            "verbose": False,
+        }
+        options = [part for name, value in wishes.items() for part in (f"--{name}", str(value))]
+        command = [sys.executable, "-m", "llama_cpp.server", *options]
+        log, address = self.folder / "theirs.log", f"http://127.0.0.1:{port}"
+        return running("llama_cpp.server", command, log, lambda: address)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    address: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def client(self, seconds: float = 900.0) -> httpx.AsyncClient:
+        """As many connections as are wanted, and no proxy between."""
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        return httpx.AsyncClient(
+            base_url=self.address, timeout=seconds, limits=limits, trust_env=False
+        )
+
+
+def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextManager[Server]:
+    """`localspec serve` at a port that is free."""
+    command = [sys.executable, "-m", "localspec", "serve", str(path), "--port", "0", *options]
+
+    def address() -> str:
+        told = TOLD.search(log.read_text(encoding="utf-8"))
+        return told[1] if told else ""
+
+    return running("LocalSpec", command, log, address)
+
+
+@contextmanager
+def running(
+    name: str, command: Sequence[str], log: Path, address: Callable[[], str]
+) -> Iterator[Server]:
+    """A server from when it answers until the block ends."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield Server(answering(name, process, log, address), process, log)
+    finally:
+        stop(process)
+
+
+def answering(
+    name: str, process: subprocess.Popen[bytes], log: Path, address: Callable[[], str]
+) -> str:
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        found = address()
+        if found and answers(found):
+            return found
+        time.sleep(0.1)
+    said = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:])
+    raise SystemExit(f"{name} did not start:\n{said}")
+
+
+def answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/v1/models", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+        line.bind(("127.0.0.1", 0))
+        port: int = line.getsockname()[1]
+        return port

@@ -1,0 +1,51 @@
+"""Long prompts asked again of a server that was stopped and started, with texts kept on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import httpx
+
+from benchmarks.serving.asking import Heard, greedy, hear
+from benchmarks.serving.process import Bench
+from benchmarks.serving.table import median
+from benchmarks.serving.texts import conversation
+
+OPTION = "--cache-dir"
+CONTEXT = 8192
+LETTERS = 21_000  # about 6,000 tokens
+LENGTH = 32
+
+
+def measure(bench: Bench) -> bool:
+    """Print what it brings; False if a reply is another one then."""
+    command = [sys.executable, "-m", "localspec", "serve", "--help"]
+    if OPTION not in subprocess.run(command, capture_output=True, text=True, check=True).stdout:
+        print(f"## Restart\n\nNot measured: `localspec serve` has no {OPTION}.")
+        return True
+    options = ("--slots", "2", "--context", str(CONTEXT), OPTION, str(bench.folder / "kept"))
+    heard: list[Sequence[Heard]] = []
+    for name in ("before", "after"):
+        with bench.ours(name, *options) as server:
+            heard.append(asyncio.run(ask(server.client(), bench.rounds)))
+    pairs = list(zip(*heard, strict=True))
+    waits = [median([each.first for each in side]) for side in heard]
+    ratio = median([before.first / after.first for before, after in pairs])
+    held = median([after.timings["cache_n"] for _, after in pairs])
+    same = sum(int(before.text == after.text) for before, after in pairs)
+    print("## Restart\n")
+    print(f"First tokens after {waits[0]:.2f} s, and after a restart after {waits[1]:.2f} s:")
+    print(f"{ratio:.1f} times sooner, {held:,.0f} tokens held (medians of {bench.rounds}).")
+    print(f"{same} of {bench.rounds} replies the same.")
+    return same == bench.rounds
+
+
+async def ask(client: httpx.AsyncClient, rounds: int) -> list[Heard]:
+    async with client:
+        return [
+            await hear(client, greedy(conversation(number, LETTERS), LENGTH))
+            for number in range(rounds)
+        ]

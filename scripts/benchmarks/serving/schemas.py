@@ -1,0 +1,209 @@
+"""Replies that follow a JSON schema, beside free replies to the same requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx
+import jsonschema
+
+from benchmarks.serving.asking import Heard, apart, greedy, hear, user
+from benchmarks.serving.process import Bench
+from benchmarks.serving.table import median, milliseconds, table
+
+CONTEXT = 2048
+LENGTH = 160
+SUBJECTS = (
+    "a ferry captain",
+    "a school cook",
+    "a bee keeper",
+    "a night nurse",
+    "a piano tuner",
+    "a tram driver",
+    "a glass blower",
+)
+HEAD = (
+    "schema",
+    "free, tokens/s",
+    "in schema, tokens/s",
+    "ratio",
+    "first token, free",
+    "in schema",
+    "complete and valid",
+    "right of guessed, in schema",
+)
+GUESSES = re.compile(r'localspec_(drafted|accepted)_total{.*proposer="([^"]+)".*} (\S+)')
+
+Schema = Mapping[str, object]
+
+
+def record(**properties: Schema) -> Schema:
+    """An object that has these and nothing else."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+def text(letters: int) -> Schema:
+    return {"type": "string", "maxLength": letters}
+
+
+def some(items: Schema, least: int, most: int) -> Schema:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+
+
+def number(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+CASES: Mapping[str, tuple[str, Schema]] = {
+    "record": (
+        "Write a JSON object that describes {}: full_name, age, years_of_experience, home_town "
+        "and favourite_tool.",
+        record(
+            full_name=text(40),
+            age=number(18, 99),
+            years_of_experience=number(0, 60),
+            home_town=text(30),
+            favourite_tool=text(30),
+        ),
+    ),
+    "list of records": (
+        "Write a JSON object with the tasks of {} today: each has a title, a priority (low, "
+        "medium or high), minutes and done.",
+        record(
+            tasks=some(
+                record(
+                    title=text(40),
+                    priority={"enum": ["low", "medium", "high"]},
+                    minutes=number(1, 480),
+                    done={"type": "boolean"},
+                ),
+                3,
+                4,
+            )
+        ),
+    ),
+    "nested": (
+        "Write a JSON object for an order of {}: customer with name and address (street, town, "
+        "postcode), items with article and quantity, and whether it is express.",
+        record(
+            customer=record(
+                name=text(30),
+                address=record(
+                    street=text(30),
+                    town=text(20),
+                    postcode={"type": "string", "pattern": "^[0-9]{5}$"},
+                ),
+            ),
+            items=some(record(article=text(30), quantity=number(1, 50)), 1, 3),
+            express={"type": "boolean"},
+        ),
+    ),
+    "judgement": (
+        "Is the work of {} hard? Answer with a JSON object: verdict (yes, no or unclear), "
+        "confidence_in_per_cent and reason.",
+        record(
+            verdict={"enum": ["yes", "no", "unclear"]},
+            confidence_in_per_cent=number(0, 100),
+            reason=text(160),
+        ),
+    ),
+    "words": (
+        "Write a JSON object with ten words that {} uses every day.",
+        record(words=some(text(20), 10, 10)),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A reply without and one with the schema, and what was guessed for the latter."""
+
+    free: Heard
+    bound: Heard
+    guesses: Counter[tuple[str, str]]
+    valid: bool
+
+
+def measure(bench: Bench) -> bool:
+    """Print the table; False if replies in any schema come slower than free ones."""
+    options = ("--slots", "2", "--context", str(CONTEXT))
+    with bench.ours("ours", *options) as server:
+        found = asyncio.run(ask(server.client(), min(bench.rounds, len(SUBJECTS))))
+    print("## Schemas\n")
+    print(table(HEAD, [row(name, pairs) for name, pairs in found.items()]))
+    print("\nTokens a second after the first round; first tokens in milliseconds.")
+    return all(ratio(pairs) >= 1 for pairs in found.values())
+
+
+async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[Pair]]:
+    found: dict[str, list[Pair]] = {name: [] for name in CASES}
+    async with client:
+        await hear(client, greedy([user("Say hello.")], 8))
+        for at in range(rounds):
+            for name in CASES:
+                found[name].append(await pair(client, name, at))
+    return found
+
+
+async def pair(client: httpx.AsyncClient, name: str, at: int) -> Pair:
+    """Each is the first to be asked every other time; neither finds its prompt read."""
+    wish, schema = CASES[name]
+    named = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+    kinds: list[dict[str, object]] = [{}, {"response_format": named}]
+    heard, guesses = {}, Counter[tuple[str, str]]()
+    for bound in (at % 2, 1 - at % 2):
+        body = greedy([apart(2 * at + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
+        before = await guessed(client)
+        heard[bound] = await hear(client, {**body, **kinds[bound]})
+        if bound:
+            guesses = await guessed(client)
+            guesses.subtract(before)
+    return Pair(heard[0], heard[1], guesses, follows(heard[1].text, schema))
+
+
+async def guessed(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
+    """Tokens drafted and accepted until now, by who guessed them."""
+    found = Counter[tuple[str, str]]()
+    for kind, who, figure in GUESSES.findall((await client.get("/metrics")).text):
+        found[who, kind] += int(float(figure))
+    return found
+
+
+def follows(reply: str, schema: Schema) -> bool:
+    try:
+        jsonschema.validate(json.loads(reply), schema)
+    except (ValueError, jsonschema.ValidationError):
+        return False
+    return True
+
+
+def row(name: str, pairs: Sequence[Pair]) -> list[str]:
+    free, bound = [each.free for each in pairs], [each.bound for each in pairs]
+    guesses = sum((each.guesses for each in pairs), Counter[tuple[str, str]]())
+    whom = sorted({who for who, _ in guesses})
+    return [
+        name,
+        *(f"{median([rate(each) for each in side]):.1f}" for side in (free, bound)),
+        f"{ratio(pairs):.2f}",
+        *(milliseconds([each.first for each in side], 50)[0] for side in (free, bound)),
+        f"{sum(each.valid for each in pairs)} of {len(pairs)}",
+        ", ".join(f"{who} {guesses[who, 'accepted']} of {guesses[who, 'drafted']}" for who in whom),
+    ]
+
+
+def rate(heard: Heard) -> float:
+    return heard.timings["predicted_per_second"] or 0.0
+
+
+def ratio(pairs: Sequence[Pair]) -> float:
+    return median([rate(each.bound) / rate(each.free) for each in pairs])

@@ -1,0 +1,63 @@
+"""Load a server for some minutes, and see that nothing is lost, wrong or growing."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.serving.process import Server, localspec
+from localspec.bench.machine import command, machine, revision, versions
+from soaking.phases import MINUTE, Soak
+from soaking.watch import Watch
+
+SHOWN = 40  # faults
+STARTER = "smollm2-135m"
+OPTIONS = ("--slots", "4", "--queue", "8", "--context", "2048")
+DEFECTS = re.compile(r"^Traceback.*|.*(?:never retrieved|never awaited|ResourceWarning).*", re.M)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/soak", epilog="Other options are passed on to `localspec serve`."
+    )
+    parser.add_argument("minutes", type=float)
+    parser.add_argument("--folder", type=Path, help="for the logs; else a new one")
+    wish, more = parser.parse_known_args()
+    folder = wish.folder or Path(tempfile.mkdtemp(prefix="localspec-soak-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends as well
+    for name, what in (
+        ("command", command("scripts/soak")),
+        ("revision", revision()),
+        ("versions", versions()),
+        ("machine", machine()),
+        ("logs", folder),
+    ):
+        print(f"{name:10} {what}", flush=True)
+    with localspec(STARTER, folder / "server.log", *OPTIONS, *more) as server:
+        soak = Soak(Watch(server, folder / "diary.jsonl"))
+        faults = asyncio.run(soak.run(wish.minutes * MINUTE))
+    faults += afterwards(server)
+    print(f"\n{soak.report()}\n")
+    failed = [f"FAILED  {each}" for each in faults[:SHOWN]]
+    print("\n".join(failed) or "Nothing is lost, wrong or growing.")
+    return 1 if faults else 0
+
+
+def afterwards(server: Server) -> Iterator[str]:
+    """What its log tells, and how it ended."""
+    if server.process.returncode == -signal.SIGKILL:
+        yield "it did not end when it was asked to"
+    defects = DEFECTS.findall(server.log.read_text(encoding="utf-8", errors="replace"))
+    if defects:
+        yield f"{len(defects)} defects are in {server.log}, the first: {defects[0]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

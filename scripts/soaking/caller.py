@@ -1,0 +1,107 @@
+"""A client: its connections, its luck, and how it asks."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx
+
+from localspec.bench.prompts import built_in
+from soaking.reply import CHAT, Body, Reply, Wrong
+
+BOUNDS = (4, 96)  # tokens of a reply at most
+PROMPTS = [prompt.messages for prompt in built_in()]
+
+
+class Busy(Exception):
+    """There was no place, and the client was told when to come back."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"again after {seconds:g} s")
+        self.seconds = seconds
+
+
+@dataclass(slots=True)
+class Caller:
+    client: httpx.AsyncClient
+    luck: random.Random
+    said: list[Body] = field(default_factory=list)  # a conversation that goes on
+
+    def messages(self) -> Sequence[Body]:
+        """A new conversation, sometimes one that nobody else has, or the next turn of the last."""
+        if self.said and self.luck.random() < 0.4:
+            self.said += [{"role": "user", "content": "Go on, and say more about the second part."}]
+        else:
+            begin = {"role": "system", "content": f"Number {self.luck.randrange(10_000)}."}
+            self.said = [begin] * self.luck.randrange(2) + [*self.luck.choice(PROMPTS)]
+        return self.said
+
+    def wishes(self, *, most: int = BOUNDS[1]) -> dict[str, object]:
+        """How to draw a reply."""
+        found: dict[str, object] = {"max_tokens": self.luck.randint(BOUNDS[0], most)}
+        match self.luck.randrange(3):
+            case 0:
+                found |= {"temperature": 0}
+            case 1:
+                found |= {"temperature": 0.8, "top_p": 0.95, "seed": self.luck.randrange(1 << 32)}
+            case _:
+                found |= {"temperature": 1, "top_k": 40, "presence_penalty": 0.5, "stop": [".\n"]}
+        return found
+
+    def question(self) -> dict[str, object]:
+        return {"messages": [*self.messages()], **self.wishes()}
+
+    async def ask(self, path: str, body: Body, *, choices: int = 1) -> Reply:
+        """A whole reply, or one that is streamed, as the body says."""
+        reply = Reply(path, choices)
+        if not body.get("stream"):
+            reply.read(succeeded(await self.client.post(path, json=body)).text)
+            return reply
+        async with self.client.stream("POST", path, json=body) as answer:
+            if not answer.is_success:
+                await answer.aread()
+            succeeded(answer)
+            async for line in answer.aiter_lines():
+                reply.take(line)
+        reply.close()
+        return reply
+
+    async def chat(self, *, stream: bool, **more: object) -> Reply:
+        reply = await self.ask(CHAT, {**self.question(), "stream": stream, **more})
+        self.said = [*self.said, {"role": "assistant", "content": reply.texts[0]}]
+        if sum(len(str(each["content"])) for each in self.said) > 3000:
+            self.said = []
+        return reply
+
+
+def succeeded(answer: httpx.Response) -> httpx.Response:
+    if answer.status_code == 503:
+        told(answer)
+        raise Busy(float(answer.headers["retry-after"]))
+    if answer.status_code != 200:
+        raise Wrong(f"{answer.status_code}: {answer.text[:300]}")
+    return answer
+
+
+def refused(answer: httpx.Response, status: int = 400, code: str | None = None) -> None:
+    """See that a request was refused, and why."""
+    if answer.status_code == 503:
+        succeeded(answer)
+    if answer.status_code != status:
+        raise Wrong(f"{answer.status_code} where {status} belongs: {answer.text[:300]}")
+    error = told(answer)
+    if code and error["code"] != code:
+        raise Wrong(f"the code is {error['code']!r} where {code!r} belongs")
+
+
+def told(answer: httpx.Response) -> dict[str, object]:
+    try:
+        found: dict[str, object] = json.loads(answer.text)["error"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Wrong(f"{answer.status_code} without a reason: {answer.text[:300]}") from error
+    if not found["message"]:
+        raise Wrong(f"{answer.status_code} with an empty reason")
+    return found

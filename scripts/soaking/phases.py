@@ -1,0 +1,113 @@
+"""A soak from its first request to its last, and what must be true of it then."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+
+import httpx
+import numpy as np
+import psutil
+
+from soaking.caller import Caller
+from soaking.load import Tally, load
+from soaking.polite import remembered
+from soaking.watch import Sample, Watch
+
+MINUTE = 60.0
+GROWTH = 0.03  # of resident memory
+SPARE = 2  # threads or descriptors more than before
+
+
+@dataclass(slots=True)
+class Soak:
+    """Threads and descriptors are compared quiet with quiet, memory under load."""
+
+    watch: Watch
+    tally: Tally = field(init=False)
+    samples: Sequence[Sample] = ()  # under load, after the warm-up
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.watch.fault)
+
+    async def run(self, seconds: float) -> list[str]:
+        """What is wrong, if anything is."""
+        try:
+            found = await self._run(seconds)
+        except (httpx.HTTPError, psutil.Error) as error:
+            found = [f"it does not answer any more: {type(error).__name__} {error}"]
+        return [*self.watch.faults, *found]
+
+    async def _run(self, seconds: float) -> list[str]:
+        warm = min(MINUTE, seconds / 4)
+        looking = asyncio.create_task(self.watch.keep_looking(min(10.0, seconds / 12)))
+        said = await self._ask()
+        before = await self._phase(warm, seed=1)
+        begun = len(self.watch.samples)
+        after = await self._phase(seconds - warm, seed=2)
+        self.samples = self.watch.samples[begun:]
+        again = await self._ask()
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+        if again != said:
+            self.watch.fault(f"at first it said {said!r} and at last {again!r}")
+        window = min(MINUTE, (seconds - warm) / 3)
+        return [*grown(before, after), *heavier(self.samples, window)]
+
+    async def _ask(self) -> str:
+        """What it says to a text that is always asked alone."""
+        said = ""
+
+        async def ask(caller: Caller) -> str:
+            nonlocal said
+            said = await remembered(caller)
+            return "finished"
+
+        async with self.watch.server.client() as client:
+            await self.tally.note("alone", ask, Caller(client, random.Random(0)))
+        return said
+
+    async def _phase(self, seconds: float, seed: int) -> Sample:
+        async with self.watch.server.client() as client:
+            await load(client, seconds, self.tally, seed)
+        quiet = await self.watch.quiet()
+        ended = {f"{name}, {how}": count for (name, how), count in self.tally.ended.items()}
+        self.watch.write(quiet=asdict(quiet), ended=ended)
+        return quiet
+
+    def report(self) -> str:
+        return f"{self.tally.text()}\n\n{series(self.samples)}"
+
+
+def grown(before: Sample, after: Sample) -> Iterator[str]:
+    if not after.idle:
+        yield f"nobody asks, and yet {after.busy} slots are busy and {after.queue} requests wait"
+    for name in ("threads", "descriptors", "children"):
+        then, now = (asdict(each)[name] for each in (before, after))
+        if now > then + SPARE:
+            yield f"{name} went from {then} to {now}"
+
+
+def heavier(samples: Sequence[Sample], window: float) -> Iterator[str]:
+    if not samples:
+        yield "nothing was seen of its memory"
+        return
+    begin, end = samples[0].seconds, samples[-1].seconds
+    then = float(np.median([each.mib for each in samples if each.seconds <= begin + window]))
+    now = float(np.median([each.mib for each in samples if each.seconds >= end - window]))
+    if now > then * (1 + GROWTH):
+        yield f"memory went from {then:,.1f} to {now:,.1f} MiB ({now / then - 1:+.1%})"
+
+
+def series(samples: Sequence[Sample]) -> str:
+    head = "seconds       MiB   threads   descriptors   children   busy   queue"
+    lines = (
+        f"{each.seconds:7.0f} {each.mib:9,.1f} {each.threads:9} {each.descriptors:13}"
+        f" {each.children:10} {each.busy:6} {each.queue:7}"
+        for each in samples
+    )
+    return "\n".join((head, *lines))

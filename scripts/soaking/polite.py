@@ -1,0 +1,128 @@
+"""Requests that are to be answered, each kind with what its replies have to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import jsonschema
+
+from soaking.caller import Caller
+from soaking.reply import CHAT, COMPLETIONS, Reply, Wrong
+
+PLACE: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 20},
+        "unit": {"enum": ["celsius", "fahrenheit"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 14},
+    },
+    "required": ["city", "unit", "days"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": about, "parameters": PLACE}}
+    for name, about in {
+        "forecast": "The weather of the next days",
+        "climate": "What the weather usually is",
+    }.items()
+]
+TABLE = {
+    "type": "object",
+    "properties": {"rows": {"type": "array", "items": PLACE, "minItems": 1, "maxItems": 2}},
+    "required": ["rows"],
+    "additionalProperties": False,
+}
+OTHERS: Mapping[str, Mapping[str, object]] = {
+    "/v1/messages": {"max_tokens": 24, "messages": [{"role": "user", "content": "Say hello."}]},
+    "/v1/responses": {"max_output_tokens": 24, "input": "Say hello."},
+    "/api/chat": {
+        "model": "smollm2-135m",
+        "messages": [{"role": "user", "content": "Say hello."}],
+        "options": {"num_predict": 24},
+    },
+    "/completion": {"prompt": "The sea is", "n_predict": 24},
+}
+
+
+async def chat_stream(caller: Caller) -> str:
+    await caller.chat(stream=True, stream_options={"include_usage": True})
+    return "finished"
+
+
+async def chat_whole(caller: Caller) -> str:
+    await caller.chat(stream=False)
+    return "finished"
+
+
+async def with_logprobs(caller: Caller) -> str:
+    await caller.chat(stream=caller.luck.random() < 0.5, logprobs=True, top_logprobs=5)
+    return "finished"
+
+
+async def tools(caller: Caller) -> str:
+    """A call that has to be made, or may."""
+    asked = [{"role": "user", "content": "How will the weather be in Oslo on the weekend?"}]
+    must = caller.luck.random() < 0.6
+    body = {
+        "messages": asked,
+        "tools": TOOLS,
+        "max_tokens": 80,
+        "stream": caller.luck.random() < 0.5,
+    }
+    body["tool_choice"] = "required" if must else "auto"
+    reply = await caller.ask(CHAT, body)
+    if reply.endings[0] == "tool_calls":
+        for arguments in reply.arguments.values():
+            follows(arguments, PLACE)
+    elif must and reply.endings[0] != "length":
+        raise Wrong(f"no call but {reply.texts[0]!r}")
+    return "finished"
+
+
+async def schema(caller: Caller) -> str:
+    named = {"type": "json_schema", "json_schema": {"name": "table", "schema": TABLE}}
+    body = caller.question() | {"response_format": named, "max_tokens": 120}
+    body.pop("stop", None)
+    reply = await caller.ask(CHAT, {**body, "stream": caller.luck.random() < 0.5})
+    if reply.endings[0] == "stop":
+        follows(reply.texts[0], TABLE)
+    return "finished"
+
+
+async def completion(caller: Caller) -> str:
+    prompts = ["def area(width, height):", "The harbour lay", "1, 2, 3, 4,", "Dear Sir,"]
+    wanted = caller.luck.sample(prompts, caller.luck.choice((1, 1, 2)))
+    body = {**caller.wishes(most=48), "prompt": wanted, "stream": caller.luck.random() < 0.5}
+    await caller.ask(COMPLETIONS, body, choices=len(wanted))
+    return "finished"
+
+
+async def two_replies(caller: Caller) -> str:
+    body = {**caller.question(), "n": 2, "stream": caller.luck.random() < 0.5}
+    await caller.ask(CHAT, body, choices=2)
+    return "finished"
+
+
+async def other(caller: Caller, path: str) -> str:
+    """The same in the words of another API; that it is answered at all is all that is looked at."""
+    answer = await caller.client.post(path, json={"stream": False, **OTHERS[path]})
+    if answer.status_code not in (200, 503):
+        raise Wrong(f"{answer.status_code}: {answer.text[:300]}")
+    return "finished" if answer.is_success else "busy"
+
+
+def follows(text: str, schema: Mapping[str, object]) -> None:
+    try:
+        jsonschema.validate(json.loads(text), schema)
+    except (ValueError, jsonschema.ValidationError) as error:
+        raise Wrong(f"not by its schema: {text!r}") from error
+
+
+async def remembered(caller: Caller) -> str:
+    """What a text is gone on with that begins like no other, so that nothing of it was read
+    together with others, which rounds differently."""
+    prompt = "Of all the lighthouses on this coast, the oldest"
+    body = {"prompt": prompt, "temperature": 0, "max_tokens": 48}
+    reply: Reply = await caller.ask(COMPLETIONS, body)
+    return reply.texts[0]
