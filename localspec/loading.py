@@ -69,7 +69,7 @@ def load(
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, keeping)
         closing.callback(engine.close)
-        return Runtime(engine, closing.pop_all(), found.pair.match, found.plan)
+        return Runtime(engine, closing.pop_all(), found.pair.match, found.plan, wanted)
 
 
 def kept(loading: Loading, found: Opened) -> Keeping | None:

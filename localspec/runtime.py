@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from types import TracebackType
 
 from localspec.engine import Engine
+from localspec.errors import UsageError
 from localspec.instructions import instructed
 from localspec.job import Event, Job, Listener, Result
 from localspec.memory import Plan
@@ -29,12 +30,14 @@ class Runtime:
         closing: ExitStack | None = None,
         pairing: Match | None = None,
         plan: Plan | None = None,
+        guessers: Sequence[str] | None = None,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
         self.plan = plan  # by which the models were loaded
+        self.guessers = guessers  # by name; None: whoever the engine has
         self._worker = Worker(engine)
         # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
@@ -52,6 +55,11 @@ class Runtime:
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
         """Continue tokens and tell a listener, on the models' thread, what each round brings."""
+        wanted = set(settings.proposers or ())
+        if self.guessers is not None and not wanted <= set(self.guessers):
+            strange = min(wanted - set(self.guessers))
+            known = ", ".join(self.guessers) or "nobody"
+            raise UsageError(f"{strange} does not guess for this model; who does: {known}")
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:

@@ -45,6 +45,14 @@ def test_a_prompt_may_be_tokens(runtime):
     assert runtime.generate(tokens, SHORT).text == runtime.generate("abc", SHORT).text
 
 
+def test_only_who_is_there_can_be_asked_to_guess():
+    repeats = "abcabcabcabcabc"
+    with Runtime(Engine(scripted(), NgramProposer(3, 1)), guessers=("ngram",)) as runtime:
+        assert runtime.generate(repeats, Settings(max_tokens=5, proposers=("ngram",)))
+        with pytest.raises(UsageError, match=r"suffix does not guess for this model; .*: ngram"):
+            runtime.stream(repeats, Settings(proposers=("ngram", "suffix")))
+
+
 def test_many_threads_may_ask_at_once(runtime):
     alone = [runtime.generate("abc"[: 1 + at % 3], SHORT).text for at in range(12)]
     together = [""] * 12

@@ -117,7 +117,7 @@ def true_law(logits, sampling, prompt):
 
 @pytest.mark.parametrize("name", PROPOSERS)
 def test_sampled_texts_follow_the_targets_law_through_the_whole_engine(name):
-    prompt, total = [1, 2, 3, 1, 2], 4000
+    prompt, total = [1, 2, 3, 1, 2], 3000
     wants = [
         Want(prompt, Settings(max_tokens=LENGTH, sampling=SAMPLED, seed=seed, ignore_end=True))
         for seed in range(total)
@@ -130,7 +130,7 @@ def test_sampled_texts_follow_the_targets_law_through_the_whole_engine(name):
 
 
 def test_the_chi_square_notices_a_wrong_law():
-    prompt, total = [1, 2, 3, 1, 2], 4000
+    prompt, total = [1, 2, 3, 1, 2], 3000
     settings = Settings(max_tokens=LENGTH, sampling=Sampling(temperature=1.1, top_p=0.9))
     wants = [
         Want(

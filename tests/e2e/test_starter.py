@@ -15,7 +15,7 @@ from localspec.sampling import Sampling
 from localspec.settings import Settings
 from tests.e2e.prompts import PROMPTS
 
-LENGTH = 48
+LENGTH = 40
 STARTER = "smollm2-135m"
 SMALL = Options(context=1024, threads=1)  # other tests run beside it, on as many cores
 SEVERAL = Options(context=1024, threads=2)
@@ -48,7 +48,7 @@ def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
             result = ask(runtime, prompt, max_tokens=LENGTH)
             assert result.text == expected.text
             assert result.tokens == expected.tokens
-    assert sum(len(result.tokens) for result in plain) > 700
+    assert sum(len(result.tokens) for result in plain) > 600
 
 
 def test_long_contexts_are_as_exact_as_short_ones(q8):

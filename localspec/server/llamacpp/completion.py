@@ -14,7 +14,6 @@ from localspec.server.llamacpp.lines import Block
 from localspec.server.openai.chat import event
 from localspec.server.reply import Choices, Step
 from localspec.server.streaming import Events
-from localspec.tokenizer import Tokenizer
 
 
 @dataclass(slots=True, eq=False)
@@ -82,8 +81,7 @@ class Completion:
         result, settings = reply.result, reply.prepared.settings
         prompt, predicted = result.usage.prompt_tokens, result.usage.completion_tokens
         limited = self.cut or not self.wished.n_predict or result.finish_reason != "stop"
-        stops = () if limited else settings.stop
-        word = stopping_word(result, stops, served.runtime.tokenizer) if stops else ""
+        word = "" if limited else result.stopped_by or ""
         return {
             "index": 0,
             "content": content,
@@ -107,13 +105,6 @@ class Completion:
             },
             "timings": paces(result),
         }
-
-
-def stopping_word(result: Result, stops: Sequence[str], tokenizer: Tokenizer) -> str:
-    """The stop text that ended a reply, which is no part of it."""
-    said = b"".join(map(tokenizer.token_bytes, result.tokens)).decode("utf-8", "replace")
-    rest = said[len(result.text) :]
-    return max(filter(rest.startswith, stops), default="")  # the longest: all begin alike
 
 
 def paces(result: Result) -> dict[str, object]:
