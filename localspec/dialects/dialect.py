@@ -46,9 +46,15 @@ class Dialect(Protocol):
         """
 
     def formed(
-        self, value: Mapping[str, Json], control: Control, *, prompt_end: str = ""
+        self,
+        value: Mapping[str, Json],
+        tools: Sequence[Tool],
+        control: Control,
+        *,
+        parallel: bool,
+        prompt_end: str = "",
     ) -> str | None:
-        """A grammar for a reply that follows a JSON schema, after reasoning if it reasons.
+        """A grammar for a reply that follows a JSON schema or calls, after reasoning if it reasons.
 
         None: the schema itself is all that there is to follow.
         """

@@ -53,11 +53,19 @@ class Harmony:
         return lark.source(f"({thinking} | {preamble})* ({call} | {final})")
 
     def formed(
-        self, value: Mapping[str, Json], control: Control, *, prompt_end: str = ""
+        self,
+        value: Mapping[str, Json],
+        tools: Sequence[Tool],
+        control: Control,
+        *,
+        parallel: bool,
+        prompt_end: str = "",
     ) -> str | None:
-        lark = Lark(control)
-        final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {formed(value)}'
-        return lark.source(f"({_message(lark, 'analysis')})* {final}")
+        lark, offered = Lark(control), functions(tools)
+        answers = [f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {formed(value)}']
+        if offered:
+            answers.append(_call(lark, offered))
+        return lark.source(f"({_message(lark, 'analysis')})* {choice(answers)}")
 
 
 def _message(lark: Lark, channel: str) -> str:

@@ -12,6 +12,7 @@ from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.thought import Thought
+from localspec.errors import UsageError
 from localspec.message import Json, Tool
 
 
@@ -73,12 +74,23 @@ class Marked:
         return lark.source(f"{thinking} {calls.free(())} | {calls.free(openings)} | {opening} TEXT")
 
     def formed(
-        self, value: Mapping[str, Json], control: Control, *, prompt_end: str = ""
+        self,
+        value: Mapping[str, Json],
+        tools: Sequence[Tool],
+        control: Control,
+        *,
+        parallel: bool,
+        prompt_end: str = "",
     ) -> str | None:
-        if self.thought is None:
+        lark, offered, answer = Lark(control), functions(tools), formed(value)
+        if offered:
+            calls = _Calls(lark, self.form, offered, parallel)
+            if calls.are_bare:  # one JSON object looks like the other until it is too late
+                raise UsageError("this model's calls have no mark: leave away the format or tools")
+            answer = choice([calls.forced(), answer])
+        elif self.thought is None:
             return None
-        lark = Lark(control)
-        return lark.source(f"{self._first(lark, prompt_end)} {formed(value)}")
+        return lark.source(f"{self._first(lark, prompt_end)} {answer}")
 
     def _first(self, lark: Lark, prompt_end: str) -> str:
         """An expression for the reasoning before what must be said."""
@@ -99,6 +111,10 @@ class _Calls:
         self._between = form.repeats if parallel else None
         self._after = form.after(lark, offered, parallel)
         self._alone = form.alone(lark, offered, parallel)
+
+    @property
+    def are_bare(self) -> bool:
+        return bool(self._alone)
 
     def forced(self) -> str:
         """Nothing but calls."""

@@ -56,22 +56,28 @@ class Prepared:
 def prepared(served: Served, conversation: Conversation, settings: Settings) -> Prepared:
     """Render, tokenise and put under a grammar; takes its time, so not on the event loop."""
     runtime, dialect = served.runtime, served.dialect
-    tools = () if conversation.choice == "none" else offered(conversation)
+    tools = offered(conversation)
     text = runtime.render(
         conversation.messages, tools, conversation.extra, continued=conversation.begun
     )
+    marks = map(runtime.control_token, dialect.marks)
     settings = replace(
         settings,
-        marks=frozenset(filter(None, map(runtime.control_token, dialect.marks))),
-        grammar=grammar(served, conversation, tools, text[-ENDING:]),
+        marks=frozenset(mark for mark in marks if mark is not None),
+        grammar=grammar(served, conversation, text[-ENDING:]),
     )
     return Prepared(runtime.read(text), settings, served, tools, text[-ENDING:])
 
 
 def offered(conversation: Conversation) -> Sequence[Tool]:
+    """The tools that the model hears of."""
+    return () if conversation.choice == "none" else conversation.tools
+
+
+def to_call(conversation: Conversation) -> Sequence[Tool]:
     """The tools that may be called."""
     if conversation.named is None:
-        return conversation.tools
+        return offered(conversation)
     found = [each for each in conversation.tools if name_of(each) == conversation.named]
     if not found:
         raise refused(f"tool_choice names {conversation.named!r}, which is no tool", "tool_choice")
@@ -83,23 +89,20 @@ def name_of(tool: Tool) -> Json:
     return function["name"] if isinstance(function, Mapping) else None
 
 
-def grammar(
-    served: Served, conversation: Conversation, tools: Sequence[Tool], ending: str
-) -> Grammar | None:
+def grammar(served: Served, conversation: Conversation, ending: str) -> Grammar | None:
     """What the reply has to be, if it has to be something."""
+    tools = to_call(conversation)
     required = conversation.choice == "required" or conversation.named is not None
     if required and not tools:
         raise refused("a tool has to be called, but there are none: give tools", "tool_choice")
-    if required and conversation.format:
-        raise refused("a reply cannot be a tool call and have a format too", "response_format")
     dialect, control = served.dialect, served.runtime.control_token
-    if conversation.format:
-        schema = json.loads(conversation.format.text or ANY)
-        found = dialect.formed(schema, control, prompt_end=ending)
-        return Grammar("lark", found) if found else conversation.format
-    if not tools:
-        return None
-    parallel = conversation.parallel
+    parallel, form = conversation.parallel, conversation.format
+    if required and form:
+        raise refused("a reply cannot be a tool call and have a format too", "response_format")
+    if form:
+        schema = json.loads(form.text or ANY)
+        found = dialect.formed(schema, tools, control, parallel=parallel, prompt_end=ending)
+        return Grammar("lark", found) if found else form
     found = dialect.grammar(tools, control, required=required, parallel=parallel, prompt_end=ending)
     return Grammar("lark", found) if found else None
 

@@ -197,7 +197,7 @@ def test_a_reply_that_has_a_form_may_be_thought_over_first(name, kind):
     family = FAMILIES[name]
     dialect = dialect_of(family.template + "<think></think>")
     letters = Letters(dialect.marks if kind == "control" else ())
-    rules = dialect.formed(FORM, letters.control)
+    rules = dialect.formed(FORM, (), letters.control, parallel=True)
     thought, answer = "<think>Hm.</think>\n", '{"n": 3}'
     if name == "harmony":
         thought, answer = THOUGHT, f"<|channel|>final<|message|>{answer}"
@@ -207,8 +207,17 @@ def test_a_reply_that_has_a_form_may_be_thought_over_first(name, kind):
     assert not letters.accepts(rules, thought + answer + " and more")
     assert not letters.begins(rules, "The answer")
     if name != "harmony":
-        rules = dialect.formed(FORM, letters.control, prompt_end="<think>\n")
+        rules = dialect.formed(FORM, (), letters.control, parallel=True, prompt_end="<think>\n")
         assert letters.accepts(rules, "Hm.</think>" + answer)
         assert not letters.accepts(rules, answer)
         if "</think>" not in family.template:
-            assert dialect_of(family.template).formed(FORM, letters.control) is None
+            bare = dialect_of(family.template)
+            assert bare.formed(FORM, (), letters.control, parallel=True) is None
+            if name in ("llama", "generic", "pythonic"):
+                with pytest.raises(UsageError, match="calls have no mark"):
+                    bare.formed(FORM, TOOLS, letters.control, parallel=True)
+                return
+            rules = bare.formed(FORM, TOOLS, letters.control, parallel=True)
+            assert letters.accepts(rules, family.two)
+            assert letters.accepts(rules, answer)
+            assert not letters.begins(rules, "The answer")

@@ -179,6 +179,33 @@ def test_a_reply_follows_a_schema(server, client):
     assert isinstance(json.loads(reply.choices[0].message.content), dict)
 
 
+def test_with_tools_and_a_format_a_reply_is_a_call_or_has_the_format(server, client):
+    form = {"type": "json_schema", "json_schema": {"schema": Person.model_json_schema()}}
+    wishes = {"tools": [WEATHER], "response_format": form}
+    server.replies["weather or who?"] = '{"name": "Ada", "age": 36}'
+    answer = ask(client, "weather or who?", **wishes).choices[0]
+    assert Person.model_validate_json(answer.message.content)
+    server.replies["who or weather?"] = CALL
+    answer = ask(client, "who or weather?", **wishes).choices[0]
+    assert answer.finish_reason == "tool_calls"
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, tool_choice="required", **wishes)
+    assert caught.value.param == "response_format"
+
+
+def test_a_tool_that_is_named_is_one_of_those_that_the_model_hears_of(server, client):
+    other = json.loads(json.dumps(WEATHER).replace("weather", "clock"))
+    choice = {"type": "function", "function": {"name": "clock"}}
+    server.replies["what time?"] = CALL.replace("weather", "clock")
+    both = ask(client, "what time?", tools=[WEATHER, other], tool_choice=choice)
+    free = ask(client, "what time?", tools=[WEATHER, other])
+    assert both.choices[0].message.tool_calls[0].function.name == "clock"
+    assert both.usage.prompt_tokens == free.usage.prompt_tokens
+    choice["function"]["name"] = "nobody"
+    with pytest.raises(openai.BadRequestError, match="which is no tool"):
+        ask(client, "what time?", tools=[WEATHER, other], tool_choice=choice)
+
+
 def test_a_prediction_is_accepted_where_it_is_right(server, client):
     text = "a text that is long enough to be worth a guess, and is repeated word for word"
     server.replies["repeat"] = text
