@@ -88,11 +88,7 @@ def application(offers: Sequence[Offer], terms: Terms) -> FastAPI:
     for routes in (openai, responses, anthropic, ollama, llamacpp):
         app.include_router(routes(desk))
     app.include_router(status(house, metrics))
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, unserved)
-    for kind in (Refused, LocalSpecError, Exception):
-        app.add_exception_handler(kind, failed)
-    app.add_exception_handler(Gone, gone)
+    tell_errors(app)
     app.add_middleware(Guard, rules=terms.rules)
     if terms.origins:
         app.add_middleware(
@@ -100,6 +96,14 @@ def application(offers: Sequence[Offer], terms: Terms) -> FastAPI:
         )
     app.add_middleware(Journal)
     return app
+
+
+def tell_errors(app: FastAPI) -> None:
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, unserved)
+    for kind in (Refused, LocalSpecError, Exception):
+        app.add_exception_handler(kind, failed)
+    app.add_exception_handler(Gone, gone)
 
 
 def told(request: Request, fault: Fault) -> Response:
