@@ -108,6 +108,18 @@ def test_who_is_right_is_soon_followed_as_far_as_may_be():
     assert count(best, clock)[-20:] == [8] * 20
 
 
+@pytest.mark.parametrize("seconds", [1e-5, 4e-3])
+def test_only_who_is_wanted_is_asked(seconds):
+    clock = Clock()
+    one, other = Foreteller(clock, seconds), Foreteller(clock, seconds)
+    best = Best({"one": one, "other": other}, Depth(Costs(FLAT)), clock)
+    for length in range(2, 40):
+        best.propose([ask(length)._replace(hints=Hints(by=("other",)))])
+        best.propose([ask(length, limit=0)._replace(hints=Hints(by=("other",)))])
+    assert not one.asked
+    assert other.asked
+
+
 def test_who_is_wrong_is_soon_not_followed():
     clock = Clock()
     best = Best(
@@ -162,7 +174,7 @@ def test_a_seeded_text_is_the_plain_one_whatever_time_decides():
     assert texts == 3 * said(plain)
 
 
-def test_without_a_seed_drafts_of_a_model_are_accepted_as_often_as_the_laws_overlap():
+def test_without_a_seed_a_model_of_the_same_law_is_always_right():
     settings = Settings(max_tokens=400, sampling=Sampling(1.0), ignore_end=True)
     clock = Clock()
     best = made(clock, model=drafting(1, 0.001))
