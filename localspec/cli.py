@@ -15,7 +15,6 @@ from localspec.account import plan
 from localspec.backend import Footprint
 from localspec.backends import inspect
 from localspec.bench.command import bench
-from localspec.chat import converse, status_line
 from localspec.doctor import doctor
 from localspec.errors import LocalSpecError, UsageError
 from localspec.offering import loaded
@@ -83,7 +82,7 @@ def generate(
         if as_json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
-            show(stream)
+            show(stream, runtime)
 
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
@@ -92,7 +91,7 @@ def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
     return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
 
 
-def show(stream: Stream) -> None:
+def show(stream: Stream, runtime: Runtime) -> None:
     """Print a reply as it comes; its figures follow on a terminal's stderr."""
     for chunk in stream:
         click.echo(chunk.text, nl=False)
@@ -101,17 +100,26 @@ def show(stream: Stream) -> None:
     for notice in stream.result.notices:
         click.echo(f"localspec: {notice}", err=True)
     if sys.stderr.isatty():
-        click.secho(status_line(stream.result), err=True, dim=True)
+        from localspec.chat.local import ended
+        from localspec.chat.status import status
+
+        told = status(ended(stream.result, runtime.known.plain_seconds), runtime.context)
+        click.secho(told, err=True, dim=True)
 
 
-@commands.command(params=[*wishes.LOADING, *wishes.REPLY])
-@click.argument("model", metavar="NAME_OR_PATH")
+@commands.command(params=[*wishes.LOADING, *wishes.REPLY, *wishes.TALKING])
+@click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=names)
+@click.argument("question", default="")
 @click.pass_context
-def chat(context: click.Context, model: str) -> None:
-    """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D leaves."""
-    wanted = wishes.settings(context)
-    with loaded(context, model) as runtime:
-        converse(runtime, wanted)
+def chat(context: click.Context, name: str, question: str) -> None:
+    """Talk to a model in the terminal, or have it answer one QUESTION and exit.
+
+    Without a name it is the one used last, or the best that is here. What comes through a pipe is
+    put before the question.
+    """
+    from localspec.chat.command import chat as talk  # a terminal's libraries take their time
+
+    talk(context, name, question)
 
 
 @commands.command(params=[*wishes.LOADING, *wishes.SERVING])

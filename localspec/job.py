@@ -17,13 +17,15 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one round added. The first `accepted` tokens were guessed by `by`."""
+    """What one round added. Of the `drafted` tokens of `by` the first `accepted` are among it."""
 
     text: str
     tokens: tuple[int, ...]
     accepted: int
     by: str
     logprobs: tuple[EmittedLogprob, ...] = ()
+    drafted: int = 0
+    lengths: tuple[int, ...] = ()  # characters that each token completed; an end token has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Job:
     logprobs: list[EmittedLogprob] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
+    @property
+    def read(self) -> float:
+        """How much of the prompt was read, from 0 to 1; any thread may look."""
+        return min(self.generation.cached / self.generation.prompt, 1.0)
+
     def publish(self, outcome: Outcome, now: float) -> None:
         """Tell the listener what a round added."""
         g = self.generation
@@ -68,7 +75,9 @@ class Job:
         self.ledger.note(outcome)
         wanted = self.settings.logprobs
         found = () if wanted is None else tuple(logprobs(outcome.logits, tokens, wanted))
-        self._send(Chunk(g.text.take(), tokens, outcome.accepted, outcome.draft.by, found))
+        lengths = tuple(g.text.take_lengths())
+        drafted, by = len(outcome.draft), outcome.draft.by
+        self._send(Chunk(g.text.take(), tokens, outcome.accepted, by, found, drafted, lengths))
 
     def finish(self, reason: FinishReason, now: float) -> None:
         """Tell the listener how it ended; what a stop text might have begun in belongs to it."""

@@ -15,7 +15,7 @@ from localspec.errors import UsageError
 from localspec.keeping import Keeping, identity
 from localspec.opening import Opened, Places, opened
 from localspec.planning import Limits
-from localspec.runtime import Runtime
+from localspec.runtime import Known, Runtime
 
 DEEP = 16  # tokens that are guessed at most where the depth is left open
 
@@ -63,13 +63,15 @@ def load(
             opened(places, loading.options, loading.limits, insists=loading.insists)
         )
         keeping = kept(loading, found)
+        costs = None
         if loading.depth is None and wanted:
-            depth = Depth(measured.calibrated(found).costs())
-            engine = assembly.automatic(found, wanted, depth, keeping)
+            costs = measured.calibrated(found).costs()
+            engine = assembly.automatic(found, wanted, Depth(costs), keeping)
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, keeping)
         closing.callback(engine.close)
-        return Runtime(engine, closing.pop_all(), found.pair.match, found.plan, wanted)
+        known = Known(found.pair.match, found.plan, wanted, costs)
+        return Runtime(engine, closing.pop_all(), known)
 
 
 def kept(loading: Loading, found: Opened) -> Keeping | None:

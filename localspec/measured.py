@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from localspec.calibration import Calibration, calibrate
 from localspec.costs import GUESS
 from localspec.fingerprint import fingerprint, versions
 from localspec.opening import Opened
+from localspec.writing import write
 
 
 def calibrated(found: Opened) -> Calibration:
@@ -62,14 +62,7 @@ def find(name: str) -> Calibration | None:
 def keep(name: str, calibration: Calibration) -> None:
     """Write it so that nobody ever reads half of it; a full disk is no reason to fail."""
     with suppress(OSError):
-        folder().mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=folder())
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(asdict(calibration), file)
-            Path(part).replace(folder() / f"{name}.json")
-        finally:
-            Path(part).unlink(missing_ok=True)
+        write(folder() / f"{name}.json", json.dumps(asdict(calibration)))
 
 
 def _points(kept: Mapping[str, object]) -> dict[int, float]:

@@ -42,9 +42,9 @@ def offered(why: str) -> bool:
 
 def tell(runtime: Runtime) -> None:
     """Say what had to be conceded, and if the vocabularies of a pair differ."""
-    for concession in runtime.plan.concessions if runtime.plan else ():
+    for concession in runtime.known.plan.concessions if runtime.known.plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
-    pairing = runtime.pairing
+    pairing = runtime.known.pairing
     if pairing and pairing.difference:
         click.echo(
             f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "

@@ -5,9 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
+from localspec.costs import Costs
 from localspec.engine import Engine
 from localspec.errors import UsageError
 from localspec.instructions import instructed
@@ -21,6 +23,24 @@ from localspec.vocabulary import Match
 from localspec.worker import Stream, Worker
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What came to be known of a model when it was loaded."""
+
+    pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
+    plan: Plan | None = None  # by which the models were loaded
+    guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
+    costs: Costs | None = None  # of its rounds, where they are measured
+
+    @property
+    def plain_seconds(self) -> float | None:
+        """What a token takes without speculation, as far as is known."""
+        return self.costs.target(1).at(1) if self.costs else None
+
+
+NOTHING = Known()
+
+
 class Runtime:
     """A loaded target and its proposer. Any thread may call it; requests run together."""
 
@@ -28,16 +48,12 @@ class Runtime:
         self,
         engine: Engine,
         closing: ExitStack | None = None,
-        pairing: Match | None = None,
-        plan: Plan | None = None,
-        guessers: Sequence[str] | None = None,
+        known: Known = NOTHING,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
         self.slots = engine.target.slots
-        self.pairing = pairing  # how the draft model's vocabulary fits, if there is one
-        self.plan = plan  # by which the models were loaded
-        self.guessers = guessers  # by name; None: whoever the engine has
+        self.known = known
         self._worker = Worker(engine)
         # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
@@ -56,9 +72,10 @@ class Runtime:
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
         """Continue tokens and tell a listener, on the models' thread, what each round brings."""
         wanted = set(settings.proposers or ())
-        if self.guessers is not None and not wanted <= set(self.guessers):
-            strange = min(wanted - set(self.guessers))
-            known = ", ".join(self.guessers) or "nobody"
+        guessers = self.known.guessers
+        if guessers is not None and not wanted <= set(guessers):
+            strange = min(wanted - set(guessers))
+            known = ", ".join(guessers) or "nobody"
             raise UsageError(f"{strange} does not guess for this model; who does: {known}")
         return self._worker.submit(tokens_of(tokens), settings, listener)
 

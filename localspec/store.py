@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ import platformdirs
 
 from localspec.entry import ENGINES, Engine
 from localspec.errors import PullError
+from localspec.writing import write
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,7 @@ def keep(pulled: Pulled) -> None:
     """Write a record so that nobody ever reads half of it."""
     place = _place(pulled.name, pulled.weights, pulled.engine)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=place.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(asdict(pulled), file, indent=1, default=os.fspath)
-            Path(part).replace(place)
-        finally:
-            Path(part).unlink(missing_ok=True)
+        write(place, json.dumps(asdict(pulled), indent=1, default=os.fspath))
     except OSError as error:
         raise PullError(f"{pulled.name} cannot be registered: {error}") from error
 

@@ -15,6 +15,7 @@ class GrowingText:
         self._longest = max(map(len, stops), default=0)
         self._held = ""  # decoded, but a stop string may have begun in it
         self._ready: list[str] = []
+        self._lengths: list[int] = []
         self.stopped_by: str | None = None
 
     def add(self, piece: bytes) -> bool:
@@ -22,6 +23,7 @@ class GrowingText:
         if self.stopped_by is not None:
             return True
         text = self._decoder.decode(piece)
+        self._lengths.append(len(text))
         if not self._stops:
             self._ready.append(text)
             return False
@@ -34,6 +36,11 @@ class GrowingText:
         text = "".join(self._ready)
         self._ready.clear()
         return text
+
+    def take_lengths(self) -> list[int]:
+        """How many characters each piece completed since the last call, held back or not."""
+        lengths, self._lengths = self._lengths, []
+        return lengths
 
     def close(self) -> None:
         """No more is coming: what was held back counts, but half a character never does."""

@@ -167,7 +167,19 @@ SERVING = (
     click.Option(["--log-prompts"], is_flag=True, help="Show prompts and replies in the log."),
 )
 
-for _option in (*LOADING, *REPLY, *SERVING):
+TALKING = (
+    click.Option(["--resume"], is_flag=True, help="Go on with the last conversation."),
+    click.Option(["--system"], default="", metavar="TEXT", help="What it is told beforehand."),
+    click.Option(["--lens"], is_flag=True, help="Colour each token by who guessed it."),
+    click.Option(["--attach"], metavar="URL", help="Talk to a server that runs already."),
+    click.Option(
+        ["--key"],
+        envvar="LOCALSPEC_API_KEY",
+        help="Of the server, if it wants one; or in LOCALSPEC_API_KEY.",
+    ),
+)
+
+for _option in (*LOADING, *REPLY, *SERVING, *TALKING):
     # Values stay in the context, where `loading` and `settings` read them: commands take few.
     _option.expose_value = False
     _option.callback = lambda context, option, value: context.meta.update({option.name: value})

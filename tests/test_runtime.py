@@ -16,7 +16,7 @@ from localspec.errors import BackendError, LocalSpecError, ModelFileError, Unkno
 from localspec.loading import Loading, load
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.runtime import Runtime
+from localspec.runtime import Known, Runtime
 from localspec.settings import Settings
 from localspec.template import ChatTemplate
 from tests import engines
@@ -47,7 +47,7 @@ def test_a_prompt_may_be_tokens(runtime):
 
 def test_only_who_is_there_can_be_asked_to_guess():
     repeats = "abcabcabcabcabc"
-    with Runtime(Engine(scripted(), NgramProposer(3, 1)), guessers=("ngram",)) as runtime:
+    with Runtime(Engine(scripted(), NgramProposer(3, 1)), known=Known(guessers=("ngram",))) as runtime:
         assert runtime.generate(repeats, Settings(max_tokens=5, proposers=("ngram",)))
         with pytest.raises(UsageError, match=r"suffix does not guess for this model; .*: ngram"):
             runtime.stream(repeats, Settings(proposers=("ngram", "suffix")))
@@ -188,7 +188,7 @@ def test_a_pair_is_loaded_by_path_and_answers():
     loading = Loading(engines.OPTIONS, proposer="draft-model", depth=4)
     draft = engines.tiny("llama", head=engines.Head(drift=0.2))
     with load(engines.tiny("llama"), draft, loading) as pair:
-        assert pair.pairing.difference is None
+        assert pair.known.pairing.difference is None
         result = pair.chat([{"role": "user", "content": "the code"}], Settings(max_tokens=30))
         assert result.speculation.tokens_by_source["draft-model"] > 0
     with load(engines.tiny("llama"), loading=Loading(engines.OPTIONS, "none")) as plain:
@@ -200,8 +200,8 @@ def test_a_draft_with_another_vocabulary_is_mapped_and_its_share_reported():
     draft = engines.tiny("llama", layout="shuffled")
     loading = Loading(engines.OPTIONS)
     with load(engines.tiny("llama"), draft, loading) as pair:
-        assert pair.pairing.difference
-        assert 0.9 < pair.pairing.share < 1
+        assert pair.known.pairing.difference
+        assert 0.9 < pair.known.pairing.share < 1
         assert pair.generate("the code is", SHORT).speculation.drafted > 0
 
 

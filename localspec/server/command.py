@@ -7,13 +7,15 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import uvicorn
 
-from localspec import catalog, wishes
+from localspec import wishes
+from localspec.advice import advised
 from localspec.backends import inspect
 from localspec.errors import UsageError
 from localspec.loading import Loading, load
@@ -25,6 +27,8 @@ from localspec.server.app import Terms, application
 from localspec.server.house import Offer
 from localspec.server.safety import LOCAL, Rules, is_local
 
+THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
+API = Sampling(temperature=1.0)  # what is drawn as OpenAI says it is, if nobody says otherwise
 GRACE_SECONDS = 10  # for streams to end in when the server is stopped
 
 
@@ -45,6 +49,7 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
 
 
 async def answer(offers: Sequence[Offer], terms: Terms, listener: socket.socket, host: str) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
     port = listener.getsockname()[1]
     click.echo(f"localspec: loading {offers[0].name}", err=True)
@@ -126,7 +131,7 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
     return Offer(
         name=files.stem if files.exists() and Path(name).exists() else name,
         load=open_it,
-        usual=usual(name),
+        usual=advised(name, API),
         engine=found.engine,
         drafter=str(draft or "") or (found.draft.name if found.draft else ""),
         context=looked.context,
@@ -134,19 +139,4 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
         bytes=looked.file_bytes,
         family=looked.architecture,
         quantisation=looked.quantisation,
-    )
-
-
-def usual(name: str) -> Sampling:
-    """As the model's makers recommend, else as the API's own."""
-    entry = catalog.entries().get(name.partition(":")[0])
-    advised = dict(entry.sampling) if entry else {}
-    return Sampling(
-        temperature=advised.get("temperature", 1.0),
-        top_k=int(advised.get("top-k", 0)),
-        top_p=advised.get("top-p", 1.0),
-        min_p=advised.get("min-p", 0.0),
-        repetition=advised.get("repetition", 1.0),
-        presence=advised.get("presence", 0.0),
-        frequency=advised.get("frequency", 0.0),
     )

@@ -44,6 +44,7 @@ class Guessing(Strict):
     proposer: str | None = None  # names with commas between them
     depth: int | None = Field(None, ge=0, le=64)
     plain: bool = False
+    trace: bool = False  # whether a streamed conversation tells who said what
 
 
 class Prediction(Strict):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from localspec.job import Result
 from localspec.proposers.prediction import BY as PREDICTION
-from localspec.server.reply import Choices
+from localspec.server.reply import Choices, Reply
 
 
 def usage(choices: Choices) -> dict[str, object]:
@@ -27,8 +26,9 @@ def usage(choices: Choices) -> dict[str, object]:
     }
 
 
-def timings(result: Result) -> dict[str, object]:
-    """As llama.cpp's server tells them."""
+def timings(reply: Reply) -> dict[str, object]:
+    """As llama.cpp's server tells them, and how fast it would be without guesses, estimated."""
+    result, plain = reply.result, reply.prepared.served.runtime.known.plain_seconds
     found, speculation, used = result.timings, result.speculation, result.usage
     first = (found.first_token or found.total) - found.queued
     return {
@@ -39,8 +39,10 @@ def timings(result: Result) -> dict[str, object]:
         "predicted_n": used.completion_tokens,
         "predicted_ms": 1000 * (found.total - found.queued - first),
         "predicted_per_second": found.tokens_per_second,
+        "plain_per_second": 1 / plain if plain else None,
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,
         "tokens_by_source": dict(speculation.tokens_by_source),
+        "guesses": {by: list(found) for by, found in speculation.guesses.items()},
     }

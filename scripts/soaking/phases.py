@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import psutil
 
+from soaking import polite, rude
 from soaking.caller import Caller
 from soaking.load import Tally, load
 from soaking.polite import remembered
@@ -19,6 +20,7 @@ from soaking.watch import Sample, Watch
 
 MINUTE = 60.0
 GROWTH = 0.03  # of resident memory
+FULL = 4  # requests at once that fill the slots
 SPARE = 2  # threads or descriptors more than before
 
 
@@ -45,6 +47,7 @@ class Soak:
         warm = min(MINUTE, seconds / 4)
         looking = asyncio.create_task(self.watch.keep_looking(min(10.0, seconds / 12)))
         said = await self._ask()
+        await self._fill()
         before = await self._phase(warm, seed=1)
         begun = len(self.watch.samples)
         after = await self._phase(seconds - warm, seed=2)
@@ -57,6 +60,15 @@ class Soak:
             self.watch.fault(f"at first it said {said!r} and at last {again!r}")
         window = min(MINUTE, (seconds - warm) / 3)
         return [*grown(before, after), *heavier(self.samples, window)]
+
+    async def _fill(self) -> None:
+        """Every slot with as much as it can hold, so that all memory was touched once."""
+        async with self.watch.server.client() as client:
+            callers = [Caller(client, random.Random(number)) for number in range(FULL)]
+            for kind in (polite.largest, polite.schema, rude.too_long):
+                await asyncio.gather(
+                    *(self.tally.note(kind.__name__, kind, each) for each in callers)
+                )
 
     async def _ask(self) -> str:
         """What it says to a text that is always asked alone."""

@@ -112,6 +112,15 @@ async def other(caller: Caller, path: str) -> str:
     return "finished" if answer.is_success else "busy"
 
 
+async def largest(caller: Caller) -> str:
+    """As long a text as a slot of the server holds, with all that can be told of its tokens."""
+    words = " ".join(str(caller.luck.randrange(1000)) for _ in range(400))
+    asked = [{"role": "user", "content": f"Which of these numbers are prime? {words}"}]
+    body = {"messages": asked, "max_tokens": 64, "ignore_eos": True}
+    await caller.ask(CHAT, body | {"stream": True, "logprobs": True, "top_logprobs": 20})
+    return "finished"
+
+
 def follows(text: str, schema: Mapping[str, object]) -> None:
     try:
         jsonschema.validate(json.loads(text), schema)

@@ -32,7 +32,7 @@ try:
         print(json.dumps({
             "tokens": result.tokens,
             "notices": result.notices,
-            "conceded": [each.what for each in runtime.plan.concessions],
+            "conceded": [each.what for each in runtime.known.plan.concessions],
             "by": dict(result.speculation.tokens_by_source),
         }), flush=True)
 except localspec.LocalSpecError as error:

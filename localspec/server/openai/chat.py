@@ -17,6 +17,7 @@ from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step
 from localspec.server.streaming import Events
+from localspec.trail import Trail
 
 DONE = b"data: [DONE]\n\n"
 
@@ -40,13 +41,15 @@ class ChatAnswer:
     choices: Choices
     spelling: Spelling | None = None  # of tokens, where log-probabilities are wanted
     wants_usage: bool = False
+    trails: Sequence[Trail] = ()  # one for each reply, where it is to be told who said what
     id: str = field(default_factory=lambda: new_id("chatcmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
     def of(cls, asked: ChatRequest, choices: Choices) -> ChatAnswer:
         spelling = Spelling(choices.served.runtime.tokenizer) if asked.logprobs else None
-        return cls(choices.served.name, choices, spelling, asked.wants_usage)
+        trails = [Trail() for _ in choices.replies] if asked.localspec.trace else ()
+        return cls(choices.served.name, choices, spelling, asked.wants_usage, trails)
 
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
@@ -55,7 +58,7 @@ class ChatAnswer:
             **self._head("chat.completion"),
             "choices": [self._choice(*each) for each in enumerate(replies)],
             "usage": usage(self.choices),
-            "timings": timings(replies[0].result),
+            "timings": timings(replies[0]),
         }
 
     async def stream(self) -> Events:
@@ -76,14 +79,27 @@ class ChatAnswer:
     def _bodies(self, number: int, step: Step) -> list[bytes]:
         logprobs = self._logprobs(step.chunk)
         bodies = []
-        for delta in deltas(step.parts) or ([{}] if logprobs else []):
-            bodies.append(self._chunk(number, delta, logprobs=logprobs))
+        found = deltas(step.parts) or ([{}] if logprobs or self.trails else [])
+        for at, delta in enumerate(found):
+            more = self._traced(number, step, at) if self.trails else {}
+            bodies.append(self._chunk(number, delta, logprobs=logprobs, more=more))
             logprobs = None
         if step.chunk is None:
             reply = self.choices.replies[number]
-            more = {"timings": timings(reply.result)}
+            more = {"timings": timings(reply)}
             bodies.append(self._chunk(number, {}, finish=reply.finish, more=more))
         return bodies
+
+    def _traced(self, number: int, step: Step, at: int) -> Mapping[str, object]:
+        """Who said a part, in characters, and with the first what the round guessed."""
+        trail, told = self.trails[number], {}
+        if step.chunk and not at:
+            trail.note(step.chunk)
+            told = traced(step.chunk)
+        match step.parts[at : at + 1]:
+            case [Content(text) | Reasoning(text)]:
+                told["said"] = trail.of(text)
+        return {"localspec": told}
 
     def _head(self, kind: str) -> dict[str, object]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
@@ -124,6 +140,10 @@ class ChatAnswer:
             return None
         found = self.spelling.listed(chunk.logprobs)
         return {"content": found, "refusal": None} if found else None
+
+
+def traced(chunk: Chunk) -> dict[str, object]:
+    return {"drafted": chunk.drafted, "accepted": chunk.accepted, "by": chunk.by}
 
 
 def deltas(parts: Sequence[Part]) -> list[dict[str, object]]:

@@ -1,0 +1,75 @@
+"""Which model to talk to if nobody named one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from localspec import store
+from localspec.catalog import choose, entries, preferred
+from localspec.chat import session
+from localspec.entry import Entry
+from localspec.errors import LocalSpecError
+from localspec.loading import Loading
+from localspec.locating import locate
+from localspec.machine import size
+from localspec.opening import Places
+from localspec.planning import planned, there
+from localspec.published import fitting
+from localspec.sources import Package
+
+STARTER = "smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """One that would say more, could be pulled, and fits."""
+
+    name: str
+    about: str
+
+
+def chosen(loading: Loading) -> str:
+    """The one used last, else the largest that is here and fits, else the starter."""
+    return last(loading) or largest(loading) or STARTER
+
+
+def last(loading: Loading) -> str:
+    found, _ = session.last()
+    return found.model if found and here(found.model, loading) else ""
+
+
+def here(name: str, loading: Loading) -> bool:
+    with suppress(LocalSpecError):
+        locate(name, loading.backend)
+        return True
+    return False
+
+
+def largest(loading: Loading) -> str:
+    for pulled in sorted(store.everything(), key=lambda each: -each.bytes):
+        name = f"{pulled.name}:{pulled.weights}"
+        with suppress(LocalSpecError):
+            places = Places.of(name, None, loading.backend)
+            planned(places.target, places.draft, loading.options, loading.limits, insists=False)
+            return name
+    return ""
+
+
+def better(loading: Loading) -> Better | None:
+    """The largest of the catalogue that fits here, unless that is the starter."""
+    fits = [found for entry in entries().values() if (found := offer(entry, loading))]
+    if not fits:
+        return None
+    count, name, about = max(fits)
+    return Better(name, f"{about}, {size(count)}")
+
+
+def offer(entry: Entry, loading: Loading) -> tuple[int, str, str] | None:
+    with suppress(LocalSpecError):
+        engine = choose(entry, loading.backend, preferred())
+        weights = fitting(entry, engine, "", there(engine, loading.limits))
+        found = entry.offers[engine].weights[weights]
+        if not isinstance(found.source, Package):
+            return found.bytes, entry.name, entry.about
+    return None

@@ -1,0 +1,134 @@
+"""The line that one types on: history, several lines, and what a command goes on with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from localspec.chat.session import folder
+
+PROMPT = "> "
+QUOTE = '"""'
+AT = "@"
+
+
+class Words(Protocol):
+    """What may be typed after a slash."""
+
+    def names(self) -> Iterable[tuple[str, str]]:
+        """Commands, with what each does."""
+
+    def values(self, command: str) -> Sequence[str] | None:
+        """What a command goes on with; None: a path."""
+
+
+class Editor(Protocol):
+    def read(self, begun: str = "") -> str | None:
+        """What was typed; None at the end of input. Ctrl-C raises KeyboardInterrupt."""
+
+
+class Typing:
+    """On a terminal. Enter sends, Alt-Enter begins a line; so does Enter within three quotes."""
+
+    def __init__(self, words: Words) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            history=history(),
+            completer=Completing(words),
+            complete_while_typing=Condition(self._commands),
+            key_bindings=self._keys(),
+            multiline=True,
+            prompt_continuation=lambda width, number, soft: "." * (width - 1) + " ",
+            enable_open_in_editor=True,
+        )
+
+    def read(self, begun: str = "") -> str | None:
+        try:
+            text = self._session.prompt(PROMPT, default=begun)
+        except EOFError:
+            return None
+        return unquoted(text)
+
+    def _commands(self) -> bool:
+        """Only where one would otherwise have to know the names."""
+        return self._session.default_buffer.text.startswith("/")
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def send(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if is_open(buffer.text):
+                buffer.insert_text("\n")
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        def begin_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+
+def is_open(text: str) -> bool:
+    """Whether three quotes begin a message that three quotes have yet to end."""
+    begun = text.lstrip()
+    return begun.startswith(QUOTE) and not (len(begun) >= 6 and begun.rstrip().endswith(QUOTE))
+
+
+def unquoted(text: str) -> str:
+    inner = text.strip()
+    if inner.startswith(QUOTE) and inner.endswith(QUOTE) and len(inner) >= 6:
+        return inner[3:-3].strip("\n")
+    return text
+
+
+def history() -> History:
+    """Of all conversations, for nobody else to read; where that cannot be kept, of this one."""
+    place = folder().parent / "history"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch(mode=0o600)
+        if not os.access(place, os.R_OK | os.W_OK):
+            return InMemoryHistory()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(place)
+
+
+class Completing(Completer):
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("/") and "\n" not in text:
+            yield from self._of_command(text, event)
+        elif (at := text.rfind(AT)) >= 0 and not text[at - 1 : at].strip():
+            rest = text[at + 1 :]
+            if not any(each.isspace() for each in rest):
+                yield from self._paths.get_completions(Document(rest), event)
+
+    def _of_command(self, text: str, event: CompleteEvent) -> Iterable[Completion]:
+        command, space, rest = text.partition(" ")
+        if not space:
+            for name, about in self._words.names():
+                if name.startswith(command):
+                    yield Completion(name, -len(command), display_meta=about)
+            return
+        values = self._words.values(command)
+        if values is None:
+            yield from self._paths.get_completions(Document(rest), event)
+        else:
+            for value in values:
+                if value.startswith(rest):
+                    yield Completion(value, -len(rest))

@@ -1,0 +1,86 @@
+"""An answer heard to its end, while it is shown; Ctrl-C stops it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from localspec.chat.speaker import Answer, Ended, Figures, Piece, Round
+from localspec.chat.view import View
+from localspec.errors import LocalSpecError
+
+
+@dataclass(slots=True)
+class Heard:
+    """All of an answer, or what there was of it before it was stopped or failed."""
+
+    text: str = ""
+    thought: str = ""
+    rounds: list[Round] = field(default_factory=list)
+    ended: Ended | None = None
+    error: LocalSpecError | None = None
+
+    def take(self, found: Piece | Ended) -> None:
+        if isinstance(found, Ended):
+            self.ended = found
+            return
+        if found.round:
+            self.rounds.append(found.round)
+        if found.kind == "thought":
+            self.thought += found.text
+        else:
+            self.text += found.text
+
+    @property
+    def whole(self) -> bool:
+        return self.ended is not None and self.ended.finish == "stop"
+
+    @property
+    def figures(self) -> Figures:
+        return self.ended.figures if self.ended else Figures()
+
+
+def hear(answer: Answer, view: View) -> Heard:
+    heard = Heard()
+    try:
+        with interruptible(answer):
+            _follow(answer, view, heard)
+    except LocalSpecError as error:
+        heard.error = error
+    finally:
+        answer.cancel()  # nothing if it has ended
+        view.close()
+    return heard
+
+
+def _follow(answer: Answer, view: View, heard: Heard) -> None:
+    while heard.ended is None:
+        found = answer.next(view.wait(answer.read))
+        while found is not None:
+            heard.take(found)
+            if isinstance(found, Ended):
+                return
+            view.add(found)
+            found = answer.next(0)
+
+
+@contextmanager
+def interruptible(answer: Answer) -> Iterator[None]:
+    """Ctrl-C stops the answer between two rounds; the second one everything."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_: int, __: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        answer.cancel()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,67 @@
+"""Models on this machine as those who answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localspec import store
+from localspec.advice import advised
+from localspec.backends import inspect
+from localspec.chat.local import Local
+from localspec.entry import Wish
+from localspec.guessers import DRAFT
+from localspec.loading import Loading, load
+from localspec.locating import locate
+from localspec.machine import size
+from localspec.offering import tell
+from localspec.runtime import Runtime
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Loads one at a time."""
+
+    loading: Loading
+    draft: str | None
+    settings: Settings  # as the command line wishes them
+    given: frozenset[str]  # of the ways to draw, those that it named
+
+    def names(self) -> Sequence[str]:
+        return [f"{each.name}:{each.weights}" for each in store.everything()]
+
+    def check(self, name: str) -> None:
+        locate(name, self.loading.backend)
+
+    def open(self, name: str) -> Local:
+        runtime = load(name, self.draft, self.loading)
+        tell(runtime)
+        return Local(name, runtime, list(described(name, self.loading.backend, runtime)))
+
+    def usual(self, name: str) -> Settings:
+        return drawn(name, self.settings, self.given, Sampling())
+
+
+def drawn(name: str, wished: Settings, given: frozenset[str], usual: Sampling) -> Settings:
+    """As was wished, and what was left open as the model's makers recommend."""
+    sampling = advised(name, usual)
+    sampling = replace(sampling, **{each: getattr(wished.sampling, each) for each in given})
+    return replace(wished, sampling=sampling)
+
+
+def described(name: str, wish: Wish, runtime: Runtime) -> Iterator[str]:
+    """What is loaded and who guesses; what it takes of which memory."""
+    file, known = inspect(name, wish), runtime.known
+    guessers = [each for each in known.guessers or () if known.pairing or each != DRAFT]
+    guessing = f"guesses by {', '.join(guessers)}" if guessers else "nobody guesses"
+    engine = locate(name, wish).engine
+    yield (
+        f"{Path(name).name} ({file.quantisation}, {engine}), "
+        f"{runtime.context:,} tokens of context, {guessing}"
+    )
+    if known.plan:
+        pools = known.plan.pools
+        yield ", ".join(f"{size(known.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)

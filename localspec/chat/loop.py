@@ -1,0 +1,42 @@
+"""Question and answer, until somebody leaves."""
+
+from __future__ import annotations
+
+from localspec.chat import commands
+from localspec.chat.editor import Editor
+from localspec.chat.talk import Talk
+from localspec.errors import LocalSpecError
+
+
+def converse(talk: Talk, editor: Editor) -> None:
+    """Ctrl-C stops what is going on; when nothing is, the second one leaves."""
+    once = False
+    while not talk.over:
+        begun, talk.begun = talk.begun, ""
+        try:
+            line = editor.read(begun)
+        except KeyboardInterrupt:
+            if once:
+                return
+            once = True
+            talk.screen.faint("Ctrl-C again, or Ctrl-D, leaves")
+            continue
+        if line is None:
+            return
+        once = not heed(talk, line)
+
+
+def heed(talk: Talk, line: str) -> bool:
+    """Do what a line says; False: that was interrupted."""
+    try:
+        if line.startswith("/"):
+            commands.run(talk, line)
+        elif line.strip():
+            return talk.ask(line)
+    except LocalSpecError as error:
+        talk.screen.error(str(error))
+        talk.screen.gap()
+    except KeyboardInterrupt:
+        talk.screen.notice("interrupted")
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""The terminal: what it can do, and everything that is said on it but for answers."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from localspec.chat.canvas import Canvas
+from localspec.chat.ink import THEME, Ink, visible
+from localspec.chat.speaker import Piece
+from localspec.chat.view import Drawn, Typed, View
+
+
+class Screen:
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(theme=THEME, highlight=False, markup=False, emoji=False)
+        console = self.console
+        # A cursor that can go back; all else gets plain text.
+        self.moves = (
+            console.is_terminal and not console.is_dumb_terminal and not console.legacy_windows
+        )
+
+    @property
+    def colours(self) -> bool:
+        return self.moves and self.console.color_system is not None and not self.console.no_color
+
+    def view(self, *, lens: bool) -> View:
+        if not self.moves:
+            return Typed(sys.stdout)
+        canvas = Canvas(self.console.file, lambda: (self.console.width, self.console.height))
+        return Drawn(canvas, Ink(self.console), self._width, lens=lens and self.colours)
+
+    def _width(self) -> int:
+        return max(self.console.width - 1, 8)  # a full line would leave it to the terminal to break
+
+    def say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(visible(text), style))
+
+    def faint(self, text: str) -> None:
+        self.say(text, "dim")
+
+    def notice(self, text: str) -> None:
+        self.say(text, "yellow")
+
+    def error(self, text: str) -> None:
+        self.say(text, "red")
+
+    def show(self, what: RenderableType) -> None:
+        self.console.print(what)
+
+    def markdown(self, text: str) -> None:
+        """A text that is there already, as an answer would be shown."""
+        view = self.view(lens=False)
+        view.add(Piece(text))
+        view.close()
+
+    def gap(self) -> None:
+        self.console.print()

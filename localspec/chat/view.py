@@ -1,0 +1,132 @@
+"""An answer on a terminal while it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from localspec.chat.canvas import Canvas
+from localspec.chat.coloured import THOUGHT, Coloured
+from localspec.chat.ink import Ink
+from localspec.chat.prose import Prose
+from localspec.chat.speaker import Piece
+
+SHARE = 0.05  # of all time that drawing may take
+OFTEN = 1 / 30  # seconds between two drawings, at least
+TICK = 0.1  # seconds between two pictures of the spinner
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+BAR = 24  # characters
+LENGTHY = 2.0  # seconds of reading after which one may want to know how far it is
+
+
+class View(Protocol):
+    def add(self, piece: Piece) -> None: ...
+
+    def wait(self, read: float | None) -> float:
+        """Show that something is going on, or what came; return for how long that will do."""
+
+    def close(self) -> None:
+        """Show all that came, for good."""
+
+
+class Typed:
+    """For pipes, and for terminals that cannot take anything back."""
+
+    def __init__(self, out: TextIO, *, thoughts: bool = True) -> None:
+        self._out = out
+        self._thoughts = thoughts
+        self._kind = ""
+
+    def add(self, piece: Piece) -> None:
+        if not piece.text or (piece.kind == "thought" and not self._thoughts):
+            return
+        if self._kind not in ("", piece.kind):
+            self._out.write("\n\n")
+        self._kind = piece.kind
+        self._out.write(piece.text)
+        self._out.flush()
+
+    def wait(self, read: float | None) -> float:
+        return TICK
+
+    def close(self) -> None:
+        self._out.write("\n")
+        self._out.flush()
+
+
+class Drawn:
+    """As Markdown, or in colours by who guessed it. Drawing takes a small share of the time."""
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        ink: Ink,
+        width: Callable[[], int],
+        *,
+        lens: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._canvas = canvas
+        self._ink = ink
+        self._width = width
+        self._lens = lens
+        self._clock = clock
+        self._begun = clock()
+        self._due = clock()  # when it may be drawn again
+        self._new = False
+        self._kind = ""
+        self._text: Prose | Coloured | None = None
+        self._settled: list[str] = []  # of parts that are complete, not drawn yet
+
+    def add(self, piece: Piece) -> None:
+        if not piece.text:
+            return
+        if self._text is None or self._kind != piece.kind:
+            self._end_part()
+            self._kind, self._text = piece.kind, self._part(piece)
+        self._new = True
+        if isinstance(self._text, Coloured):
+            self._text.add(piece.text, piece.said if self._lens else ())
+        else:
+            self._text.add(piece.text)
+
+    def _part(self, piece: Piece) -> Prose | Coloured:
+        if piece.kind == "thought":
+            return Coloured(self._ink, THOUGHT)
+        return Coloured(self._ink) if self._lens else Prose(self._ink)
+
+    def _end_part(self) -> None:
+        if self._text is not None:
+            lines, _ = self._text.lines(self._width(), final=True)
+            self._settled += [*lines, ""]
+
+    def wait(self, read: float | None) -> float:
+        now = self._clock()
+        if self._text is None:
+            self._canvas.draw((), (self._waiting(now - self._begun, read),))
+            return TICK
+        if self._new and now >= self._due:
+            self._draw(final=False)
+        return max(self._due - self._clock(), 0.0) if self._new else TICK
+
+    def close(self) -> None:
+        self._draw(final=True)
+
+    def _draw(self, *, final: bool) -> None:
+        begun = self._clock()
+        settled, open_ = self._settled, list[str]()
+        if self._text is not None:
+            more, open_ = self._text.lines(self._width(), final=final)
+            settled = [*settled, *more]
+        self._canvas.draw(settled, open_)
+        self._settled, self._new = [], False
+        took = self._clock() - begun
+        self._due = begun + took + max(OFTEN, took / SHARE - took)
+
+    def _waiting(self, seconds: float, read: float | None) -> str:
+        turn = SPINNER[int(seconds / TICK) % len(SPINNER)]
+        if not read or seconds < LENGTHY:
+            return f"{turn} {seconds:.0f} s" if seconds >= 1 else turn
+        done = int(read * BAR)
+        return f"{turn} reading [{'#' * done}{'.' * (BAR - done)}] {read:.0%}"
