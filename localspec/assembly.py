@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from localspec import guessers
 from localspec.depth import Depth
-from localspec.engine import Engine
+from localspec.engine import Company, Engine
 from localspec.keeping import Keeping
 from localspec.opening import Opened
 from localspec.pair import Pair
@@ -24,26 +25,28 @@ def automatic(
     found: Opened, wanted: Sequence[str], depth: Depth, keeping: Keeping | None = None
 ) -> Engine:
     """An engine that guesses as far as it pays, by whom it pays most."""
-    return assembled(found, Circle(wanted, depth), found.pair.target.tentative, keeping)
+    company = Company(costs=depth.costs, keeping=keeping)
+    return assembled(found, Circle(wanted, depth), found.pair.target.tentative, company)
 
 
 def fixed(
     found: Opened, wanted: Sequence[str], depth: int, keeping: Keeping | None = None
 ) -> Engine:
     """An engine that guesses so far whenever one of these can, the first first."""
-    return assembled(found, Circle(wanted), depth, keeping)
+    return assembled(found, Circle(wanted), depth, Company(keeping=keeping))
 
 
-def assembled(found: Opened, circle: Circle, depth: int, keeping: Keeping | None = None) -> Engine:
+def assembled(found: Opened, circle: Circle, depth: int, company: Company) -> Engine:
     """With a draft model it is the engine's to give up, for memory."""
     target = found.pair.target
     if found.pair.draft is None:
         guessing = circle(found.pair)
-        return Engine(target, guessing.proposer, depth, watch=guessing.watch, keeping=keeping)
+        watching = replace(company, watch=guessing.watch)
+        return Engine(target, guessing.proposer, depth, company=watching)
     look = partial(there, found.places.target.engine, Limits())
     relief = Relief(found, circle, Watcher(found.plan, look))
     watch = relief.note if circle.learns else None
-    return Engine(target, relief, depth, watch=watch, relief=relief, keeping=keeping)
+    return Engine(target, relief, depth, company=replace(company, watch=watch, relief=relief))
 
 
 class Circle:

@@ -6,14 +6,17 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from localspec import prefix, request
 from localspec.backend import Model
+from localspec.costs import Costs
 from localspec.depth import Lap
 from localspec.draft import Draft
 from localspec.errors import BackendError, OutOfMemory, reported
 from localspec.figures import Clockwork
-from localspec.job import Event, Job
+from localspec.gain import gain
+from localspec.job import Event, FinishReason, Job
 from localspec.keeping import Keeping
 from localspec.lexicon import Lexicon
 from localspec.pace import Pace
@@ -28,6 +31,19 @@ from localspec.tokens import NONE, Logits, Tokens
 DEPTH = 4  # tokens to guess ahead, if nobody says
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Who goes along with an engine, if anybody does."""
+
+    watch: Callable[[Lap], None] | None = None  # hears what each round took
+    costs: Costs | None = None  # which learn from that
+    relief: Relief | None = None  # what can be given up for memory
+    keeping: Keeping | None = None  # long texts, on disk
+
+
+ALONE = Company()
+
+
 class Engine:
     """`prepare` may be called by any thread, the rest by the one that owns the models."""
 
@@ -37,17 +53,16 @@ class Engine:
         proposer: Proposer,
         depth: int = DEPTH,
         clock: Callable[[], float] = time.perf_counter,
-        watch: Callable[[Lap], None] | None = None,
-        relief: Relief | None = None,
-        keeping: Keeping | None = None,
+        company: Company = ALONE,
     ) -> None:
         self.target = target
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
-        self._watch = watch  # hears what each round took
-        self._relief = relief  # what can be given up for memory
-        self._keeping = keeping  # long texts, on disk
+        self._watch = company.watch
+        self._costs = company.costs
+        self._relief = company.relief
+        self._keeping: Keeping | None = company.keeping
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._pace = Pace()
@@ -163,7 +178,7 @@ class Engine:
         if outcome.emitted:
             self._active[slot].publish(outcome, self._clock())
         if turn.generation.finish:
-            self._release(slot).finish(turn.generation.finish, self._clock())
+            self._finish(self._release(slot), turn.generation.finish)
         return outcome.emitted
 
     def _make_room(self) -> bool:
@@ -189,9 +204,15 @@ class Engine:
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
-            job.finish("cancelled", self._clock())
+            self._finish(job, "cancelled")
         for slot in [slot for slot, job in self._active.items() if job.cancelled]:
-            self._release(slot).finish("cancelled", self._clock())
+            self._finish(self._release(slot), "cancelled")
+
+    def _finish(self, job: Job, reason: FinishReason) -> None:
+        speculation = job.ledger.report()
+        if self._costs:
+            speculation = replace(speculation, speedup=gain(self._costs, speculation))
+        job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:
         while self._waiting and self._free:

@@ -53,6 +53,7 @@ class Speculation:
     tokens_by_source: Mapping[str, int]
     guesses: Mapping[str, tuple[Guesses, ...]]  # by proposer and position
     depths: Mapping[int, int]  # rounds by how many tokens were drafted
+    speedup: float | None = None  # over plain decoding, estimated where costs are measured
 
 
 @dataclass(slots=True)

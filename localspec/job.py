@@ -79,7 +79,7 @@ class Job:
         drafted, by = len(outcome.draft), outcome.draft.by
         self._send(Chunk(g.text.take(), tokens, outcome.accepted, by, found, drafted, lengths))
 
-    def finish(self, reason: FinishReason, now: float) -> None:
+    def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
         """Tell the listener how it ended; what a stop text might have begun in belongs to it."""
         g = self.generation
         g.text.close()
@@ -94,7 +94,7 @@ class Job:
                 seed=self.seed,
                 usage=Usage(g.prompt, self.reused, len(emitted)),
                 timings=self.clock.report(now),
-                speculation=self.ledger.report(),
+                speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
                 stopped_by=g.text.stopped_by,
                 notices=tuple(self.notices),

@@ -9,7 +9,7 @@ from localspec.backend import Model
 from localspec.costs import Costs
 from localspec.depth import Depth
 from localspec.draft import Draft
-from localspec.engine import Engine
+from localspec.engine import Company, Engine
 from localspec.job import Result
 from localspec.proposer import Ask, Hints, Proposer
 from localspec.proposers.best import Best
@@ -106,7 +106,7 @@ def replies(
 ) -> list[Result]:
     """All requests at once through an engine of their own."""
     watch = proposer.note if isinstance(proposer, Best) else None
-    return converse(Engine(model, proposer, depth, watch=watch), wants)
+    return converse(Engine(model, proposer, depth, company=Company(watch)), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:

@@ -14,7 +14,7 @@ import pytest
 
 from localspec import prefix
 from localspec.backend import Options, Row, Saved
-from localspec.engine import Engine
+from localspec.engine import Company, Engine
 from localspec.errors import BackendError, UsageError
 from localspec.keeping import HEAD, Keeping, identity
 from localspec.locating import Found
@@ -254,7 +254,7 @@ SHORT = Settings(max_tokens=6, ignore_end=True)
 
 
 def engine(model, store, proposer=None):
-    return Engine(model, proposer or Silent(), keeping=store)
+    return Engine(model, proposer or Silent(), company=Company(keeping=store))
 
 
 def once(model, store, prompt, proposer=None):

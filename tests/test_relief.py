@@ -12,7 +12,7 @@ from localspec.assembly import Circle
 from localspec.backend import Needs, Options
 from localspec.costs import Costs
 from localspec.depth import Depth
-from localspec.engine import Engine
+from localspec.engine import Company, Engine
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.locating import Found
 from localspec.memory import Wanted, plan
@@ -82,7 +82,10 @@ class Desk:
         opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
         self.relief = Relief(opened, circle, self.memory, self.clock)
         self.engine = Engine(
-            opened.pair.target, self.relief, 4, watch=self.relief.note, relief=self.relief
+            opened.pair.target,
+            self.relief,
+            4,
+            company=Company(self.relief.note, relief=self.relief),
         )
 
     def draft(self):

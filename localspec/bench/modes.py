@@ -15,7 +15,7 @@ from localspec.backend import Model
 from localspec.bench.watched import Watched
 from localspec.costs import Costs
 from localspec.depth import Depth
-from localspec.engine import Engine
+from localspec.engine import Company, Engine
 from localspec.errors import UsageError
 from localspec.loading import Loading
 from localspec.opening import Places, opened
@@ -113,6 +113,6 @@ def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
         depth = learnt if kind.depth is None else None
         guessing = Circle(kind.proposers, depth)(pair)
         most = pair.target.tentative if kind.depth is None else kind.depth
-        return Engine(pair.target, guessing.proposer, most, watch=guessing.watch)
+        return Engine(pair.target, guessing.proposer, most, company=Company(guessing.watch))
 
     return Mode(kind.name, make)
