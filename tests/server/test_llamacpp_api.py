@@ -11,6 +11,7 @@ from localspec.sampling import Sampling
 from localspec.server.app import Terms
 from localspec.server.llamacpp.completion_request import CompletionRequest
 from localspec.server.llamacpp.lines import Block
+from localspec.server.openai.chat_request import ChatRequest
 from tests.server.coder import Coder
 from tests.server.scripted import Server
 
@@ -341,3 +342,53 @@ def test_a_block_ends_before_the_first_line_that_is_indented_by_less(text, said)
 def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):
     *_, last = events(post(hasty, "completion", prompt="long", stream=True))
     assert "longer than" in last["error"]["message"]
+
+
+# What llama.vscode asks of a conversation when it edits a selection.
+EDITING = {
+    "messages": [{"role": "user", "content": "1, 2,"}],
+    "stream": False,
+    "cache_prompt": True,
+    "samplers": "edkypmxt",
+    "temperature": 0.8,
+    "dynatemp_range": 0,
+    "dynatemp_exponent": 1,
+    "top_k": 40,
+    "top_p": 0.95,
+    "min_p": 0.05,
+    "typical_p": 1,
+    "xtc_probability": 0,
+    "xtc_threshold": 0.1,
+    "repeat_last_n": 64,
+    "repeat_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "dry_multiplier": 0,
+    "dry_base": 1.75,
+    "dry_allowed_length": 2,
+    "dry_penalty_last_n": -1,
+    "max_tokens": -1,
+    "timings_per_token": False,
+}
+
+
+def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server):
+    answer = server.client.post("/v1/chat/completions", json=EDITING)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"]
+    for wish, named in (
+        ({"dry_multiplier": 0.8}, "dry_multiplier"),
+        ({"samplers": "kQ"}, "samplers"),
+    ):
+        refused = server.client.post("/v1/chat/completions", json=EDITING | wish)
+        assert refused.status_code == 400
+        assert named in refused.json()["error"]["message"]
+
+
+def test_a_conversation_is_drawn_as_the_editor_says():
+    asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5, "repeat_last_n": -1})
+    found = asked.settings(Sampling(temperature=1.0))
+    assert found.sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5)
+    assert found.max_tokens is None
+    asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
+    assert asked.settings(Sampling()).sampling == Sampling(0.8, 40)

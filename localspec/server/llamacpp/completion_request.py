@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
@@ -15,27 +14,13 @@ from localspec.server.asking import Prepared, plain
 from localspec.server.faults import refused
 from localspec.server.fields import Object, Strict
 from localspec.server.house import Served
-from localspec.server.llamacpp.drawing import Drawn, Zero
+from localspec.server.llamacpp.drawing import Drawn
 from localspec.server.openai.completion_request import Id, filling
+from localspec.server.samplers import Undrawn, Zero
 from localspec.settings import Settings
 
-Sampler = Literal[
-    "penalties",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "infill",
-    # Harmless: below, their parameters may only be such that they do nothing.
-    "dry",
-    "top_n_sigma",
-    "typ_p",
-    "typical_p",
-    "xtc",
-]
 
-
-class Wished(Drawn):
+class Wished(Undrawn, Drawn):
     """What completions and middles share."""
 
     model: str = ""  # the first that is served
@@ -43,25 +28,11 @@ class Wished(Drawn):
     n_indent: int = Field(0, ge=0)  # of each line after the first
     t_max_predict_ms: float = -1  # after the first token, once a line is complete
     stream: bool = False
-    samplers: list[Sampler] | None = None
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
     json_schema: Object | None = None
     grammar: str = ""
-    # Other ways to draw, which nobody implements here: only as much of them as is none.
     n_probs: Zero | None = None
-    min_keep: Annotated[int, Field(ge=0, le=1)] | None = None
-    dynatemp_range: Zero | None = None
-    dynatemp_exponent: float | None = None  # harmless without a range
-    xtc_probability: Zero | None = None
-    xtc_threshold: float | None = None  # likewise
-    top_n_sigma: Annotated[float, Field(le=0)] | None = None
-    dry_multiplier: Zero | None = None
-    dry_base: float | None = None  # harmless without a multiplier
-    dry_allowed_length: int | None = None
-    dry_penalty_last_n: int | None = None
-    dry_sequence_breakers: list[str] | None = None
-    lora: Annotated[list[JsonValue], Field(max_length=0)] | None = None
     # Harmless: they ask for nothing that a text could show.
     cache_prompt: bool | None = None  # prefixes are always kept
     id_slot: int | None = None  # the slot that holds most of the prompt is found
@@ -69,7 +40,6 @@ class Wished(Drawn):
     n_discard: int | None = None
     n_cache_reuse: int | None = None
     t_max_prompt_ms: float | None = None  # llama.cpp's own server does not keep to it either
-    timings_per_token: bool | None = None
 
     def settings(self, usual: Sampling) -> Settings:
         if self.grammar:
@@ -77,33 +47,12 @@ class Wished(Drawn):
         schema = self.json_schema
         return Settings(
             max_tokens=None if self.n_predict < 0 else max(self.n_predict, 1),
-            sampling=self._as_listed(self.drawn(usual)),
+            sampling=self.sampling(usual),
             seed=self.own_seed,
             stop=self.stops,
             ignore_end=self.ignore_eos,
             depth=None if self.n_predict else 0,
             grammar=None if schema is None else Grammar("json_schema", json.dumps(schema)),
-        )
-
-    def _as_listed(self, found: Sampling) -> Sampling:
-        """With only the samplers that are listed, if there is a list; their order stays ours.
-
-        llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
-        """
-        names = self.samplers
-        if names is None:
-            return found
-        temperature = found.temperature if "temperature" in names else 1.0
-        penalises = "penalties" in names
-        return Sampling(
-            temperature=0.0 if "infill" in names else temperature,
-            top_k=found.top_k if "top_k" in names else 0,
-            top_p=found.top_p if "top_p" in names else 1.0,
-            min_p=found.min_p if "min_p" in names else 0.0,
-            repetition=found.repetition if penalises else 1.0,
-            presence=found.presence if penalises else 0.0,
-            frequency=found.frequency if penalises else 0.0,
-            bias=found.bias,
         )
 
 

@@ -9,7 +9,8 @@ from pydantic import Field
 from localspec.grammar import Grammar
 from localspec.server.faults import refused
 from localspec.server.house import Served
-from localspec.server.llamacpp.drawing import Drawn, One
+from localspec.server.llamacpp.drawing import Drawn
+from localspec.server.samplers import One
 from localspec.settings import Settings
 
 
@@ -41,7 +42,7 @@ class Options(Drawn):
         wanted = self.num_predict or 0
         return Settings(
             max_tokens=wanted if wanted > 0 else None,
-            sampling=self.drawn(served.offer.usual),
+            sampling=self.sampling(served.offer.usual),
             seed=self.own_seed,
             stop=self.stops,
             grammar=grammar,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.grammar import Grammar
 from localspec.message import Message
@@ -19,14 +20,24 @@ from localspec.server.fields import (
     Object,
     ToolGiven,
     ToolNamed,
+    Traced,
 )
 from localspec.server.house import Served
+from localspec.server.samplers import Undrawn
 from localspec.settings import Settings
 
+# -1 is as many as there is room for.
+Most = Annotated[int | None, BeforeValidator(lambda given: None if given == -1 else given)]
 
-class ChatRequest(Asked):
+
+class ChatRequest(Undrawn, Asked):
+    """As OpenAI has it; editors that were written for llama.cpp's server add what that knows."""
+
     messages: list[MessageGiven] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(None, ge=1, le=1 << 31)
+    localspec: Traced = Traced(depth=None)
+    return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
+    max_tokens: Most = Field(None, ge=1, le=1 << 31)
+    max_completion_tokens: Most = Field(None, ge=1, le=1 << 31)
     tools: list[ToolGiven] | None = None
     tool_choice: Choice | ToolNamed | None = None
     parallel_tool_calls: bool = True
@@ -59,6 +70,10 @@ class ChatRequest(Asked):
     def settings(self, usual: Sampling) -> Settings:
         if self.top_logprobs is not None and not self.logprobs:
             raise refused("top_logprobs need logprobs: set it to true", "top_logprobs")
+        if self.localspec.trace and not self.stream:
+            raise refused("a trace is told in streams only: set stream", "localspec.trace")
+        if self.return_progress and not self.stream:
+            raise refused("progress is told in streams only: set stream", "return_progress")
         return self.settings_with(
             usual,
             self.max_completion_tokens or self.max_tokens,
