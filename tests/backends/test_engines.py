@@ -72,7 +72,7 @@ def run(architecture, name, settings, count, **options):
 @pytest.mark.parametrize(
     ("architecture", "name"), [(each, name) for each in EVERY for name in GUESSERS[each]]
 )
-@pytest.mark.parametrize(("count", "slots"), [(1, 1), (2, 1), (4, 4)])
+@pytest.mark.parametrize(("count", "slots"), [(2, 1), (4, 4)])
 def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
     plain, fast = run(architecture, name, ENDINGS["length"], count, slots=slots)
     assert said(fast) == said(plain)
