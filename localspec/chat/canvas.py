@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import TextIO
 
-from rich.cells import cell_len
+from localspec.chat.ink import bare, writable
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know these show all between at once
-BELOW = "\x1b[J"  # wipes from the cursor on
-CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+REST, BELOW = "\x1b[K", "\x1b[J"  # wipe what follows on the line, and below it too
 Size = Callable[[], tuple[int, int]]  # columns and rows
 
 
@@ -20,7 +19,7 @@ class Canvas:
     What the terminal has scrolled away cannot be reached, and stays as it was drawn.
     """
 
-    def __init__(self, out: IO[str], size: Size) -> None:
+    def __init__(self, out: TextIO, size: Size) -> None:
         self._out = out
         self._size = size
         self._columns, _ = size()
@@ -32,12 +31,12 @@ class Canvas:
         columns, rows = self._size()
         self._scroll(rows)
         lines = [*settled, *open_]
-        past = self._past(lines, columns)
-        text = self._changes(lines[past:], columns)
+        past = self._past(lines)
+        text = self._changes(lines[past:], anew=columns != self._columns)
         if settled and not open_:
             text += "\n"
         if text:
-            self._out.write(f"{BEGIN}{text}{END}")
+            self._out.write(writable(f"{BEGIN}{text}{END}", self._out))
             self._out.flush()
         self._columns = columns
         self._gone = list(open_[: max(past - len(settled), 0)])
@@ -45,37 +44,38 @@ class Canvas:
         self._scroll(rows)
 
     def _scroll(self, rows: int) -> None:
-        count = max(len(self._open) - max(rows - 1, 1), 0)
+        count = max(len(self._open) - max(rows, 1), 0)
         self._gone += self._open[:count]
         del self._open[:count]
 
-    def _past(self, lines: Sequence[str], columns: int) -> int:
-        """How many of the lines stand where the cursor cannot go."""
-        if columns == self._columns:
-            return min(len(self._gone), len(lines))
-        left, count = sum(map(width, self._gone)), 0  # in other lines than they were drawn in
-        while count < len(lines) and left > 0:
-            left -= max(width(lines[count]), 1)
-            count += 1
-        return count
+    def _past(self, lines: Sequence[str]) -> int:
+        """How many of the lines stand where the cursor cannot go, rather one less than too many."""
+        if lines[: len(self._gone)] == self._gone:
+            return len(self._gone)
+        left, past = letters("".join(self._gone)), 0  # which are in other lines now
+        for at, line in enumerate(lines[:-1], start=1):
+            found = letters(line)
+            if not found <= left:
+                break
+            left -= found
+            past = at if found else past
+        return past
 
-    def _changes(self, lines: Sequence[str], columns: int) -> str:
-        """What to write to turn the open lines into these."""
+    def _changes(self, lines: Sequence[str], *, anew: bool) -> str:
+        """What to write to turn the open lines into these.
+
+        A narrower terminal may have put each of them in several rows, or not; to go up by as many
+        rows as there were lines never reaches what is above them.
+        """
         old = self._open
-        if columns != self._columns:  # terminals have put them in other lines meanwhile
-            height = sum(-(-max(width(line), 1) // columns) for line in old)
-            return f"{up(height - 1)}{BELOW}" + "\n".join(lines) if old else "\n".join(lines)
+        if lines == old and not anew:
+            return ""
         same = 0
-        while same < min(len(old), len(lines)) and old[same] == lines[same]:
+        while not anew and same < min(len(old), len(lines)) and old[same] == lines[same]:
             same += 1
-        if same == len(old):
-            rest = "\n".join(lines[same:])
-            return f"\n{rest}" if old and lines[same:] else rest
-        if same == len(old) - 1 and same < len(lines) and lines[same].startswith(old[same]):
-            return "\n".join((lines[same][len(old[same]) :], *lines[same + 1 :]))
-        if same == len(lines):  # nothing but lines to wipe
-            return f"{up(len(old) - 1 - same)}{BELOW}" + (f"\x1b[A{end(lines)}" if lines else "")
-        return f"{up(len(old) - 1 - same)}{BELOW}" + "\n".join(lines[same:])
+        # The last line always, for what was typed may stand behind it.
+        start = max(min(same, len(old) - 1, len(lines) - 1), 0)
+        return up(len(old) - 1 - start) + f"{REST}\n".join(lines[start:]) + BELOW
 
 
 def up(count: int) -> str:
@@ -83,10 +83,5 @@ def up(count: int) -> str:
     return f"\r\x1b[{count}A" if count > 0 else "\r"
 
 
-def end(lines: Sequence[str]) -> str:
-    count = width(lines[-1])
-    return f"\x1b[{count}C" if count else ""
-
-
-def width(line: str) -> int:
-    return cell_len(CODES.sub("", line))
+def letters(text: str) -> Counter[str]:
+    return Counter(filter(str.isalnum, bare(text)))

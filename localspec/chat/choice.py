@@ -30,8 +30,8 @@ class Better:
 
 
 def chosen(loading: Loading) -> str:
-    """The one used last, else the largest that is here and fits, else the starter."""
-    return last(loading) or largest(loading) or STARTER
+    """The one used last, else the largest that was pulled and fits; none at the first start."""
+    return last(loading) or largest(loading)
 
 
 def last(loading: Loading) -> str:
@@ -57,7 +57,7 @@ def largest(loading: Loading) -> str:
 
 
 def better(loading: Loading) -> Better | None:
-    """The largest of the catalogue that fits here, unless that is the starter."""
+    """The largest of the catalogue that fits here and could be pulled."""
     fits = [found for entry in entries().values() if (found := offer(entry, loading))]
     if not fits:
         return None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import shutil
 import subprocess
+from pathlib import Path
 from typing import IO
+
+from localspec.errors import UsageError
 
 COMMANDS = (
     ("pbcopy",),
@@ -17,21 +20,32 @@ COMMANDS = (
 SECONDS = 5.0
 
 
-def copy(text: str, terminal: IO[str]) -> str:
-    """Put a text on the clipboard; how that was done."""
+def copy(text: str, terminal: IO[str] | None) -> str:
+    """Put a text on the clipboard, through the terminal if it may be one; how that was done."""
     for name, *arguments in COMMANDS:
-        if path := shutil.which(name):
-            with_it = subprocess.run(
-                [path, *arguments],
-                input=text.encode("utf-16" if name == "clip" else "utf-8"),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=SECONDS,
-                check=False,
-            )
-            if with_it.returncode == 0:
-                return f"copied with {name}"
+        if (path := shutil.which(name)) and taken(path, arguments, text):
+            return f"copied with {name}"
+    if terminal is None:
+        raise UsageError("there is no clipboard here: /save or /export FILE takes a file")
     data = base64.b64encode(text.encode()).decode()
     terminal.write(f"\x1b]52;c;{data}\x07")
     terminal.flush()
     return "sent to the terminal, which copies it if it is allowed to"
+
+
+def taken(path: str, arguments: list[str], text: str) -> bool:
+    """Whether a command took it; it may be there and have no desktop to work for."""
+    encoding = "utf-16" if Path(path).stem.lower() == "clip" else "utf-8"
+    quiet = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            input=text.encode(encoding),
+            stdout=quiet,
+            stderr=quiet,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,7 +1,8 @@
-"""Code in colours, as lines of a terminal."""
+"""Code in colours."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from pygments import lex
@@ -10,71 +11,74 @@ from pygments.lexers import get_lexer_by_name
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String, _TokenType
 from pygments.util import ClassNotFound
-from rich.cells import cell_len, get_character_cell_size
 
-TAB = 4
+from localspec.chat.ink import TAB, Run
+
+PART = 32  # lines; those of a part are looked at but once
+CLOSING = (" ", "\t", "\n", "}", ")", "]")  # lines that begin so go on with what is above them
 # The terminal's own colours; the bright ones are hard to see on a light ground.
 STYLES: dict[_TokenType, str] = {
     Comment: "2;3",
+    Comment.Preproc: "36",
     Generic.Deleted: "31",
     Generic.Heading: "1",
     Generic.Inserted: "32",
+    Generic.Subheading: "36",
     Keyword: "35",
+    Name.Attribute: "36",
     Name.Builtin: "36",
     Name.Class: "1;34",
     Name.Decorator: "36",
     Name.Function: "34",
     Name.Tag: "34",
+    Name.Variable: "36",
     Number: "33",
     Operator.Word: "35",
     String: "32",
 }
+Line = tuple[Run, ...]
 
 
-def highlighted(source: str, language: str, width: int, *, colours: bool) -> list[list[str]]:
-    """Of each line of the source, the lines that it takes on a terminal."""
-    page = Page(width)
-    for kind, text in lex(source.removesuffix("\n").expandtabs(TAB), lexer(language)):
-        style = style_of(kind) if colours else ""
+def parts(source: str, language: str) -> Iterator[list[Line]]:
+    """Lines of code by and by; how one is coloured does not depend on what follows its part."""
+    lines = split(source)
+    while True:
+        count, found = part(lines, language)
+        yield found[:count]
+        lines = lines[count:]
+        if not lines:
+            return
+
+
+def split(source: str) -> list[str]:
+    return [f"{line}\n" for line in source.removesuffix("\n").expandtabs(len(TAB)).split("\n")]
+
+
+def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
+    """So many lines that what follows can be understood without them."""
+    size = PART
+    while size < len(lines):
+        found = lexed("".join(lines[:size]), language)
+        ends = [at for at in range(1, size) if found[at - 1][1]]
+        good = [at for at in ends if not lines[at].startswith(CLOSING)]
+        if ends:
+            return (good or ends)[-1], [line for line, _ in found]
+        size *= 2
+    return len(lines), [line for line, _ in lexed("".join(lines), language)]
+
+
+@lru_cache(64)
+def lexed(source: str, language: str) -> list[tuple[Line, bool]]:
+    """Each line, and whether nothing is open at its end, as a comment might be."""
+    found: list[tuple[Line, bool]] = []
+    line: list[Run] = []
+    for kind, text in lex(source, lexer(language)):
         first, *others = text.split("\n")
-        page.write(first, style)
-        for line in others:
-            page.lines.append([""])
-            page.write(line, style)
-    return page.lines
-
-
-class Page:
-    """Breaks lines where they reach the width, so that a terminal never has to."""
-
-    def __init__(self, width: int) -> None:
-        self.lines: list[list[str]] = [[""]]
-        self._width = max(width, 2)
-        self._used = 0  # cells of the line that is written on
-
-    def write(self, text: str, style: str) -> None:
-        line = self.lines[-1]
-        self._used = self._used if line[-1] else 0
-        while self._used + cell_len(text) > self._width:
-            count = self._fitting(text)
-            line[-1] += styled(text[:count], style)
-            line.append("")
-            text, self._used = text[count:], 0
-        line[-1] += styled(text, style)
-        self._used += cell_len(text)
-
-    def _fitting(self, text: str) -> int:
-        """How many characters there is room for."""
-        used = self._used
-        for at, character in enumerate(text):
-            used += get_character_cell_size(character)
-            if used > self._width:
-                return at
-        return len(text)
-
-
-def styled(text: str, style: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m" if style and text.strip() else text
+        line.append((first, style_of(kind)))
+        for each in others:
+            found.append((tuple(line), not {String, Comment} & {*kind.split()}))
+            line = [(each, style_of(kind))]
+    return found
 
 
 @lru_cache(64)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from localspec.chat.ink import Ink, visible
+from localspec.chat.ink import Ink, Run, shown, visible
 from localspec.figures import TARGET
 from localspec.trail import Span
 
-THOUGHT = "dim italic"
-TAB = 4
+THOUGHT = "2;3"
+CODES = {"": "", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+CODES |= {"magenta": "35", "cyan": "36"}
 COLOURS = {
     TARGET: "",
     "draft-model": "green",
@@ -29,28 +30,46 @@ class Coloured:
     def __init__(self, ink: Ink, style: str = "") -> None:
         self._ink = ink
         self._style = style
-        self._text = Text()
+        self._runs: list[Run] = []  # of lines that are not settled
+        self._empty = True  # so that lines left empty at the beginning are left out
+        self._half = ""  # of an end of line, that it may go on with
 
     def add(self, text: str, said: Sequence[Span] = ()) -> None:
         at = 0
         for count, by in said:
-            colour = COLOURS.get(by, HEAD)
-            self._text.append(visible(text[at : at + count]), f"{self._style} {colour}".strip())
+            self._append(text[at : at + count], CODES[COLOURS.get(by, HEAD)])
             at += count
-        self._text.append(visible(text[at:]), self._style)
+        self._append(text[at:], "")
+
+    def _append(self, text: str, colour: str) -> None:
+        text, self._half = shown(self._half + text)
+        if self._empty:
+            text = text.lstrip("\n")
+        if text:
+            self._empty = False
+            self._runs.append((text, self._style or colour))
 
     def lines(self, width: int, *, final: bool = False) -> tuple[list[str], list[str]]:
-        *whole, last = self._text.split("\n", allow_blank=True)
-        settled = [line for text in whole for line in self._drawn(text, width)]
         if final:
-            self._text = Text()
-            return settled + (self._drawn(last, width) if last else []), []
-        self._text = last
-        return settled, self._drawn(last, width)
+            self._runs.append((visible(self._half), self._style))
+        whole, last = parted(self._runs)
+        if final:
+            *drawn, end = self._ink.lines([*whole, *last], width)
+            self._runs = []
+            return (drawn if not end.strip() else [*drawn, end]), []
+        self._runs = last
+        settled = self._ink.lines(whole, width)[:-1] if whole else []
+        return settled, self._ink.lines(last, width)
 
-    def _drawn(self, text: Text, width: int) -> list[str]:
-        text.expand_tabs(TAB)
-        return self._ink.lines(text, width) or [""]
+
+def parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    """Those of whole lines, and those of the last one."""
+    for at in range(len(runs) - 1, -1, -1):
+        text, style = runs[at]
+        before, newline, behind = text.rpartition("\n")
+        if newline:
+            return [*runs[:at], (before + newline, style)], [(behind, style), *runs[at + 1 :]]
+    return [], list(runs)
 
 
 def legend(by_source: Mapping[str, int]) -> Text:

@@ -13,13 +13,16 @@ from localspec import wishes
 from localspec.chat import choice, session
 from localspec.chat.attached import Server
 from localspec.chat.commands import Words, recall
-from localspec.chat.editor import Typing
+from localspec.chat.editor import Asking, Typing
 from localspec.chat.here import Here, drawn
 from localspec.chat.loop import converse
-from localspec.chat.once import once
+from localspec.chat.once import once, told, whole
 from localspec.chat.screen import Screen
 from localspec.chat.session import Session
+from localspec.chat.signals import leaving
+from localspec.chat.speaker import Speaker
 from localspec.chat.talk import Door, Talk
+from localspec.chat.wishes import wished
 from localspec.errors import UsageError
 from localspec.loading import Loading
 from localspec.offering import offered, pulled
@@ -40,44 +43,58 @@ def chat(context: click.Context, name: str, question: str) -> None:
     """Answer one question, or all that are typed."""
     wish, loading = context.meta, wishes.loading(context)
     asked = whole(question)
-    if not asked and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not asked and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
-    kept, notices = session.last(name) if wish["resume"] else (None, ())
     door = door_of(context, loading)
-    name = chosen(door, name or (kept.model if kept else ""), loading, asks=not asked)
+    name = known(name)
+    kept, notices = session.last(name) if wish["resume"] else (None, ())
+    name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)
+    found = kept or Session()
+    found.system = wish["system"] or found.system
     speaker = door.open(name)
+    if not asked:
+        meet(door, speaker, found, notices, lens=wish["lens"], resumes=wish["resume"])
+        return
+    told(notices)
     try:
-        if asked:
-            found = kept or Session(system=wish["system"])
-            once(speaker, door.usual(name), found.messages(asked))
-            return
-        talk = Talk(door, speaker, Screen(), kept or Session(), lens=wish["lens"])
-        begin(talk, wish["system"], resumes=wish["resume"], notices=notices)
-        converse(talk, Typing(Words(talk)))
-        speaker = talk.speaker
+        once(speaker, wished(door.usual(name), found.wishes), found, asked)
     finally:
         speaker.close()
+    if kept:
+        kept.keep()
 
 
-def begin(talk: Talk, system: str, *, resumes: bool, notices: Sequence[str]) -> None:
+def meet(
+    door: Door,
+    speaker: Speaker,
+    found: Session,
+    notices: Sequence[str] = (),
+    *,
+    lens: bool = False,
+    resumes: bool = False,
+) -> None:
+    """Talk at a terminal until somebody leaves."""
+    other = found.model
+    talk = Talk(door, speaker, Screen(), found, lens=lens)
+    with leaving():
+        try:
+            begin(talk, notices, other, resumes=resumes)
+            dumb = talk.screen.console.is_dumb_terminal
+            converse(talk, Asking() if dumb else Typing(Words(talk)))
+        finally:
+            talk.speaker.close()
+
+
+def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> None:
     talk.introduce()
     for notice in notices:
         talk.screen.notice(notice)
     if resumes and talk.session.said:
-        recall(talk)
+        recall(talk, other)
     elif resumes:
         talk.screen.notice("there is no conversation to go on with: this is a new one")
-    if system:
-        talk.session.system = system
     talk.screen.faint("/help tells what there is; Ctrl-C stops an answer, Ctrl-D leaves")
     talk.screen.gap()
-
-
-def whole(question: str) -> str:
-    """The question after what comes through a pipe, if something does."""
-    if sys.stdin.isatty():
-        return question
-    return "\n\n".join(filter(None, (sys.stdin.read().strip("\n"), question)))
 
 
 def door_of(context: click.Context, loading: Loading) -> Door:
@@ -100,17 +117,24 @@ def named(context: click.Context) -> frozenset[str]:
     return frozenset(name for name, at in sources.items() if at != ParameterSource.DEFAULT)
 
 
-def chosen(door: Door, name: str, loading: Loading, *, asks: bool) -> str:
-    """The model that is named, or the one that suits; got if it is not here, and is wished."""
+def known(name: str) -> str:
+    """A name, or a path from wherever one is."""
+    path = place(name)
+    return str(path.absolute()) if name and path.exists() else name
+
+
+def chosen(door: Door, name: str, before: str, loading: Loading, *, asks: bool) -> str:
+    """The model that is named, or that was there before, or that suits; got if it is wished."""
     if isinstance(door, Server):
-        return name or door.names()[0]
-    if name:
-        path = place(name)
-        name = str(path.absolute()) if path.exists() else name
-    else:
-        name = choice.chosen(loading)
-        better = choice.better(loading) if asks and name == choice.STARTER else None
-        if better and offered(f"{better.name} fits this machine: {better.about}."):
-            name = better.name
-    pulled(name, loading)
-    return name
+        return name or (before if before in door.names() else door.names()[0])
+    if found := name or before or choice.chosen(loading):
+        pulled(found, loading)
+        return found
+    better = choice.better(loading) if asks else None
+    if better and offered(f"{better.name} fits this machine: {better.about}."):
+        from localspec.fetching import fetch  # the hub's client takes a third of a start
+
+        fetch(better.name, loading.backend)
+        return better.name
+    pulled(choice.STARTER, loading)
+    return choice.STARTER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from localspec.chat.status import statistics
 from localspec.chat.talk import Talk
 from localspec.errors import UsageError
 from localspec.grammar import Grammar
+from localspec.writing import write
 
 ON, OFF = "on", "off"
 
@@ -24,17 +26,24 @@ ON, OFF = "on", "off"
 class Command:
     takes: str  # what it goes on with
     about: str
-    run: Callable[[Talk, str], None]
+    run: Callable[[Talk, str], bool | None]  # False: it was stopped
     values: Callable[[Talk], Sequence[str]] | None = None  # what that may be; None: a path
 
 
-def run(talk: Talk, line: str) -> None:
-    name, _, rest = line.strip().partition(" ")
+def is_one(line: str) -> bool:
+    """Whether a line is a command: paths begin with a slash too, but have another."""
+    return bool(re.match(r"/[^\s/]*(\s|$)", line))
+
+
+def run(talk: Talk, line: str) -> bool:
+    """Do what a command says; False: that was stopped."""
+    name, *rest = line.split(maxsplit=1)
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else "/help tells what there is"
         raise UsageError(f"there is no {name}; {hint}")
-    COMMANDS[name].run(talk, rest.strip())
+    talk.unedit()
+    return COMMANDS[name].run(talk, "".join(rest).strip()) is not False
 
 
 class Words:
@@ -80,7 +89,6 @@ def system(talk: Talk, text: str) -> None:
 
 
 def set_(talk: Talk, text: str) -> None:
-    """Several at once, as in `temperature=0.7 seed=1`."""
     if not text:
         for name, value in wishes.shown(talk.settings).items():
             talk.screen.say(f"{name:<12} {value}")
@@ -116,18 +124,19 @@ def switched(text: str, before: bool) -> bool:
     return text == ON if text else not before
 
 
-def retry(talk: Talk, _: str) -> None:
-    talk.again()
+def retry(talk: Talk, _: str) -> bool:
+    return talk.again()
 
 
 def undo(talk: Talk, _: str) -> None:
-    question = talk.session.take_back()
+    first, _, _ = talk.session.question.content.strip().partition("\n")
+    talk.session = talk.session.before()
     talk.keep()
-    talk.screen.faint(f"taken back: {question.splitlines()[0][:60]}")
+    talk.screen.faint(f"taken back: {first[:60]}")
 
 
 def edit(talk: Talk, _: str) -> None:
-    talk.begun = talk.session.take_back()
+    talk.edit()
 
 
 def save(talk: Talk, path: str) -> None:
@@ -138,31 +147,35 @@ def save(talk: Talk, path: str) -> None:
 def load(talk: Talk, path: str) -> None:
     if not path:
         raise UsageError("say which file: /load FILE")
-    found = session.load(Path(path).expanduser())
-    wishes.wished(talk.usual, found.wishes)  # which refuses what cannot be
+    found = session.load(files.place(path))
     other, found.model = found.model, talk.speaker.name
-    talk.session = found
-    recall(talk)
-    if other != talk.speaker.name:
-        talk.screen.notice(f"it was with {other}: /model {other} goes on with that")
+    talk.session, talk.heard = found, []
+    recall(talk, other)
 
 
-def recall(talk: Talk) -> None:
-    """Show where a conversation had come to."""
+def recall(talk: Talk, other: str) -> None:
+    """Show where a conversation had come to, and check what it brings along."""
     said = talk.session.said
-    talk.screen.faint(f"{len(said):,} messages, the last:")
+    talk.screen.faint(f"{len(said):,} messages{', the last:' if said else ''}")
     for each in said[-2:]:
         if each.role == "user":
             talk.screen.say(f"> {each.content}", "bold")
         else:
             talk.screen.markdown(each.content)
+    if other != talk.speaker.name:
+        talk.screen.notice(f"it was with {other}: /model {other} goes on with that")
+    try:
+        wishes.wished(talk.usual, talk.session.wishes)
+    except UsageError as error:
+        talk.screen.notice(f"what was /set is left out: {error}")
+        talk.session.wishes = {}
     talk.screen.gap()
 
 
 def export(talk: Talk, path: str) -> None:
     place = place_for(path)
     try:
-        place.write_text(talk.session.markdown(), encoding="utf-8")
+        write(place, talk.session.markdown())
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
     talk.screen.faint(f"written to {path}")
@@ -171,19 +184,27 @@ def export(talk: Talk, path: str) -> None:
 def place_for(path: str) -> Path:
     if not path:
         raise UsageError("say which file")
-    place = Path(path).expanduser()
-    if place.exists():
-        raise UsageError(f"{path} is there already: choose another name")
+    place = files.place(path)
+    try:
+        if place.exists():
+            raise UsageError(f"{path} is there already: choose another name")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path!r} can be no file: {error}") from error
     return place
 
 
 def copy(talk: Talk, _: str) -> None:
-    talk.screen.faint(clipboard.copy(talk.session.answer, talk.screen.console.file))
+    terminal = talk.screen.console.file if talk.screen.moves else None
+    talk.screen.faint(clipboard.copy(talk.session.answer, terminal))
 
 
 def file(talk: Talk, path: str) -> None:
     if not path:
-        raise UsageError("say which file: /file PATH")
+        raise UsageError(f"say which file: /file PATH, or {OFF} for none")
+    if path == OFF:
+        talk.files = {}
+        talk.screen.faint("no files go with the next question")
+        return
     talk.files[path] = files.text_of(path)
     talk.screen.faint(f"{path} goes with the next question")
 
@@ -223,7 +244,7 @@ def stats(talk: Talk, _: str) -> None:
 def clear(talk: Talk, _: str) -> None:
     before = talk.session
     talk.session = Session(before.model, before.system, wishes=before.wishes)
-    talk.files = {}
+    talk.files, talk.heard = {}, []
     talk.screen.faint("a new conversation; the last one is kept")
 
 
@@ -257,7 +278,7 @@ COMMANDS = {
     "/load": Command("FILE", "go on with one from a file", load),
     "/export": Command("FILE.md", "write it down as Markdown", export),
     "/copy": Command("", "the last answer to the clipboard", copy, nothing),
-    "/file": Command("PATH", "put a file into the next question", file),
+    "/file": Command("PATH|off", "put a file into the next question", file),
     "/prediction": Command("FILE|off", "a text that answers are likely to repeat", prediction),
     "/json": Command("SCHEMA|off", "answer in JSON by a schema", json_),
     "/stats": Command("", "what was guessed, and how much of it was right", stats, nothing),

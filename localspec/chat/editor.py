@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -14,8 +15,9 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from localspec.chat.session import folder
+from localspec.writing import whole
 
-PROMPT = "> "
+PROMPT, MORE = "> ", ". "
 QUOTE = '"""'
 AT = "@"
 
@@ -45,7 +47,7 @@ class Typing:
             complete_while_typing=Condition(self._commands),
             key_bindings=self._keys(),
             multiline=True,
-            prompt_continuation=lambda width, number, soft: "." * (width - 1) + " ",
+            prompt_continuation=lambda width, _, wraps: " " * width if wraps else MORE,
             enable_open_in_editor=True,
         )
 
@@ -54,7 +56,7 @@ class Typing:
             text = self._session.prompt(PROMPT, default=begun)
         except EOFError:
             return None
-        return unquoted(text)
+        return unquoted(whole(text))
 
     def _commands(self) -> bool:
         """Only where one would otherwise have to know the names."""
@@ -75,7 +77,30 @@ class Typing:
         def begin_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        @keys.add("c-c")
+        def give_up(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if not buffer.text:
+                event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+            buffer.append_to_history()  # where it can be fetched from
+            buffer.reset()
+
         return keys
+
+
+class Asking:
+    """On a terminal that cannot move its cursor."""
+
+    def read(self, begun: str = "") -> str | None:
+        if begun:
+            print(f"it was: {begun}")
+        try:
+            text = input(PROMPT)
+            while is_open(text):
+                text += "\n" + input(MORE)
+        except EOFError:
+            return None
+        return unquoted(whole(text))
 
 
 def is_open(text: str) -> bool:
@@ -91,17 +116,24 @@ def unquoted(text: str) -> str:
     return text
 
 
+class Kept(FileHistory):
+    """What was typed; where it cannot be written, it is known until one leaves."""
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)
+
+
 def history() -> History:
     """Of all conversations, for nobody else to read; where that cannot be kept, of this one."""
     place = folder().parent / "history"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         place.touch(mode=0o600)
-        if not os.access(place, os.R_OK | os.W_OK):
-            return InMemoryHistory()
     except OSError:
         return InMemoryHistory()
-    return FileHistory(place)
+    readable = place.is_file() and os.access(place, os.R_OK)
+    return Kept(place) if readable else InMemoryHistory()
 
 
 class Completing(Completer):

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from localspec.errors import UsageError
 
 LARGEST = 4 << 20  # bytes
 MENTION = re.compile(r"(?<!\S)@(\"[^\"]+\"|\S+)")
+MARKS = ".,;:!?)'\""  # that may follow a path in a sentence
+
+
+def place(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # which leaves a ~NAME that is nobody's as it is
 
 
 def text_of(path: str) -> str:
     """What a file says, if it is text."""
-    place = Path(path).expanduser()
+    file = place(path)
     try:
-        if not place.is_file():
-            there = "is no file" if place.exists() else "is not there"
-            raise UsageError(f"{path} {there}")
-        if (size := place.stat().st_size) > LARGEST:
+        if not file.is_file():
+            raise UsageError(f"{path} {'is no file' if file.exists() else 'is not there'}")
+        if (size := file.stat().st_size) > LARGEST:
             raise UsageError(f"{path} has {size:,} bytes; at most {LARGEST:,} are read")
-        text = place.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text in UTF-8") from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} is no text in UTF-8: see its byte {error.start:,}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"{path!r} cannot be read: {error}") from error
     if "\0" in text:
-        raise UsageError(f"{path} is no text")
+        raise UsageError(f"{path} is no text: it has a zero byte")
     return text
 
 
@@ -40,5 +48,19 @@ def quoted(path: str, text: str) -> str:
 
 def mentioned(question: str) -> list[str]:
     """The paths that a question names as @path, if there are such files."""
-    found = [each.strip('"') for each in MENTION.findall(question)]
-    return list(dict.fromkeys(path for path in found if Path(path).expanduser().is_file()))
+    return list(dict.fromkeys(_named(question)))
+
+
+def _named(question: str) -> Iterator[str]:
+    for found in MENTION.findall(question):
+        for path in (found.strip('"'), found.rstrip(MARKS)):
+            if _is_there(path):
+                yield path
+                break
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return place(path).is_file()
+    except (OSError, ValueError):  # what cannot even be a path
+        return False

@@ -36,21 +36,28 @@ class Heard:
             self.text += found.text
 
     @property
-    def whole(self) -> bool:
-        return self.ended is not None and self.ended.finish == "stop"
+    def anything(self) -> bool:
+        return bool(self.text or self.thought)
+
+    @property
+    def stopped(self) -> bool:
+        return self.ended is not None and self.ended.finish == "cancelled"
 
     @property
     def figures(self) -> Figures:
         return self.ended.figures if self.ended else Figures()
 
 
-def hear(answer: Answer, view: View) -> Heard:
-    heard = Heard()
+def hear(answer: Answer, view: View, heard: Heard | None = None) -> Heard:
+    """Follow an answer to its end; whatever interrupts that, what there was of it is `heard`."""
+    heard = heard or Heard()
     try:
         with interruptible(answer):
             _follow(answer, view, heard)
     except LocalSpecError as error:
         heard.error = error
+    except KeyboardInterrupt:  # the second one: whoever answers does not stop
+        heard.ended = Ended("cancelled", heard.figures)
     finally:
         answer.cancel()  # nothing if it has ended
         view.close()
@@ -70,7 +77,7 @@ def _follow(answer: Answer, view: View, heard: Heard) -> None:
 
 @contextmanager
 def interruptible(answer: Answer) -> Iterator[None]:
-    """Ctrl-C stops the answer between two rounds; the second one everything."""
+    """Ctrl-C stops the answer between two rounds; the second one does not wait for that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,33 +1,28 @@
-"""From what is to be shown to the lines of a terminal, with its colours."""
+"""From text in styles to the lines of a terminal."""
 
 from __future__ import annotations
 
-import io
-from typing import Literal, get_args
+import re
+from collections.abc import Iterable, Iterator
+from typing import TextIO
 
-from rich.console import Console, RenderableType
-from rich.theme import Theme
+from rich.cells import get_character_cell_size
 
-# The terminal's own colours, which its owner chose to be seen on either ground.
-THEME = Theme(
-    {
-        "markdown.code": "cyan",
-        "markdown.block_quote": "italic",
-        "markdown.h1": "bold underline",
-        "markdown.h2": "bold underline",
-        "markdown.h3": "bold",
-        "markdown.h4": "bold italic",
-        "markdown.item.bullet": "cyan",
-        "markdown.item.number": "cyan",
-        "markdown.link_url": "underline",
-        "markdown.table.border": "dim",
-        "markdown.table.header": "bold",
-    }
-)
+Run = tuple[str, str]  # a text, and its style: what stands between `ESC [` and `m`
 
-ColorSystem = Literal["standard", "256", "truecolor", "windows"]
-SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-SIGNS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+TAB = " " * 4
+REPLACED = "�"
+SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+# C1 controls; what separates lines or turns the direction of others; halves of characters.
+UNSHOWN = ((0x80, 0x9F), (0x2028, 0x202E), (0x2066, 0x2069), (0xD800, 0xDFFF))
+SIGNS |= {code: ord(REPLACED) for first, last in UNSHOWN for code in range(first, last + 1)}
+
+CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"^(3|4|9|10)[0-7]$")
+# Between these a line may end; what closes or ends a sentence stays with the one before it.
+WIDE = "\u2e80-\u3000\u3003-\u3007\u3012-\ua4cf\uf900-\ufaff\U00020000-\U0003fffd"
+CLOSING = "、。，．！？：；）］｝」』】〉》…”’"  # noqa: RUF001
+ATOM = re.compile(f"\n| +|[{WIDE}][{CLOSING}]*|[^\n {WIDE}]+")
 
 
 def visible(text: str) -> str:
@@ -35,34 +30,120 @@ def visible(text: str) -> str:
     return text.translate(SIGNS)
 
 
-def known(system: str | None) -> ColorSystem:
-    return next((each for each in get_args(ColorSystem) if each == system), "standard")
+def shown(text: str) -> tuple[str, str]:
+    """A text to be shown, and what is kept until it is known whether it ends a line."""
+    half = "\r" if text.endswith("\r") else ""
+    return visible(text.removesuffix(half).replace("\r\n", "\n")), half
+
+
+def writable(text: str, out: TextIO) -> str:
+    """A text without what cannot be written in a stream's encoding."""
+    encoding = out.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def bare(line: str) -> str:
+    """A line as `Ink` wrote it, without its styles."""
+    return CODES.sub("", line)
+
+
+def cells(text: str) -> int:
+    """The most that a text takes, also where a terminal joins no characters to one."""
+    return len(text) if text.isascii() else sum(map(get_character_cell_size, text))
+
+
+def fitting(text: str, room: int) -> int:
+    """How many characters there is room for."""
+    for at, character in enumerate(text):
+        room -= get_character_cell_size(character)
+        if room < 0:
+            return at
+    return len(text)
 
 
 class Ink:
-    """Renders as a terminal's console would, but to lines that somebody else draws."""
+    """Writes styles as a terminal understands them; without colours, the rest of them."""
 
-    def __init__(self, terminal: Console) -> None:
-        self.colours = terminal.color_system is not None and not terminal.no_color
-        self._console = Console(
-            file=io.StringIO(),
-            force_terminal=True,
-            color_system=known(terminal.color_system),
-            no_color=not self.colours,
-            theme=THEME,
-            legacy_windows=False,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
+    def __init__(self, *, colours: bool) -> None:
+        self.colours = colours
 
-    def lines(self, what: RenderableType, width: int) -> list[str]:
-        """Without empty ones at the beginning and the end."""
-        with self._console.capture() as captured:
-            self._console.print(what, width=max(width, 8))
-        lines = [line.rstrip(" ") for line in captured.get().split("\n")]
-        while lines and not lines[-1]:
-            lines.pop()
-        while lines and not lines[0]:
-            lines.pop(0)
-        return lines
+    def paint(self, text: str, style: str) -> str:
+        if not self.colours:
+            style = ";".join(each for each in style.split(";") if not COLOUR.match(each))
+        return f"\x1b[{style}m{text}\x1b[0m" if style and text.strip() else text
+
+    def lines(self, runs: Iterable[Run], width: int, *, words: bool = True) -> list[str]:
+        """Broken where they reach the width; at spaces if there are any, and words count."""
+        page = Page(max(width, 2))
+        for text, style in runs:
+            text = text.replace("\t", TAB)
+            if words:
+                for atom in ATOM.findall(text):
+                    page.put(atom, style)
+            else:
+                page.fill(text, style)
+        page.flush()
+        return ["".join(self.paint(*run) for run in joined(line)) for line in page.lines]
+
+
+class Page:
+    def __init__(self, width: int) -> None:
+        self.lines: list[list[Run]] = [[]]
+        self._width = width
+        self._used = 0  # cells of the last line
+        self._gap: list[Run] = []  # spaces behind that, left out if the line ends there
+        self._word: list[Run] = []  # that is not complete
+
+    def put(self, atom: str, style: str) -> None:
+        if atom == "\n":
+            self.flush()
+            self._end()
+        elif atom[0] == " ":
+            self.flush()
+            self._gap.append((atom, style))
+        elif atom.isascii() or cells(atom[0]) < 2:
+            self._word.append((atom, style))
+        else:  # which may stand on a line of its own
+            self.flush()
+            self._word.append((atom, style))
+            self.flush()
+
+    def flush(self) -> None:
+        """Put the word on this line, or on the next if there is no room for it."""
+        if not self._word:
+            return
+        if self._used + size(self._word) + size(self._gap) > self._width:
+            if self._used:
+                self._end()
+            self._gap = []
+        for each in (*self._gap, *self._word):
+            self.fill(*each)
+        self._word, self._gap = [], []
+
+    def fill(self, text: str, style: str) -> None:
+        while self._used + cells(text) > self._width:
+            count = fitting(text, self._width - self._used)
+            self.lines[-1].append((text[:count], style))
+            self._end()
+            text = text[count:]
+        self.lines[-1].append((text, style))
+        self._used += cells(text)
+
+    def _end(self) -> None:
+        self.lines.append([])
+        self._used, self._gap = 0, []
+
+
+def size(runs: Iterable[Run]) -> int:
+    return sum(cells(text) for text, _ in runs)
+
+
+def joined(runs: Iterable[Run]) -> Iterator[Run]:
+    """Neighbours of one style as one."""
+    text, style = "", ""
+    for more, other in runs:
+        if other != style:
+            yield text, style
+            text, style = "", other
+        text += more
+    yield text, style

@@ -29,10 +29,11 @@ def converse(talk: Talk, editor: Editor) -> None:
 def heed(talk: Talk, line: str) -> bool:
     """Do what a line says; False: that was interrupted."""
     try:
-        if line.startswith("/"):
-            commands.run(talk, line)
-        elif line.strip():
+        if commands.is_one(line):
+            return commands.run(talk, line)
+        if line.strip():
             return talk.ask(line)
+        talk.unedit()
     except LocalSpecError as error:
         talk.screen.error(str(error))
         talk.screen.gap()

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 
 from localspec.chat.hearing import hear
+from localspec.chat.room import fitting
+from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.view import Typed
-from localspec.errors import PromptTooLong
-from localspec.message import Message
+from localspec.errors import LocalSpecError, UsageError
 from localspec.settings import Settings
 
 
-def once(speaker: Speaker, settings: Settings, messages: list[Message]) -> None:
+def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:
     """Answer it; what else there is to say goes to standard error."""
-    count = speaker.count(messages)
-    if count is not None and speaker.context and count >= speaker.context:
-        raise PromptTooLong(
-            f"the question is {count:,} tokens; the context holds {speaker.context:,}, the answer "
-            f"included: shorten it, or load the model with a larger --context"
-        )
-    heard = hear(speaker.ask(messages, settings), Typed(sys.stdout, thoughts=False))
+    asked = Said("user", question)
+    messages, notice = fitting(session, speaker, asked)
+    told([notice] if notice else [])
+    try:
+        heard = hear(speaker.ask(messages, settings), Typed(sys.stdout, thoughts=False))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
+        raise LocalSpecError(f"the answer cannot be written: {error.strerror}") from error
     if heard.error:
         raise heard.error
-    assert heard.ended is not None, "an answer ends or fails"
-    if heard.ended.finish == "cancelled":
+    if heard.stopped or heard.ended is None:
         raise KeyboardInterrupt
-    for notice in heard.ended.notices:
-        print(f"localspec: {notice}", file=sys.stderr)
+    session.said += [asked, Said("assistant", heard.text, heard.thought)]
+    told(heard.ended.notices)
     if sys.stderr.isatty():
         print(status(heard.ended, speaker.context), file=sys.stderr)
+
+
+def told(notices: Sequence[str]) -> None:
+    for notice in notices:
+        print(f"localspec: {notice}", file=sys.stderr)
+
+
+def whole(question: str) -> str:
+    """The question after what comes through a pipe, if something does."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return question.strip()
+    try:
+        piped = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"what comes through the pipe is no text in UTF-8: see its byte {error.start:,}"
+        ) from error
+    if "\0" in piped:
+        raise UsageError("what comes through the pipe is no text: it has a zero byte")
+    return "\n\n".join(each.strip("\n") for each in (piped, question) if each.strip())

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Heading, Markdown
-
-from localspec.chat.code import highlighted, styled
-from localspec.chat.ink import Ink, visible
-
-# Without raw HTML, which would not be shown at all.
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-LONG = 48  # lines of code that are drawn again; of a longer block the first half are settled
-FAINT = "2"
+from localspec.chat import code
+from localspec.chat.ink import Ink, shown, visible
+from localspec.chat.markdown import Begun, Block, Node, Sheet, blocks, language
+from localspec.chat.table import ROWS, drawn
 
 
 class Prose:
@@ -25,99 +16,88 @@ class Prose:
 
     def __init__(self, ink: Ink) -> None:
         self._ink = ink
-        self._source = ""  # of the open block
-        self._below = False  # whether something is settled above it
-        self._within = False  # whether the beginning of its own code is
+        self._source = ""  # of what is not settled
+        self._half = ""  # of an end of line, that it may go on with
+        self._whole = False  # whether a line was completed since it was looked at
+        self._gap = False  # whether a line is left empty above it
+        self._begun: Begun | None = None  # if the beginning of its first block is settled
 
     def add(self, text: str) -> None:
-        self._source += visible(text)
+        text, self._half = shown(self._half + text)
+        self._source += text
+        self._whole = self._whole or "\n" in text
 
     def lines(self, width: int, *, final: bool = False) -> tuple[list[str], list[str]]:
-        found = list(blocks(self._source))
-        last = found.pop() if found and not final else None
-        settled: list[str] = []
-        for block in found:
-            settled += self._drawn(block, width, whole=True)
-            self._below, self._within = True, False
-        source = self._source.splitlines(keepends=True)
-        self._source = "".join(source[last.line :]) if last else ""
-        if last is None:
-            return settled, []
-        if last.code and last.code.content.count("\n") > LONG:
-            settled += self._settle(last, last.code, width)
-            [last] = blocks(self._source)
-        return settled, self._drawn(last, width, whole=False)
+        if final:
+            self._source += visible(self._half)
+            return self._drawn(blocks(self._source), width), []
+        settled = self._settle(width) if self._whole else []
+        self._whole = False
+        return settled, self._drawn(blocks(self._source), width)
 
-    def _drawn(self, block: Block, width: int, *, whole: bool) -> list[str]:
-        if block.code is None:
-            return [*self._gap, *self._ink.lines(block.markdown(), width)]
-        lines = [line for each in self._code(block.code, width) for line in each]
-        end = [self._faint(block.code.markup)] if whole else []
-        return [*self._fence(block.code, width), *lines, *end]
+    def _drawn(self, found: Sequence[Block], width: int) -> list[str]:
+        sheet = self._sheet
+        lines: list[str] = []
+        for at, block in enumerate(found):
+            if block.gap if at else self._gap:
+                lines.append("")
+            lines += sheet.lines(block.node, width, None if at else self._begun)
+        return lines
 
-    def _settle(self, block: Block, code: Token, width: int) -> list[str]:
-        """Half of a long block of code; the rest is a block of its own from now on."""
-        half = LONG // 2
-        fence, *rest = self._source.splitlines(keepends=True)
-        lines = [line for each in self._code(code, width)[:half] for line in each]
-        settled = [*self._fence(code, width), *lines]
-        self._source = fence + "".join(rest[half:])
-        self._within = True
-        return settled
-
-    def _code(self, code: Token, width: int) -> list[list[str]]:
-        language = code.info.split()[0] if code.info.strip() else ""
-        return highlighted(code.content, language, width, colours=self._ink.colours)
-
-    def _fence(self, code: Token, width: int) -> list[str]:
-        if self._within:
+    def _settle(self, width: int) -> list[str]:
+        """All but the last block; a line that is not complete may yet belong to the one before."""
+        found = blocks(self._source[: self._source.rfind("\n") + 1])
+        if not found:
             return []
-        return [*self._gap, self._faint(f"{code.markup}{code.info}"[:width])]
+        last = found.pop()
+        if found:
+            settled = self._drawn(found, width)
+            self._gap, self._begun = last.gap, None
+            self._leave(0, last.line)
+            return settled + self._settle(width)
+        match last.node.token.type:
+            case "fence":
+                return self._settle_code(last.node, width)
+            case "table_open":
+                return self._settle_rows(last.node, width)
+        return []
+
+    def _settle_code(self, node: Node, width: int) -> list[str]:
+        """The parts of a long block of code that are complete."""
+        sheet = self._sheet
+        *above, _ = code.parts(node.token.content, language(node.token))
+        if not above:
+            return []
+        lines = [] if self._begun else [*self._above, *sheet.fence(node.token, width)]
+        lines += [line for part in above for line in sheet.code(part, width)]
+        self._go_on(1, sum(map(len, above)), Begun())
+        return lines
+
+    def _settle_rows(self, node: Node, width: int) -> list[str]:
+        """All rows of a long table but the last."""
+        table = self._sheet.table(node)
+        if len(table.rows) <= ROWS:
+            return []
+        columns = self._begun.columns if self._begun else table.columns
+        above = replace(table, rows=table.rows[:-1])
+        lines = drawn(above, self._ink, width, columns if self._begun else None)
+        lines = [*self._above, *lines]
+        self._go_on(2, len(above.rows), Begun(columns))
+        return lines
+
+    def _go_on(self, at: int, count: int, begun: Begun) -> None:
+        """Leave out so many lines below the first ones of a block, which say what it is."""
+        self._leave(at, at + count)
+        self._gap, self._begun = False, begun
+
+    def _leave(self, first: int, last: int) -> None:
+        source = self._source.split("\n")
+        self._source = "\n".join(source[:first] + source[last:])
 
     @property
-    def _gap(self) -> list[str]:
-        return [""] if self._below else []
-
-    def _faint(self, text: str) -> str:
-        return styled(text, FAINT)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    tokens: Sequence[Token]
-    line: int  # of the source, where it begins
+    def _above(self) -> list[str]:
+        return [""] if self._gap else []
 
     @property
-    def code(self) -> Token | None:
-        [first, *_] = self.tokens
-        return first if first.type == "fence" else None
-
-    def markdown(self) -> Markdown:
-        shown = Left("", hyperlinks=False, code_theme="ansi_dark")
-        shown.parsed = list(self.tokens)
-        return shown
-
-
-def blocks(source: str) -> Iterator[Block]:
-    """The outermost blocks of a text."""
-    begun: list[Token] = []
-    depth = 0
-    for token in MARKDOWN.parse(source):
-        begun.append(token)
-        depth += token.nesting
-        if depth == 0:
-            [line, _] = begun[0].map or [0, 0]
-            yield Block(begun, line)
-            begun = []
-
-
-class LeftHeading(Heading):
-    """Where a reader looks for it; not in the middle, as the library has it."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        self.text.justify = "left"
-        yield self.text
-
-
-class Left(Markdown):
-    elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading}
+    def _sheet(self) -> Sheet:
+        return Sheet(self._ink, self._source.split("\n"))

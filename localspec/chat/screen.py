@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from localspec.chat.canvas import Canvas
-from localspec.chat.ink import THEME, Ink, visible
+from localspec.chat.ink import Ink, visible
 from localspec.chat.speaker import Piece
 from localspec.chat.view import Drawn, Typed, View
 
 
 class Screen:
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(theme=THEME, highlight=False, markup=False, emoji=False)
+        self.console = console or Console(highlight=False, markup=False, emoji=False)
         console = self.console
         # A cursor that can go back; all else gets plain text.
         self.moves = (
@@ -29,11 +30,14 @@ class Screen:
     def view(self, *, lens: bool) -> View:
         if not self.moves:
             return Typed(sys.stdout)
-        canvas = Canvas(self.console.file, lambda: (self.console.width, self.console.height))
-        return Drawn(canvas, Ink(self.console), self._width, lens=lens and self.colours)
+        canvas = Canvas(
+            cast(TextIO, self.console.file), lambda: (self.console.width, self.console.height)
+        )
+        ink = Ink(colours=self.colours)
+        return Drawn(canvas, ink, self._width, lens=lens and self.colours)
 
     def _width(self) -> int:
-        return max(self.console.width - 1, 8)  # a full line would leave it to the terminal to break
+        return max(self.console.width - 1, 2)  # a full line would leave it to the terminal to break
 
     def say(self, text: str, style: str = "") -> None:
         self.console.print(Text(visible(text), style))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import platformdirs
 
+from localspec.chat.files import quoted
 from localspec.errors import LocalSpecError, UsageError
 from localspec.message import Message
-from localspec.writing import write
+from localspec.writing import whole, write
 
 VERSION = 1
 WHO = ("user", "assistant")
+LARGEST = 64 << 20  # bytes of a file that is read
 
 
 @dataclass(slots=True)
@@ -27,10 +30,16 @@ class Said:
     content: str
     thought: str = ""
     stopped: bool = False
+    files: dict[str, str] = field(default_factory=dict)  # that a question came with, by path
+
+    @property
+    def text(self) -> str:
+        """All of it, as the model hears it."""
+        return "\n\n".join((self.content, *(quoted(*each) for each in self.files.items())))
 
     @property
     def message(self) -> Message:
-        found: dict[str, str] = {"role": self.role, "content": self.content}
+        found: dict[str, str] = {"role": self.role, "content": self.text}
         return {**found, "reasoning_content": self.thought} if self.thought else found
 
 
@@ -42,12 +51,12 @@ class Session:
     forgotten: int = 0  # messages that the model hears no more, for want of context
     wishes: dict[str, str] = field(default_factory=dict)  # by the names of /set
     name: str = field(default_factory=lambda: named(time.time()))
+    seen: str = ""  # the digest of its file, as it was last read or written
 
-    def messages(self, question: str | None = None) -> list[Message]:
+    def messages(self, question: Said) -> list[Message]:
         """What the model is to hear."""
         system = [{"role": "system", "content": self.system}] if self.system else []
-        asked = [] if question is None else [{"role": "user", "content": question}]
-        return [*system, *(each.message for each in self.said[self.forgotten :]), *asked]
+        return [*system, *(each.message for each in (*self.said[self.forgotten :], question))]
 
     def forget(self) -> bool:
         """Leave the oldest turn away; False: there is none."""
@@ -58,15 +67,22 @@ class Session:
             self.forgotten += 1
         return True
 
-    def take_back(self) -> str:
-        """Undo the last question and its answer; return the question."""
+    @property
+    def question(self) -> Said:
+        """The last one."""
+        return self.said[self._asked]
+
+    def before(self) -> Session:
+        """What it was before the last question."""
+        said = self.said[: self._asked]
+        return replace(self, said=said, forgotten=min(self.forgotten, len(said)))
+
+    @property
+    def _asked(self) -> int:
         asked = [at for at, each in enumerate(self.said) if each.role == "user"]
         if not asked:
             raise UsageError("nothing was asked yet")
-        question = self.said[asked[-1]].content
-        del self.said[asked[-1] :]
-        self.forgotten = min(self.forgotten, len(self.said))
-        return question
+        return asked[-1]
 
     @property
     def answer(self) -> str:
@@ -77,9 +93,12 @@ class Session:
         return answers[-1]
 
     def keep(self) -> None:
-        """Write it where it is found again, once there is something to keep."""
-        if self.said:
-            save(self, folder() / f"{self.name}.json")
+        """Write it where it is found again; elsewhere if somebody else went on with it there."""
+        place = folder() / f"{self.name}.json"
+        if self.seen and place.exists() and digest(place) != self.seen:
+            self.name = named(time.time())
+            place = folder() / f"{self.name}.json"
+        self.seen = save(self, place)
 
     def markdown(self) -> str:
         """For people to read."""
@@ -88,7 +107,7 @@ class Session:
             parts.append(f"> {self.system}".replace("\n", "\n> "))
         for each in self.said:
             who = "You" if each.role == "user" else self.model
-            parts += [f"## {who}", each.content + ("\n\n(stopped)" if each.stopped else "")]
+            parts += [f"## {who}", each.text + ("\n\n(stopped)" if each.stopped else "")]
         return "\n\n".join(parts) + "\n"
 
 
@@ -101,52 +120,74 @@ def folder() -> Path:
     return platformdirs.user_data_path("localspec", appauthor=False) / "chats"
 
 
-def save(session: Session, place: Path) -> None:
+def save(session: Session, place: Path) -> str:
+    """Write it down for its owner alone; the digest of what was written."""
+    kept = {"version": VERSION, **asdict(session)}
+    del kept["name"], kept["seen"]  # which are the file's
     try:
-        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = {"version": VERSION, **asdict(session)}
-        del kept["name"]  # a file may be given any
         write(place, json.dumps(kept, indent=1))
+        return digest(place)
     except OSError as error:
-        raise LocalSpecError(f"the conversation cannot be kept in {place}: {error}") from error
+        why = error.strerror or error
+        raise LocalSpecError(f"the conversation cannot be kept in {place}: {why}") from error
+
+
+def digest(place: Path) -> str:
+    return hashlib.sha256(place.read_bytes()).hexdigest()
 
 
 def load(place: Path) -> Session:
     """A conversation from a file that may be anything."""
     try:
+        if not place.is_file():
+            raise UsageError(f"{place} {'is no file' if place.exists() else 'is not there'}")
+        if (size := place.stat().st_size) > LARGEST:
+            raise UsageError(f"{place} has {size:,} bytes; at most {LARGEST:,} are read")
         return _read(json.loads(place.read_text(encoding="utf-8")))
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except KeyError as error:
+        raise UsageError(f"{place} is no conversation that was saved here: no {error}") from error
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"{place} is no conversation that was saved here: {error}") from error
 
 
-def _read(kept: dict[str, object]) -> Session:
+def _read(kept: object) -> Session:
+    if not isinstance(kept, dict):
+        raise TypeError("it is no JSON object")
     if kept["version"] != VERSION:
-        raise ValueError(f"its version is {kept['version']!r}, and {VERSION} is known")
-    said, forgotten, wishes = kept["said"], kept["forgotten"], kept["wishes"]
-    if not isinstance(said, list) or not isinstance(wishes, dict) or not isinstance(forgotten, int):
-        raise TypeError("its parts have other types")
+        raise ValueError(f"it is of another version than {VERSION}")
+    said, forgotten = kept["said"], kept["forgotten"]
+    if not isinstance(said, list) or not isinstance(forgotten, int):
+        raise TypeError("its parts are of other types")
     return Session(
         _text(kept["model"]),
         _text(kept["system"]),
         [_said(each) for each in said],
         min(max(forgotten, 0), len(said)),
-        {_text(name): _text(value) for name, value in wishes.items()},
+        _texts(kept["wishes"]),
     )
 
 
-def _said(each: dict[str, object]) -> Said:
-    role = _text(each["role"])
+def _said(each: object) -> Said:
+    if not isinstance(each, dict):
+        raise TypeError("a message is no JSON object")
+    role, content, thought = (_text(each[name]) for name in ("role", "content", "thought"))
     if role not in WHO:
-        raise ValueError(f"somebody in it is {role!r}")
-    return Said(role, _text(each["content"]), _text(each["thought"]), each["stopped"] is True)
+        raise ValueError(f"a message is by neither {' nor '.join(WHO)}")
+    return Said(role, content, thought, each["stopped"] is True, _texts(each["files"]))
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError("its parts are of other types")
+    return {_text(name): _text(each) for name, each in value.items()}
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+        raise TypeError("what should be text is none")
+    return whole(value)
 
 
 def latest() -> Iterator[Path]:
@@ -162,15 +203,17 @@ def _changed(place: Path) -> float:
 
 
 def last(model: str = "") -> tuple[Session | None, Sequence[str]]:
-    """The last conversation, with a model if it is given; and why others were passed over."""
-    notices = []
+    """The last conversation, with a model if there is one; and why others were passed over."""
+    notices: list[str] = []
+    others: list[Session] = []
     for place in latest():
         try:
             found = load(place)
-        except UsageError as error:
+            found.name, found.seen = place.stem, digest(place)
+        except (UsageError, OSError) as error:
             notices.append(str(error))
             continue
         if model in ("", found.model):
-            found.name = place.stem
             return found, notices
-    return None, notices
+        others.append(found)
+    return (others[0] if others else None), notices

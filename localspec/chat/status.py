@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
 from localspec.chat.hearing import Heard
@@ -14,6 +16,7 @@ from localspec.figures import TARGET, Guesses
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline
+WIDEST = 1000  # characters
 POSITIONS = 8  # guesses of a round that the table tells of
 
 
@@ -25,7 +28,7 @@ def status(ended: Ended, context: int = 0) -> str:
         parts.append(f"{found.per_second:.1f} tokens/s")
         if found.plain_per_second and found.drafted:
             parts.append(f"about {found.per_second / found.plain_per_second:.2f}x plain")
-    if found.drafted:
+    if found.drafted and found.rounds:
         parts.append(f"{found.accepted / found.rounds:.2f} accepted a round{guessers(found)}")
     if found.first_seconds is not None:
         parts.append(f"first after {found.first_seconds:.2f} s")
@@ -53,26 +56,50 @@ def statistics(heard: Sequence[Heard]) -> Iterator[RenderableType]:
         yield line
 
 
-def answers(heard: Sequence[Heard]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("answer", "tokens", "tokens/s", "rounds", "guessed", "right", "read", "known"):
-        table.add_column(name, justify="right")
-    for number, each in enumerate(heard, start=1):
-        found = each.figures
-        table.add_row(
-            str(number),
-            f"{found.tokens:,}",
-            f"{found.per_second:.1f}" if found.per_second else "-",
-            f"{found.rounds:,}",
-            f"{found.drafted:,}",
-            f"{found.accepted:,}",
-            f"{found.prompt - found.cached:,}",
-            f"{found.cached:,}",
-        )
-    return table
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns if there is room for them, else what each holds by its name."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    justify: Literal["left", "right"] = "right"  # of the first one
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for at, name in enumerate(self.names):
+            table.add_column(name, justify="right" if at else self.justify)
+        for row in self.rows:
+            table.add_row(*row)
+        if (
+            console.measure(table, options=options.update(max_width=WIDEST)).maximum
+            <= options.max_width
+        ):
+            yield table
+            return
+        for row in self.rows:
+            yield ", ".join(f"{name} {cell}" for name, cell in zip(self.names, row, strict=False))
 
 
-def guessed(heard: Sequence[Heard]) -> Table | None:
+def answers(heard: Sequence[Heard]) -> Columns:
+    names = ("answer", "tokens", "tokens/s", "rounds", "guessed", "right", "read", "known")
+    return Columns(names, [_answer(*each) for each in enumerate(heard, start=1)])
+
+
+def _answer(number: int, heard: Heard) -> Sequence[str]:
+    found = heard.figures
+    return (
+        str(number),
+        f"{found.tokens:,}",
+        f"{found.per_second:.1f}" if found.per_second else "-",
+        f"{found.rounds:,}",
+        f"{found.drafted:,}",
+        f"{found.accepted:,}",
+        f"{found.prompt - found.cached:,}",
+        f"{found.cached:,}",
+    )
+
+
+def guessed(heard: Sequence[Heard]) -> Columns | None:
     """How often the first, second, ... guess of each was right, by those that were made."""
     drafted: Counter[tuple[str, int]] = Counter()
     accepted: Counter[tuple[str, int]] = Counter()
@@ -83,15 +110,13 @@ def guessed(heard: Sequence[Heard]) -> Table | None:
                 accepted[by, at] += found.accepted
     if not drafted:
         return None
-    reach = max(at for _, at in drafted) + 1
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("right by position")
-    for at in range(reach):
-        table.add_column(str(at + 1), justify="right")
-    for by in sorted({by for by, _ in drafted}):
-        rates = (rate(Guesses(drafted[by, at], accepted[by, at])) for at in range(reach))
-        table.add_row(by, *rates)
-    return table
+    reach = range(max(at for _, at in drafted) + 1)
+    rows = [
+        (by, *(rate(Guesses(drafted[by, at], accepted[by, at])) for at in reach))
+        for by in sorted({by for by, _ in drafted})
+    ]
+    names = ("right by position", *(str(at + 1) for at in reach))
+    return Columns(names, rows, justify="left")
 
 
 def rate(guesses: Guesses) -> str:

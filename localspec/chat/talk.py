@@ -9,17 +9,15 @@ from typing import Protocol
 from localspec.chat import files, wishes
 from localspec.chat.coloured import legend
 from localspec.chat.hearing import Heard, hear
+from localspec.chat.room import fitting
 from localspec.chat.screen import Screen
 from localspec.chat.session import Said, Session
+from localspec.chat.signals import unechoed
 from localspec.chat.speaker import Speaker
 from localspec.chat.status import status
-from localspec.errors import LocalSpecError, PromptTooLong
+from localspec.errors import LocalSpecError
 from localspec.grammar import Grammar
-from localspec.message import Message
 from localspec.settings import Settings
-
-ROOM = 512  # tokens that are kept for an answer, where the context is large enough
-ENOUGH = 0.75  # of the context; so much is kept when it is full, so that it is not soon full again
 
 
 class Door(Protocol):
@@ -48,6 +46,7 @@ class Talk:
     schema: Grammar | None = None
     files: dict[str, str] = field(default_factory=dict)  # that go with the next question
     begun: str = ""  # what the next line begins with
+    editing: bool = False  # the next question takes the place of the last
     heard: list[Heard] = field(default_factory=list)
     over: bool = False
 
@@ -65,48 +64,67 @@ class Talk:
         return replace(found, depth=depth, prediction=self.prediction, grammar=self.schema)
 
     def ask(self, question: str) -> bool:
-        """Have a question answered; False: it was stopped."""
-        for path in files.mentioned(question):
-            self.files[path] = files.text_of(path)
-        parts = [question, *(files.quoted(*each) for each in self.files.items())]
-        heard = self.answer("\n\n".join(parts))
-        if heard.text or heard.thought:
-            self.files = {}
-        else:
-            self.begun = question
-        return not stopped(heard)
+        """Have a question answered, or give it back; False: that was stopped."""
+        self.begun = question
+        named = {path: files.text_of(path) for path in files.mentioned(question)}
+        for path in named:
+            self.screen.faint(f"with {path}")
+        before = self.session.before() if self.editing else self.session
+        heard = self._answer(Said("user", question, files=self.files | named), before)
+        if heard.anything:
+            self.begun, self.files, self.editing = "", {}, False
+        return not heard.stopped
 
-    def answer(self, question: str) -> Heard:
-        """Answer a question as it is, and keep both; what was not answered is not kept."""
-        messages = self._fitting(question)
+    def again(self) -> bool:
+        """The last question once more; its first answer stays if there is no other."""
+        return not self._answer(self.session.question, self.session.before()).stopped
+
+    def edit(self) -> None:
+        """Have the last question typed anew; it stays until the new one is answered."""
+        said = self.session.question
+        named = files.mentioned(said.content)
+        self.begun, self.editing = said.content, True
+        self.files = {path: text for path, text in said.files.items() if path not in named}
+
+    def unedit(self) -> None:
+        """Leave the last question as it is after all."""
+        if self.editing:
+            self.files, self.editing = {}, False
+
+    def _answer(self, question: Said, before: Session) -> Heard:
+        """Answer a question that follows what was said; if nothing is, all is as it was."""
+        session, heard = replace(before, said=list(before.said)), Heard()
+        messages, notice = fitting(session, self.speaker, question)
+        if notice:
+            self.screen.notice(notice)
         answer = self.speaker.ask(messages, self.settings)
-        heard = hear(answer, self.screen.view(lens=self.lens))
-        if heard.text or heard.thought:
-            self.heard.append(heard)
-            self.session.said.append(Said("user", question))
-            cut = stopped(heard) or heard.error is not None
-            self.session.said.append(Said("assistant", heard.text, heard.thought, cut))
-            self.keep()
+        try:
+            with unechoed():
+                hear(answer, self.screen.view(lens=self.lens), heard)
+        finally:
+            if heard.anything:
+                cut = heard.ended is None or heard.stopped
+                session.said += [question, Said("assistant", heard.text, heard.thought, cut)]
+                self.session = session
+                self.heard.append(heard)
+                self.keep()
         self._close(heard)
         return heard
-
-    def again(self) -> None:
-        """The last question once more; its first answer stays if there is no other."""
-        before = list(self.session.said)
-        if not self.answer(self.session.take_back()).text:
-            self.session.said = before
 
     def change(self, name: str) -> None:
         """Go on with another model; if it cannot be had, with the one that was there."""
         self.door.check(name)
         before = self.speaker.name
-        self.speaker.close()
-        try:
-            self.speaker = self.door.open(name)
-        except (LocalSpecError, KeyboardInterrupt):
-            self.speaker = self.door.open(before)
-            raise
+        with unechoed():
+            self.speaker.close()
+            try:
+                self.speaker = self.door.open(name)
+            except (LocalSpecError, KeyboardInterrupt):
+                self.screen.notice(f"{before} goes on")
+                self.speaker = self.door.open(before)
+                raise
         self.session.model = self.speaker.name
+        self.session.forgotten = 0  # its context may be larger
         self.introduce()
 
     def introduce(self) -> None:
@@ -119,32 +137,10 @@ class Talk:
         except LocalSpecError as error:
             self.screen.error(str(error))
 
-    def _fitting(self, question: str) -> list[Message]:
-        """What the model is to hear: all of it, or what there is room for but the oldest turns."""
-        session, context = self.session, self.speaker.context
-        before = session.forgotten
-        messages = session.messages(question)
-        count = self.speaker.count(messages)
-        if count is None or not context or count <= context - min(ROOM, context // 4):
-            return messages
-        while count > ENOUGH * context and session.forget():
-            messages = session.messages(question)
-            count = self.speaker.count(messages) or 0
-        if count >= context:
-            session.forgotten = before
-            raise PromptTooLong(
-                f"the message is {count:,} tokens, the system prompt included; the context holds "
-                f"{context:,}: shorten it, or load the model with --context {count + ROOM}"
-            )
-        if session.forgotten > before:
-            self.screen.notice(
-                f"the context of {context:,} tokens is full: the model hears the oldest "
-                f"{session.forgotten:,} messages no more"
-            )
-        return messages
-
     def _close(self, heard: Heard) -> None:
         if heard.ended:
+            if not (heard.anything or heard.stopped):
+                self.screen.notice("the answer is empty")
             self.screen.faint(status(heard.ended, self.speaker.context))
             for notice in heard.ended.notices:
                 self.screen.notice(notice)
@@ -153,7 +149,3 @@ class Talk:
         if heard.error:
             self.screen.error(str(heard.error))
         self.screen.gap()
-
-
-def stopped(heard: Heard) -> bool:
-    return heard.ended is not None and heard.ended.finish == "cancelled"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,74 +16,87 @@ from localspec.trail import Span
 
 Object = Mapping[str, Json]
 KINDS: Mapping[str, Literal["answer", "thought"]] = {
-    "content": "answer",
     "reasoning_content": "thought",
     "reasoning": "thought",
+    "content": "answer",
 }
+MOST = 1e15  # no number that a server tells of an answer is larger
+LETTERS = 500  # of what it says is wrong
+NAME = 40  # letters of who guesses
 
 
 @dataclass(slots=True)
 class Tally:
     """A server may say anything: what cannot be read is left out."""
 
-    begun: float = field(default_factory=time.perf_counter)
+    begun: float  # seconds, as all that is told here of time
     first: float | None = None
     last: float = 0.0
     pieces: int = 0
+    read: float | None = None  # of the prompt, from 0 to 1
     rounds: list[Round] = field(default_factory=list)
-    finish: FinishReason = "stop"
+    finish: FinishReason | None = None
+    notices: Sequence[str] = ()
     timings: Object = field(default_factory=dict)
     usage: Object = field(default_factory=dict)
 
-    def take(self, chunk: Json) -> Iterator[Piece]:
-        """One event of the stream."""
+    def take(self, chunk: Json, now: float) -> Iterator[Piece]:
+        """One event of the stream, and when it came."""
         told = objects(chunk)
-        if "error" in told:
-            error = told["error"]
-            raise BackendError(str(objects(error).get("message") or error))
+        if told.get("error"):
+            raise BackendError(said_of(told) or "the server failed in mid-answer")
         self.timings = objects(told.get("timings")) or self.timings
         self.usage = objects(told.get("usage")) or self.usage
+        self._progress(objects(told.get("prompt_progress")))
         choices = told.get("choices")
         if isinstance(choices, list) and choices:
-            choice = objects(choices[0])
-            if choice.get("finish_reason") == "length":
-                self.finish = "length"
-            yield from self._said(objects(choice.get("delta")), objects(told.get("localspec")))
+            choice, trace = objects(choices[0]), objects(told.get("localspec"))
+            if isinstance(reason := choice.get("finish_reason"), str):
+                self.finish = "length" if reason == "length" else "stop"
+            self.notices = list(texts(trace.get("notices"))) or self.notices
+            yield from self._said(objects(choice.get("delta")), trace, now)
 
-    def _said(self, delta: Object, trace: Object) -> Iterator[Piece]:
+    def _progress(self, told: Object) -> None:
+        if total := number(told, "total"):
+            self.read = min(number(told, "processed") / total, 1.0)
+
+    def _said(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
         if "by" in trace:
-            counts = number(trace, "drafted"), number(trace, "accepted")
-            self.rounds.append(Round(int(counts[0]), int(counts[1]), str(trace["by"])))
+            drafted, accepted = count(trace, "drafted"), count(trace, "accepted")
+            self.rounds.append(Round(drafted, min(accepted, drafted), named(trace["by"])))
             yield Piece(round=self.rounds[-1])
+        kinds = set()
         for name, kind in KINDS.items():
             text = delta.get(name)
-            if isinstance(text, str) and text:
-                self.last = time.perf_counter()
-                self.first = self.first or self.last
+            if isinstance(text, str) and text and kind not in kinds:  # some tell thoughts twice
+                kinds.add(kind)
+                self.first, self.last = self.first or now, now
                 self.pieces += 1
-                yield Piece(text, kind, list(spans(trace.get("said"))))
+                yield Piece(text, kind, spans(trace.get("said"), len(text)))
 
     def ended(self, finish: FinishReason | None = None) -> Ended:
-        return Ended(finish or self.finish, self.figures())
+        return Ended(finish or self.finish or "stop", self.figures(), self.notices)
 
     def figures(self) -> Figures:
         """By what the server tells of itself, else by our own clock."""
         told, used = self.timings, self.usage
-        details = objects(used.get("prompt_tokens_details"))
-        tokens = int(number(used, "completion_tokens")) or self._counted()
+        tokens = count(used, "completion_tokens") or self._counted()
         seconds = self.last - (self.first or self.last)
         measured = (tokens - 1) / seconds if tokens > 1 and seconds > 0 else 0.0
+        drafted = count(told, "draft_n") or sum(each.drafted for each in self.rounds)
+        accepted = count(told, "draft_n_accepted") or sum(each.accepted for each in self.rounds)
+        rounds = count(told, "rounds") or len(self.rounds)
         return Figures(
             tokens=tokens,
-            prompt=int(number(used, "prompt_tokens")),
-            cached=int(number(details, "cached_tokens")),
+            prompt=count(used, "prompt_tokens"),
+            cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),
             first_seconds=self.first - self.begun if self.first else None,
             per_second=number(told, "predicted_per_second") or measured or None,
             plain_per_second=number(told, "plain_per_second") or None,
-            rounds=int(number(told, "rounds")) or len(self.rounds),
-            drafted=int(number(told, "draft_n")) or sum(each.drafted for each in self.rounds),
-            accepted=int(number(told, "draft_n_accepted"))
-            or sum(each.accepted for each in self.rounds),
+            # Each round brings what was right, and a token of the target's own.
+            rounds=rounds or (max(tokens - accepted, 1) if drafted else 0),
+            drafted=drafted,
+            accepted=min(accepted, drafted),
             by_source=self._sources(),
             guesses=guesses(objects(told.get("guesses"))),
         )
@@ -94,7 +106,7 @@ class Tally:
 
     def _sources(self) -> Mapping[str, int]:
         if told := objects(self.timings.get("tokens_by_source")):
-            return {by: int(number(told, by)) for by in told}
+            return {named(by): count(told, by) for by in told}
         found: Counter[str] = Counter()
         for each in self.rounds:
             found[TARGET] += 1
@@ -108,8 +120,31 @@ def objects(value: Json) -> Object:
 
 
 def number(told: Object, name: str) -> float:
+    """Nothing is 0, and so is what cannot be."""
     value = told.get(name)
-    return value if isinstance(value, int | float) else 0.0
+    return value if isinstance(value, int | float) and 0 <= value <= MOST else 0.0
+
+
+def count(told: Object, name: str) -> int:
+    return int(number(told, name))
+
+
+def named(value: Json) -> str:
+    return "".join(each for each in str(value)[:NAME] if each.isprintable())
+
+
+def texts(value: Json) -> Iterator[str]:
+    yield from (
+        each for each in (value if isinstance(value, list) else ()) if isinstance(each, str)
+    )
+
+
+def said_of(told: Object) -> str:
+    """What a server says is wrong, in any of the forms that there are for it, as one line."""
+    error = told.get("error")
+    forms = (objects(error).get("message"), error, told.get("detail"), told.get("message"))
+    found = next((each for each in forms if isinstance(each, str) and each), "")
+    return " ".join(found.split())[:LETTERS]
 
 
 def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
@@ -118,19 +153,21 @@ def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
             yield each[0], each[1]
 
 
-def spans(value: Json) -> Iterator[Span]:
-    for count, by in pairs(value):
-        if isinstance(count, int):
-            yield count, str(by)
+def spans(value: Json, length: int) -> list[Span]:
+    """Who said how many characters, if that is told of all of them."""
+    found = [(size, named(by)) for size, by in pairs(value) if isinstance(size, int) and size > 0]
+    return found if sum(size for size, _ in found) == length else []
 
 
-def guesses(told: Object) -> Mapping[str, list[Guesses]]:
+def guesses(told: Object) -> Mapping[str, Sequence[Guesses]]:
     """Of each guesser by position: how often it was asked, and right."""
     return {
-        by: [
+        named(by): tuple(
             Guesses(drafted, accepted)
             for drafted, accepted in pairs(positions)
-            if isinstance(drafted, int) and isinstance(accepted, int)
-        ]
+            if isinstance(drafted, int)
+            and isinstance(accepted, int)
+            and 0 <= accepted <= drafted <= MOST
+        )
         for by, positions in told.items()
     }

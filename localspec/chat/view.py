@@ -8,11 +8,12 @@ from typing import Protocol, TextIO
 
 from localspec.chat.canvas import Canvas
 from localspec.chat.coloured import THOUGHT, Coloured
-from localspec.chat.ink import Ink
+from localspec.chat.ink import Ink, visible, writable
 from localspec.chat.prose import Prose
 from localspec.chat.speaker import Piece
 
-SHARE = 0.05  # of all time that drawing may take
+SHARE = 0.04  # of all time that drawing may take, the last time left out
+LATEST = 0.4  # seconds between two drawings, at most; a single one may be slow
 OFTEN = 1 / 30  # seconds between two drawings, at least
 TICK = 0.1  # seconds between two pictures of the spinner
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -42,16 +43,19 @@ class Typed:
         if not piece.text or (piece.kind == "thought" and not self._thoughts):
             return
         if self._kind not in ("", piece.kind):
-            self._out.write("\n\n")
+            self._say("\n\n")
         self._kind = piece.kind
-        self._out.write(piece.text)
-        self._out.flush()
+        self._say(piece.text)
 
     def wait(self, read: float | None) -> float:
         return TICK
 
     def close(self) -> None:
-        self._out.write("\n")
+        self._say("\n")
+
+    def _say(self, text: str) -> None:
+        shown = visible(text) if self._out.isatty() else text
+        self._out.write(writable(shown, self._out))
         self._out.flush()
 
 
@@ -74,6 +78,7 @@ class Drawn:
         self._clock = clock
         self._begun = clock()
         self._due = clock()  # when it may be drawn again
+        self._spent = 0.0  # seconds of drawing, and of what goes before it
         self._new = False
         self._kind = ""
         self._text: Prose | Coloured | None = None
@@ -82,6 +87,7 @@ class Drawn:
     def add(self, piece: Piece) -> None:
         if not piece.text:
             return
+        begun = self._clock()
         if self._text is None or self._kind != piece.kind:
             self._end_part()
             self._kind, self._text = piece.kind, self._part(piece)
@@ -90,6 +96,7 @@ class Drawn:
             self._text.add(piece.text, piece.said if self._lens else ())
         else:
             self._text.add(piece.text)
+        self._spent += self._clock() - begun
 
     def _part(self, piece: Piece) -> Prose | Coloured:
         if piece.kind == "thought":
@@ -99,7 +106,7 @@ class Drawn:
     def _end_part(self) -> None:
         if self._text is not None:
             lines, _ = self._text.lines(self._width(), final=True)
-            self._settled += [*lines, ""]
+            self._settled += [*lines, ""] if lines else []
 
     def wait(self, read: float | None) -> float:
         now = self._clock()
@@ -121,12 +128,15 @@ class Drawn:
             settled = [*settled, *more]
         self._canvas.draw(settled, open_)
         self._settled, self._new = [], False
-        took = self._clock() - begun
-        self._due = begun + took + max(OFTEN, took / SHARE - took)
+        self._spent += self._clock() - begun
+        due = max(begun + OFTEN, self._begun + self._spent / SHARE)
+        self._due = min(due, begun + LATEST)
 
     def _waiting(self, seconds: float, read: float | None) -> str:
         turn = SPINNER[int(seconds / TICK) % len(SPINNER)]
-        if not read or seconds < LENGTHY:
+        if read is None or seconds < LENGTHY:
             return f"{turn} {seconds:.0f} s" if seconds >= 1 else turn
-        done = int(read * BAR)
-        return f"{turn} reading [{'#' * done}{'.' * (BAR - done)}] {read:.0%}"
+        said = f"{turn} reading {read:.0%}"
+        room = min(self._width() - len(f"{said} []"), BAR)
+        done = int(read * room)
+        return f"{said} [{'#' * done}{'.' * (room - done)}]" if room > 0 else said

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from localspec import guessers
 from localspec.errors import UsageError
 from localspec.sampling import Sampling
 from localspec.settings import Settings
 
-OFF = "off"
-SAMPLING: Mapping[str, Callable[[str], float]] = {
-    "temperature": float,
-    "top_k": int,
-    "top_p": float,
-    "min_p": float,
-    "repetition": float,
-    "presence": float,
-    "frequency": float,
+AUTO = "auto"
+SAMPLING: Mapping[str, Callable[[Sampling, str], Sampling]] = {
+    "temperature": lambda drawn, text: replace(drawn, temperature=float(text)),
+    "top_k": lambda drawn, text: replace(drawn, top_k=int(text)),
+    "top_p": lambda drawn, text: replace(drawn, top_p=float(text)),
+    "min_p": lambda drawn, text: replace(drawn, min_p=float(text)),
+    "repetition": lambda drawn, text: replace(drawn, repetition=float(text)),
+    "presence": lambda drawn, text: replace(drawn, presence=float(text)),
+    "frequency": lambda drawn, text: replace(drawn, frequency=float(text)),
 }
 
 
 def whole(text: str) -> int | None:
-    return None if text == OFF else int(text)
+    return None if text == AUTO else int(text)
 
 
 OTHERS: Mapping[str, Callable[[Settings, str], Settings]] = {
@@ -31,39 +31,44 @@ OTHERS: Mapping[str, Callable[[Settings, str], Settings]] = {
     "max_tokens": lambda settings, text: replace(settings, max_tokens=whole(text)),
     "depth": lambda settings, text: replace(settings, depth=whole(text)),
     "proposers": lambda settings, text: replace(
-        settings, proposers=None if text == OFF else guessers.check(text)
+        settings, proposers=None if text == AUTO else guessers.check(text)
     ),
-    "stop": lambda settings, text: replace(settings, stop=() if text == OFF else (text,)),
+    "stop": lambda settings, text: replace(settings, stop=() if text == AUTO else (text,)),
 }
 NAMES = (*SAMPLING, *OTHERS)
 
 
 def wished(usual: Settings, wishes: Mapping[str, str]) -> Settings:
-    """What is usual, but for these. A way to draw that is `off` is as usual."""
+    """What is usual, but for these. A way to draw that is `auto` is as usual."""
     found = usual
     for name, text in wishes.items():
         try:
             if name in OTHERS:
                 found = OTHERS[name](found, text)
-            elif name in SAMPLING and text != OFF:
-                drawn = {**asdict(found.sampling), name: SAMPLING[name](text)}
-                found = replace(found, sampling=Sampling(**drawn))
+            elif name in SAMPLING and text != AUTO:
+                found = replace(found, sampling=SAMPLING[name](found.sampling, text))
             elif name not in SAMPLING:
                 raise UsageError(f"there is no {name!r} to set; there are: {', '.join(NAMES)}")
         except ValueError as error:
-            raise UsageError(f"{name} takes a number, or {OFF}, not {text!r}") from error
+            raise UsageError(f"{name} takes a number, or {AUTO}, not {text!r}") from error
     return found
 
 
 def shown(settings: Settings) -> dict[str, str]:
     """Each of them and how it is."""
-    drawn = asdict(settings.sampling)
-    others = {
+    drawn, who = settings.sampling, settings.proposers
+    found: Mapping[str, float | str | None] = {
+        "temperature": drawn.temperature,
+        "top_k": drawn.top_k,
+        "top_p": drawn.top_p,
+        "min_p": drawn.min_p,
+        "repetition": drawn.repetition,
+        "presence": drawn.presence,
+        "frequency": drawn.frequency,
         "seed": settings.seed,
         "max_tokens": settings.max_tokens,
         "depth": settings.depth,
-        "proposers": ",".join(settings.proposers) if settings.proposers else None,
+        "proposers": None if who is None else ",".join(who) or "none",
         "stop": settings.stop[0] if settings.stop else None,
     }
-    told = {name: OFF if value is None else str(value) for name, value in others.items()}
-    return {name: f"{drawn[name]:g}" for name in SAMPLING} | told
+    return {name: AUTO if value is None else str(value) for name, value in found.items()}

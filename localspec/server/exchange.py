@@ -21,6 +21,7 @@ class Limit:
 
     seconds: float
     cuts: bool = False
+    reading_seconds: float = QUIET_SECONDS  # after which it should, while its prompt is read
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +31,7 @@ class Exchange:
     limit: Limit
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     result: Result | None = None
-    _job: Job | None = None
+    job: Job | None = None
 
     async def begin(self, served: Served, tokens: Sequence[int], settings: Settings) -> None:
         """Queue the request; what is wrong with it is raised here."""
@@ -46,22 +47,22 @@ class Exchange:
             asyncio.to_thread(served.runtime.submit, tokens, settings, hear)
         )
         try:
-            self._job = await asyncio.shield(submitting)
+            self.job = await asyncio.shield(submitting)
         except asyncio.CancelledError:
             submitting.add_done_callback(_drop)
             raise
 
     def cancel(self) -> None:
         """Free its slot after the current round."""
-        if self._job is not None:
-            self._job.cancelled = True
+        if self.job is not None:
+            self.job.cancelled = True
 
     async def chunks(self) -> AsyncIterator[Chunk | None]:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.limit.seconds
+        end, quiet = loop.time() + self.limit.seconds, self.limit.reading_seconds
         while self.result is None:
             left = end - loop.time()
-            event = await self._next(min(left, QUIET_SECONDS)) if left > 0 else None
+            event = await self._next(min(left, quiet)) if left > 0 else None
             if event is None and loop.time() >= end:
                 event = await self._cut()
             if isinstance(event, Exception):
@@ -69,11 +70,13 @@ class Exchange:
             if isinstance(event, Result):
                 self.result = event
             else:
+                quiet = QUIET_SECONDS if event else quiet
                 yield event
 
     async def _next(self, seconds: float) -> Event | None:
         try:
-            return await asyncio.wait_for(self.events.get(), seconds)
+            async with asyncio.timeout(seconds):  # wait_for of 3.11 may lose a cancellation
+                return await self.events.get()
         except TimeoutError:
             return None
 

@@ -44,7 +44,10 @@ class Guessing(Strict):
     proposer: str | None = None  # names with commas between them
     depth: int | None = Field(None, ge=0, le=64)
     plain: bool = False
-    trace: bool = False  # whether a streamed conversation tells who said what
+
+
+class Traced(Guessing):
+    trace: bool = False  # whether a stream tells who said what
 
 
 class Prediction(Strict):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from localspec.proposers.prediction import BY as PREDICTION
 from localspec.server.reply import Choices, Reply
 
@@ -23,6 +25,20 @@ def usage(choices: Choices) -> dict[str, object]:
             "accepted_prediction_tokens": accepted,
             "rejected_prediction_tokens": sum(each.drafted for each in predicted) - accepted,
         },
+    }
+
+
+def progress(reply: Reply) -> dict[str, object] | None:
+    """How far a prompt is read, as llama.cpp's server tells it; nothing once all of it is."""
+    job = reply.exchange.job
+    if job is None or job.read >= 1:
+        return None
+    started = job.clock.started
+    return {
+        "total": job.generation.prompt,
+        "cache": job.reused,
+        "processed": job.generation.cached,
+        "time_ms": 0 if started is None else round(1000 * (time.perf_counter() - started)),
     }
 
 

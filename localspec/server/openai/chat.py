@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.job import Chunk
 from localspec.server.faults import Fault
-from localspec.server.figures import timings, usage
+from localspec.server.figures import progress, timings, usage
 from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step
@@ -42,6 +42,7 @@ class ChatAnswer:
     spelling: Spelling | None = None  # of tokens, where log-probabilities are wanted
     wants_usage: bool = False
     trails: Sequence[Trail] = ()  # one for each reply, where it is to be told who said what
+    tells_progress: bool = False
     id: str = field(default_factory=lambda: new_id("chatcmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -49,7 +50,8 @@ class ChatAnswer:
     def of(cls, asked: ChatRequest, choices: Choices) -> ChatAnswer:
         spelling = Spelling(choices.served.runtime.tokenizer) if asked.logprobs else None
         trails = [Trail() for _ in choices.replies] if asked.localspec.trace else ()
-        return cls(choices.served.name, choices, spelling, asked.wants_usage, trails)
+        wants = asked.wants_usage
+        return cls(choices.served.name, choices, spelling, wants, trails, asked.return_progress)
 
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
@@ -66,40 +68,49 @@ class ChatAnswer:
             yield self._chunk(number, {"role": "assistant", "content": ""})
         async with aclosing(self.choices.steps()) as steps:
             async for number, step in steps:
-                if step is None:
-                    yield None
-                    continue
-                for body in self._bodies(number, step):
+                for body in self._bodies(number, step) if step else [self._waiting(number)]:
                     yield body
         if self.wants_usage:
             counted = {"choices": [], "usage": usage(self.choices)}
             yield event(self._head("chat.completion.chunk") | counted)
         yield DONE
 
+    def _waiting(self, number: int) -> bytes | None:
+        found = progress(self.choices.replies[number]) if self.tells_progress else None
+        return self._chunk(number, {}, more={"prompt_progress": found}) if found else None
+
     def _bodies(self, number: int, step: Step) -> list[bytes]:
-        logprobs = self._logprobs(step.chunk)
+        logprobs, traces = self._logprobs(step.chunk), self._traces(number, step)
+        found = deltas(step.parts) or ([{}] if logprobs or traces else [])
         bodies = []
-        found = deltas(step.parts) or ([{}] if logprobs or self.trails else [])
-        for at, delta in enumerate(found):
-            more = self._traced(number, step, at) if self.trails else {}
+        for delta in found:
+            told = traces.pop(0) if traces else {}
+            more = {"localspec": told} if told else {}
             bodies.append(self._chunk(number, delta, logprobs=logprobs, more=more))
             logprobs = None
         if step.chunk is None:
-            reply = self.choices.replies[number]
-            more = {"timings": timings(reply)}
-            bodies.append(self._chunk(number, {}, finish=reply.finish, more=more))
+            bodies.append(self._last(number))
         return bodies
 
-    def _traced(self, number: int, step: Step, at: int) -> Mapping[str, object]:
-        """Who said a part, in characters, and with the first what the round guessed."""
-        trail, told = self.trails[number], {}
-        if step.chunk and not at:
-            trail.note(step.chunk)
-            told = traced(step.chunk)
-        match step.parts[at : at + 1]:
-            case [Content(text) | Reasoning(text)]:
-                told["said"] = trail.of(text)
-        return {"localspec": told}
+    def _last(self, number: int) -> bytes:
+        reply = self.choices.replies[number]
+        more: dict[str, object] = {"timings": timings(reply)}
+        if self.trails:
+            more["localspec"] = {"notices": list(reply.result.notices)}
+        return self._chunk(number, {}, finish=reply.finish, more=more)
+
+    def _traces(self, number: int, step: Step) -> list[dict[str, object]]:
+        """Of each part who said it, in characters, and with the first what the round guessed."""
+        if not self.trails:
+            return []
+        trail, chunk = self.trails[number], step.chunk
+        if chunk:
+            trail.note(chunk)
+        told = [who(trail, part) for part in step.parts]
+        if chunk and chunk.tokens:
+            round_ = {"drafted": chunk.drafted, "accepted": chunk.accepted, "by": chunk.by}
+            told[:1] = [round_ | (told[0] if told else {})]
+        return told
 
     def _head(self, kind: str) -> dict[str, object]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
@@ -142,8 +153,14 @@ class ChatAnswer:
         return {"content": found, "refusal": None} if found else None
 
 
-def traced(chunk: Chunk) -> dict[str, object]:
-    return {"drafted": chunk.drafted, "accepted": chunk.accepted, "by": chunk.by}
+def who(trail: Trail, part: Part) -> dict[str, object]:
+    """Arguments may have been put in other words, so of calls it is not told."""
+    match part:
+        case Content(text) | Reasoning(text):
+            return {"said": trail.of(text)}
+        case Arguments(_, text) | Call(_, text):
+            trail.of(text)  # what comes after it stands behind it
+            return {}
 
 
 def deltas(parts: Sequence[Part]) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter
@@ -14,6 +15,8 @@ from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest
 
+PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
+
 
 def openai(desk: Desk) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -21,7 +24,7 @@ def openai(desk: Desk) -> APIRouter:
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:
         """Answer a conversation."""
-
+        limit = replace(desk.limit, reading_seconds=PROGRESS_SECONDS)
         errand = Errand(
             body.model,
             body.prepared,
@@ -29,6 +32,7 @@ def openai(desk: Desk) -> APIRouter:
             failing,
             stream=body.stream,
             copies=body.n,
+            limit=limit if body.return_progress else None,
         )
         return await desk.serve(request, errand)
 

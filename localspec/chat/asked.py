@@ -1,0 +1,59 @@
+"""What is wished of an answer, in the words of OpenAI's API and of those who added to it."""
+
+from __future__ import annotations
+
+import json
+
+from localspec.message import Json
+from localspec.sampling import Sampling
+from localspec.settings import Settings
+
+NEUTRAL = Sampling()
+
+
+def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
+    """A server that is not ours hears no word that it may not know, if that does nothing."""
+    predicted = {"type": "content", "content": settings.prediction}
+    more: dict[str, Json] = {
+        "logit_bias": {str(token): value for token, value in settings.sampling.bias.items()},
+        "stop": list(settings.stop),
+        "ignore_eos": settings.ignore_end,
+        "prediction": predicted if settings.prediction else None,
+        "response_format": formed(settings),
+        "localspec": {**guessing(settings), "trace": True} if ours else None,
+    }
+    numbers: dict[str, Json] = {"seed": settings.seed, "max_tokens": settings.max_tokens}
+    drawn, nothing = drawing(settings.sampling), {} if ours else drawing(NEUTRAL)
+    return {
+        **{name: value for name, value in drawn.items() if value != nothing.get(name)},
+        "temperature": settings.sampling.temperature,  # 0 is what does nothing, and not usual
+        **{name: value for name, value in numbers.items() if value is not None},
+        **{name: value for name, value in more.items() if value},
+    }
+
+
+def drawing(sampling: Sampling) -> dict[str, Json]:
+    return {
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition,
+        "presence_penalty": sampling.presence,
+        "frequency_penalty": sampling.frequency,
+    }
+
+
+def formed(settings: Settings) -> Json:
+    if settings.grammar is None:
+        return None
+    schema = {"name": "answer", "schema": json.loads(settings.grammar.text)}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def guessing(settings: Settings) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    if settings.depth is not None:
+        found["depth"] = settings.depth
+    if settings.proposers:
+        found["proposer"] = ",".join(settings.proposers)
+    return found

@@ -1,0 +1,83 @@
+"""A table, as wide as what its first rows hold, or as the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from localspec.chat.ink import Ink, Run, bare, cells, size
+
+ROWS = 32  # that tell how wide the columns are, so that others need not be waited for
+LEAST = 6  # columns of the terminal for one of the table
+BETWEEN = " │ "
+FAINT = "2"
+Cell = Sequence[Run]
+RIGHT, CENTER = "text-align:right", "text-align:center"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    header: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    sides: Sequence[str]  # to which the columns are moved, in CSS
+
+    @property
+    def columns(self) -> list[int]:
+        """How wide they would be if there were room."""
+        known = [self.header, *self.rows[:ROWS]]
+        return [max(map(size, column)) for column in zip(*known, strict=True)]
+
+
+def drawn(table: Table, ink: Ink, width: int, begun: Sequence[int] | None = None) -> list[str]:
+    """All of it, or without its header where it has begun above."""
+    columns = fitted(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
+    if columns is None:
+        return listed(table, ink, width, headed=begun is None)
+    found = [line for row in table.rows for line in across(row, columns, table.sides, ink)]
+    if begun is not None:
+        return found
+    rule = ink.paint("─┼─".join("─" * column for column in columns), FAINT)
+    return [*across(table.header, columns, table.sides, ink), rule, *found]
+
+
+def fitted(columns: Sequence[int], room: int) -> list[int] | None:
+    """The widest ones made narrower until they fit; nothing if they would be too narrow."""
+    most = max(*columns, LEAST)
+    if sum(columns) > room:
+        most = min(most, room)
+        while most >= LEAST and sum(min(column, most) for column in columns) > room:
+            most -= 1
+    return [max(min(column, most), 1) for column in columns] if most >= LEAST else None
+
+
+def across(
+    row: Sequence[Cell], columns: Sequence[int], sides: Sequence[str], ink: Ink
+) -> list[str]:
+    """A row of the table, in as many lines as its longest cell takes."""
+    written = [ink.lines(cell, column) for cell, column in zip(row, columns, strict=True)]
+    between = ink.paint(BETWEEN, FAINT)
+    found = []
+    for parts in zip_longest(*written, fillvalue=""):
+        beside = zip(parts, columns, sides, strict=True)
+        found.append(between.join(placed(*each) for each in beside).rstrip(" "))
+    return found
+
+
+def placed(text: str, column: int, side: str) -> str:
+    free = max(column - cells(bare(text)), 0)
+    left = {RIGHT: free, CENTER: free // 2}.get(side, 0)
+    return " " * left + text + " " * (free - left)
+
+
+def listed(table: Table, ink: Ink, width: int, *, headed: bool) -> list[str]:
+    """Where columns would be too narrow: each cell in a line, behind what heads it."""
+    if not table.rows and headed:
+        return [line for head in table.header for line in ink.lines(head, width)]
+    found = []
+    for at, row in enumerate(table.rows):
+        if at or not headed:
+            found.append(ink.paint("─" * min(width, LEAST), FAINT))
+        for head, cell in zip(table.header, row, strict=True):
+            found += ink.lines([*head, (": ", "1"), *cell] if head else cell, width)
+    return found

@@ -1,0 +1,167 @@
+"""HTTP as the chat speaks it: short questions, and streams that another thread may cut."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import httpcore
+import httpx
+
+from localspec.chat.tally import Object, objects, said_of
+from localspec.errors import BackendError, PromptTooLong, UsageError
+from localspec.message import Json
+
+CONNECT_SECONDS = 10.0
+QUICK_SECONDS = 20.0  # for an answer that no model has to think about
+SILENT_SECONDS = 600.0  # after which a server that says nothing is taken for dead
+MOST_BYTES = 64 << 20  # of a line, or of a whole answer
+HERE = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # no proxy leads there
+TOO_LONG = "context_length_exceeded"
+REFUSALS: Mapping[int, str] = {
+    401: "wants a key: give --key",
+    403: "does not let us in",
+    404: "has no such path: is it the address of an OpenAI-like API?",
+    429: "is asked too much: try again later",
+    503: "is busy: try again later",
+}
+
+
+class Line:
+    """The connection of one request."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._cut = False
+
+    def trace(self, _: str, told: Mapping[str, object]) -> None:
+        """Hear of the connection as soon as there is one, long before it brings an answer."""
+        stream = told.get("return_value")
+        if isinstance(stream, httpcore.NetworkStream):
+            self._socket = stream.get_extra_info("socket")
+            if self._cut:
+                self.cut()
+
+    def cut(self) -> None:
+        """Hang up, by which the server hears of it; any thread may."""
+        self._cut = True
+        if self._socket is not None:
+            with suppress(OSError):  # it has ended
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Wire:
+    """A server by its address."""
+
+    def __init__(self, address: str, key: str) -> None:
+        try:
+            url = httpx.URL(address if "://" in address else f"http://{address}")
+            if url.scheme not in ("http", "https") or not url.host:
+                raise UsageError(f"{address!r} is no address of a server, as http://HOST:PORT is")
+            self.address = str(url).rstrip("/").removesuffix("/v1")
+            near = url.host in HERE
+            self._client = httpx.Client(
+                base_url=self.address,
+                headers=headers(key),
+                timeout=patient(SILENT_SECONDS),
+                trust_env=not near,
+                verify=not near or url.scheme == "https",  # to read all certificates takes 40 ms
+            )
+        except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
+            raise UsageError(f"{address!r} cannot be asked: {error}") from error
+
+    def told(self, path: str, asked: Json = None, seconds: float = SILENT_SECONDS) -> Object:
+        """The answer to a question that is answered in one piece."""
+        method, timeout = "GET" if asked is None else "POST", patient(seconds)
+        ask = self._client.stream(method, path, json=asked, timeout=timeout)
+        with self._translated(seconds), ask as answer:
+            self._succeed(answer)
+            return objects(json.loads(self._content(answer)))
+
+    def events(self, path: str, asked: Json, line: Line) -> Iterator[Json]:
+        """What is streamed, until the server says that this was all."""
+        ask = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
+        with self._translated(SILENT_SECONDS), ask as answer:
+            self._succeed(answer)
+            heard = False
+            for each in self._lines(answer):
+                name, _, data = each.partition(b":")
+                if name == b"data" and data.strip() == b"[DONE]":
+                    return
+                if name == b"data":
+                    heard = True
+                    yield json.loads(data)
+        did = "broke off within the answer" if heard else "sends nothing that is an answer"
+        raise BackendError(f"{self.address} {did}")
+
+    def _lines(self, answer: httpx.Response) -> Iterator[bytes]:
+        """They end in line feeds only: what else ends a line may stand in JSON as it is."""
+        held = bytearray()
+        for block in answer.iter_bytes():
+            first, *more = block.split(b"\n")
+            held += first
+            for each in more:
+                yield bytes(held)
+                held = bytearray(each)
+            self._bounded(held)
+
+    def _content(self, answer: httpx.Response) -> bytearray:
+        held = bytearray()
+        for block in answer.iter_bytes():
+            held += block
+            self._bounded(held)
+        return held
+
+    def _bounded(self, held: bytearray) -> None:
+        if len(held) > MOST_BYTES:
+            raise BackendError(f"{self.address} sends over {MOST_BYTES:,} bytes in one piece")
+
+    def _succeed(self, answer: httpx.Response) -> None:
+        """Raise what a server refused, in its own words if it has any."""
+        if answer.is_success:
+            return
+        if answer.is_redirect:
+            there = answer.headers["location"]
+            raise UsageError(f"{self.address} sends us to {there}: attach to what answers there")
+        found: Object = {}
+        with suppress(ValueError, RecursionError):
+            found = objects(json.loads(self._content(answer)))
+        status, message = answer.status_code, said_of(found)
+        if not message or status == httpx.codes.UNAUTHORIZED:
+            usual = f"{self.address} {REFUSALS.get(status, f'fails with status {status}')}"
+            message = f"{usual}: {message}".removesuffix(": ")
+        if objects(found.get("error")).get("code") == TOO_LONG:
+            raise PromptTooLong(message)
+        raise UsageError(message) if answer.is_client_error else BackendError(message)
+
+    @contextmanager
+    def _translated(self, seconds: float) -> Iterator[None]:
+        where = self.address
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise BackendError(f"nobody answers at {where}: {said(error)}") from error
+        except httpx.TimeoutException as error:
+            raise BackendError(f"{where} has said nothing for {seconds:.0f} s") from error
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            raise BackendError(f"the connection to {where} failed: {said(error)}") from error
+        except (ValueError, RecursionError) as error:
+            raise BackendError(f"{where} sends something that is no JSON") from error
+
+
+def headers(key: str) -> dict[str, str]:
+    """A connection for each request, so that to cut one cuts nothing else."""
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("a key is of visible ASCII letters")
+    found = {"connection": "close"}
+    return found | {"authorization": f"Bearer {key}"} if key else found
+
+
+def patient(seconds: float) -> httpx.Timeout:
+    return httpx.Timeout(seconds, connect=CONNECT_SECONDS)
+
+
+def said(error: Exception) -> str:
+    return str(error) or type(error).__name__

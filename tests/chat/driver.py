@@ -1,0 +1,102 @@
+"""The chat as `localspec chat` starts it, with models that say what is written here."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from localspec.chat.command import meet
+from localspec.chat.local import Local
+from localspec.chat.session import Session, last
+from localspec.engine import Engine
+from localspec.errors import BackendError, UnknownModel
+from localspec.proposers.first_of import FirstOf
+from localspec.proposers.forced import ForcedProposer
+from localspec.proposers.prediction import PredictionProposer
+from localspec.proposers.suffix import SuffixProposer
+from localspec.runtime import Runtime
+from localspec.settings import Settings
+from tests.server.scripted import END, START, Bytes, Paused
+
+SLOW = 0.02  # seconds that a forward of the slow model takes
+NAMES = ("scripted", "slow", "stuck", "broken")
+REPLIES = {
+    "poem": "Roses are **red**,\nviolets are `blue`.\n\n```python\nprint('sugar')\n```\n",
+    "numbers": "\n".join(f"line {number}" for number in range(1, 31)),
+    "json": '{"city": "Bern"}',
+    "nothing": "",
+}
+
+
+def reply(message: str) -> str:
+    if message in REPLIES:
+        return REPLIES[message]
+    if len(message) > 200:
+        lines = message.splitlines()
+        return f"{len(lines)} lines, {len(message)} characters, the last: {lines[-1]}"
+    return f"You said: {message}"
+
+
+def script(tokenizer: Bytes):
+    """Answer the last message."""
+
+    def logits(context: Sequence[int]):
+        last = len(context) - 1 - context[::-1].index(START)
+        asked = bytes(each for each in context[: last - 1][-1 << 17 :] if each < START)
+        said = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
+        written = tokenizer.encode(reply(said))
+        at = len(context) - last - 1 - len(b"assistant\n")
+        found = np.zeros(tokenizer.size, np.float32)
+        found[int(written[at]) if 0 <= at < len(written) else END] = 20.0
+        return found
+
+    return logits
+
+
+class Scripted:
+    """A door to models that need no files."""
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+
+    def names(self) -> Sequence[str]:
+        return NAMES
+
+    def check(self, name: str) -> None:
+        if name not in NAMES:
+            raise UnknownModel(f"there is no model {name!r}; there are: {', '.join(NAMES)}")
+
+    def open(self, name: str) -> Local:
+        if name == "broken":
+            raise BackendError("its weights are of no use")
+        if name == "stuck":
+            time.sleep(60)
+        tokenizer = Bytes()
+        model = Paused(script(tokenizer), tokenizer)
+        model.context, model.slots = self._context, 1
+        model.batch = 64 if name == "slow" else 4096
+        model.pause = SLOW if name == "slow" else 0.0
+        guessing = {
+            "forced": ForcedProposer(),
+            "prediction": PredictionProposer(),
+            "suffix": SuffixProposer(),
+        }
+        runtime = Runtime(Engine(model, FirstOf(guessing), 4))
+        return Local(name, runtime, (f"{name}, {self._context:,} tokens of context",))
+
+    def usual(self, name: str) -> Settings:
+        return Settings()
+
+
+def main(model: str = "scripted", context: int = 8192, *, resume: bool = False) -> None:
+    kept, notices = last() if resume else (None, ())
+    door = Scripted(context)
+    meet(door, door.open(model), kept or Session(), notices=notices, resumes=resume)
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

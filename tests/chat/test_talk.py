@@ -1,0 +1,349 @@
+"""What is kept of a conversation whatever becomes of its answers, and what the model hears."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from localspec.chat import commands, session
+from localspec.chat.loop import converse, heed
+from localspec.chat.screen import Screen
+from localspec.chat.session import Said, Session
+from localspec.chat.speaker import Ended, Figures, Piece
+from localspec.chat.talk import Talk
+from localspec.errors import BackendError, PromptTooLong, UsageError
+from localspec.settings import Settings
+from tests.chat.driver import Scripted
+
+STOP = Ended("stop", Figures())
+CANCELLED = Ended("cancelled", Figures())
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Saying:
+    """Answers with what is written for it, one list for each question."""
+
+    name = "saying"
+    context = 0
+    about: Sequence[str] = ()
+    read = None
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.heard = []
+
+    def count(self, messages):
+        return None
+
+    def ask(self, messages, settings):
+        self.heard.append([message["content"] for message in messages])
+        self.coming = list(self.answers.pop(0))
+        return self
+
+    def next(self, seconds):
+        found = self.coming.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def cancel(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Only:
+    """A door to one, who is there already."""
+
+    def __init__(self, speaker):
+        self.speaker = speaker
+
+    def names(self):
+        return [self.speaker.name]
+
+    def check(self, name):
+        pass
+
+    def open(self, name):
+        return self.speaker
+
+    def usual(self, name):
+        return Settings()
+
+
+def talk_with(*answers) -> Talk:
+    speaker = Saying(*answers)
+    return talk_at(Only(speaker), speaker)
+
+
+def talk_at(door, speaker) -> Talk:
+    return Talk(door, speaker, Screen(Console(file=io.StringIO(), width=200)))
+
+
+def shown(talk: Talk) -> str:
+    return talk.screen.console.file.getvalue()
+
+
+def told(talk: Talk) -> list[str]:
+    """What was said, which is what is kept."""
+    kept, _ = session.last()
+    if talk.session.said or kept:
+        assert kept.said == talk.session.said
+    return [each.content for each in talk.session.said]
+
+
+def test_a_question_and_its_answer_are_kept_together():
+    talk = talk_with([Piece("hm", "thought"), Piece("h"), Piece("o"), STOP], [Piece("ho"), STOP])
+    assert heed(talk, "hi")
+    assert told(talk) == ["hi", "ho"]
+    assert talk.session.said[1].thought == "hm"
+    heed(talk, "again")
+    assert talk.speaker.heard[1] == ["hi", "ho", "again"]
+    assert talk.begun == ""
+
+
+@pytest.mark.parametrize(
+    ("end", "goes_on"), [(CANCELLED, False), (BackendError("it broke"), True)]
+)
+def test_an_answer_that_was_cut_is_kept_and_marked(end, goes_on):
+    talk = talk_with([Piece("ho"), end])
+    assert heed(talk, "hi") == goes_on
+    assert told(talk) == ["hi", "ho"]
+    assert talk.session.said[1].stopped
+    assert ("it broke" in shown(talk)) == goes_on
+
+
+@pytest.mark.parametrize(
+    "end", [CANCELLED, STOP, BackendError("it broke"), PromptTooLong("9 of 8"), KeyboardInterrupt()]
+)
+def test_a_question_without_an_answer_comes_back(end):
+    talk = talk_with([Piece("ho"), STOP], [end])
+    heed(talk, "hi")
+    talk.files = {"a.txt": "a"}
+    heed(talk, "what?")
+    assert told(talk) == ["hi", "ho"]
+    assert talk.begun == "what?"
+    assert talk.files == {"a.txt": "a"}
+
+
+def test_a_second_interruption_keeps_what_was_said():
+    talk = talk_with([Piece("ho"), KeyboardInterrupt()])
+    assert not heed(talk, "hi")
+    assert told(talk) == ["hi", "ho"]
+    assert talk.session.said[1].stopped
+
+
+def test_a_defect_and_a_signal_leave_what_was_said_behind():
+    for end in (SystemExit(143), RuntimeError("a defect")):
+        talk = talk_with([Piece("ho"), end])
+        with pytest.raises(type(end)):
+            heed(talk, "hi")
+        assert told(talk) == ["hi", "ho"]
+
+
+@pytest.mark.parametrize("end", [CANCELLED, BackendError("it broke"), KeyboardInterrupt()])
+@pytest.mark.parametrize("how", ["/retry", "/edit"])
+def test_the_first_answer_stays_if_there_is_no_other(how, end):
+    talk = talk_with([Piece("ho"), STOP], [end], [Piece("oh"), STOP])
+    heed(talk, "hi")
+    for answers in (["hi", "ho"], ["hi", "oh"]):
+        heed(talk, how)
+        if how == "/edit":
+            assert talk.begun == "hi"
+            heed(talk, talk.begun)
+        assert told(talk) == answers
+    assert talk.speaker.heard == [["hi"]] * 3
+
+
+def test_an_edited_question_takes_the_place_of_the_last_with_its_files(home):
+    (home / "a.txt").write_text("a")
+    (home / "b.txt").write_text("b")
+    talk = talk_with(*[[Piece("ho"), STOP]] * 3)
+    heed(talk, "/file b.txt")
+    heed(talk, "see @a.txt")
+    assert talk.speaker.heard[0] == ["see @a.txt\n\nb.txt:\n```\nb\n```\n\na.txt:\n```\na\n```"]
+    (home / "a.txt").write_text("new")
+    heed(talk, "/edit")
+    assert talk.begun == "see @a.txt"
+    heed(talk, "look at @a.txt")
+    assert told(talk) == ["look at @a.txt", "ho"]
+    assert talk.session.said[0].files == {"b.txt": "b", "a.txt": "new"}
+    heed(talk, "and now?")
+    assert talk.speaker.heard[2][-1] == "and now?"
+
+
+@pytest.mark.parametrize("line", ["", "   ", "/system Be brief."])
+def test_an_edit_that_is_given_up_changes_nothing(line):
+    talk = talk_with([Piece("ho"), STOP], [Piece("yes"), STOP])
+    heed(talk, "hi")
+    heed(talk, "/edit")
+    heed(talk, line)
+    heed(talk, "next")
+    assert told(talk) == ["hi", "ho", "next", "yes"]
+
+
+def test_undo_takes_back_turn_by_turn():
+    talk = talk_with([Piece("ho"), STOP], [Piece("yes"), STOP])
+    heed(talk, "hi")
+    heed(talk, "really?\nreally?")
+    for left in (["hi", "ho"], []):
+        heed(talk, "/undo")
+        assert told(talk) == left
+    heed(talk, "/undo")
+    assert "taken back: really?\n" in shown(talk)
+    assert shown(talk).endswith("nothing was asked yet\n\n")
+
+
+class Lines:
+    """An editor that types what is written here; ^C where it says so."""
+
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.begun = []
+
+    def read(self, begun=""):
+        self.begun.append(begun)
+        line = self.lines.pop(0)
+        if line == "^C":
+            raise KeyboardInterrupt
+        return line
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["^C", "^C"], ["hi", "^C"], [None], ["/quit"], ["^C", "/help", "^C", "^C"], ["/retry", "^C"]],
+)
+def test_two_interruptions_the_end_of_input_and_a_command_leave(lines):
+    talk = talk_with([Piece("ho"), CANCELLED], [Piece("ho"), CANCELLED])
+    talk.session.said = [Said("user", "hi"), Said("assistant", "ho")]
+    editor = Lines(*lines)
+    converse(talk, editor)
+    assert editor.lines == []
+
+
+def test_what_has_no_answer_is_on_the_next_line():
+    editor = Lines("hi", None)
+    converse(talk_with([CANCELLED]), editor)
+    assert editor.begun == ["", "hi"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("/", "there is no /;"),
+        ("/hlep", "did you mean /help?"),
+        ("/set temperature", "write it as /set temperature=0.7"),
+        ("/set temperature=hot", "temperature takes a number, or auto, not 'hot'"),
+        ("/set temperature=nan", "temperature is nan"),
+        ("/set top_k=1.5", "top_k takes a number"),
+        ("/set seed=-1", "seed is -1; it must be at least 0"),
+        ("/set proposers=me", "there is no proposer 'me'"),
+        ("/load", "say which file"),
+        ("/load .", "is no file"),
+        ("/save", "say which file"),
+        ("/save .", "is there already"),
+        ("/save /dev/null/kept.json", "no file|cannot be kept"),
+        ("/export /dev/null/kept.md", "no file|cannot be written"),
+        ("/save " + "long" * 2000, "can be no file|cannot be kept"),
+        ("/file", "say which file"),
+        ("/file nowhere", "nowhere is not there"),
+        ("/prediction", "say which file"),
+        ("/json", "say which schema"),
+        ("/json [1]", "is not there"),
+        ("/json {", "no JSON"),
+        ("/json schema.json", "no JSON object"),
+        ("/copy", "nothing was answered yet"),
+        ("/stats", "nothing was answered yet"),
+        ("/lens maybe", "on or off, not 'maybe'"),
+    ],
+)
+def test_a_command_that_cannot_be_done_says_why_and_changes_nothing(home, line, message):
+    (home / "schema.json").write_text("[]")
+    talk = talk_with()
+    with pytest.raises((UsageError, Exception), match=message) as refused:
+        commands.run(talk, line)
+    assert "\n" not in str(refused.value)
+    assert heed(talk, line)
+    assert (talk.session.wishes, talk.files, talk.prediction, talk.schema) == ({}, {}, "", None)
+
+
+def test_a_path_and_a_text_after_a_line_end_are_no_commands():
+    assert commands.is_one("/help")
+    assert commands.is_one("/system\nBe brief.")
+    assert not commands.is_one("/usr/bin/env: no such file\nwhat is that?")
+    assert not commands.is_one(" /help")
+
+
+def test_a_conversation_with_wishes_that_make_no_sense_is_taken_without_them(home):
+    talk = talk_with()
+    session.save(Session("saying", wishes={"warmth": "1"}), home / "odd.json")
+    heed(talk, "/load odd.json")
+    assert "what was /set is left out: there is no 'warmth'" in shown(talk)
+    assert talk.session.wishes == {}
+    assert talk.settings == Settings()
+
+
+def scripted(context: int) -> Talk:
+    door = Scripted(context)
+    return talk_at(door, door.open("scripted"))
+
+
+def test_when_the_context_is_full_the_oldest_turns_leave_in_few_steps():
+    talk = scripted(1024)
+    heed(talk, "/system You are terse.")
+    notices, reused = 0, []
+    for number in range(40):
+        before = shown(talk).count("is full: the model hears the oldest")
+        assert heed(talk, f"question {number}")
+        found = talk.heard[-1].figures
+        assert found.prompt <= 1024 - 256
+        notices += shown(talk).count("is full: the model hears the oldest") - before
+        reused.append(found.cached / found.prompt)
+    assert len(talk.session.said) == 80
+    heard = talk.session.messages(Said("user", "next"))
+    assert heard[0] == {"role": "system", "content": "You are terse."}
+    assert heard[1]["role"] == "user"
+    assert [each["content"] for each in heard[-3:-1]] == ["question 39", "You said: question 39"]
+    assert 1 < notices < 10
+    assert sum(share > 0.8 for share in reused) > 40 - notices - 6
+    assert "the context of 1,024 tokens is full: the model hears the oldest" in shown(talk)
+    talk.speaker.close()
+
+
+def test_a_message_that_is_too_long_changes_nothing():
+    talk = scripted(512)
+    heed(talk, "hi")
+    before = list(talk.session.said)
+    heed(talk, "word " * 200)
+    assert "the message is 1,019 tokens, the system prompt included; the context holds 512: " in (
+        shown(talk)
+    )
+    assert "--context 1531" in shown(talk)
+    assert (talk.session.said, talk.session.forgotten) == (before, 0)
+    assert talk.begun == "word " * 200
+    heed(talk, "and now?")
+    assert told(talk)[-1] == "You said: and now?"
+    talk.speaker.close()
+
+
+def test_another_model_is_told_all_that_it_has_room_for():
+    talk = scripted(512)
+    talk.session.said = [Said("user", "hi"), Said("assistant", "ho")]
+    talk.session.forgotten = 2
+    heed(talk, "/model slow")
+    assert (talk.session.forgotten, talk.session.model) == (0, "slow")
+    heed(talk, "/model broken")
+    assert talk.speaker.name == "slow"
+    assert heed(talk, "still there?")
+    assert told(talk)[-1] == "You said: still there?"
+    talk.speaker.close()

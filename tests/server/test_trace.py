@@ -1,0 +1,263 @@
+"""What our own server tells besides: who said what, how far a prompt is read, what plain takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+
+from localspec.costs import Costs
+from localspec.job import Chunk
+from localspec.runtime import Known
+from localspec.server.exchange import Exchange, Limit
+from localspec.server.faults import Refused
+from tests.server.scripted import TEMPLATE, Server
+from tests.server.test_chat import CALL, WEATHER
+
+TRACE = {"trace": True}
+LONG = "Größe 😀 of the line of the line of the line of the line"
+REPLIES = {
+    "long": LONG,
+    "why?": f"<think>\nLet me see: 😀.\n</think>\n\nBecause. {LONG}",
+    "weather?": f"I look at the city of Oslo.\n{CALL}",
+    "both?": f"The city, the city: {CALL}\n{CALL}",
+    "after?": f"{CALL}\n, arguments of weather",
+    "held": "of the line of the line ST",
+    "cut": "of the line of the line STOP and of the line",
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Server(dict(REPLIES), template="{# <think> </think> #}" + TEMPLATE)
+    yield made
+    made.close()
+
+
+def body(text, **wishes):
+    return {"messages": [{"role": "user", "content": text}], "temperature": 0, **wishes}
+
+
+def streamed(server, text, **wishes):
+    wished = {"stream": True, "localspec": TRACE, **wishes}
+    answer = server.client.post("/v1/chat/completions", json=body(text, **wished))
+    assert answer.status_code == 200, answer.text
+    *told, done = [each[len("data: ") :] for each in answer.text.split("\n\n") if each]
+    assert done == "[DONE]"
+    return [json.loads(each) for each in told]
+
+
+def of(chunks, number=0):
+    return [
+        (each["choices"][0]["delta"], each.get("localspec", {}))
+        for each in chunks
+        if each["choices"] and each["choices"][0]["index"] == number
+    ]
+
+
+def whole(server, text, **wishes):
+    found = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
+    return found["choices"][0]["message"]
+
+
+def spoken(deltas, kind="content"):
+    return "".join(delta.get(kind) or "" for delta, _ in deltas)
+
+
+def assert_complete(deltas, timings):
+    """Every character has somebody who said it, and every round is told once."""
+    for delta, told in deltas:
+        text = delta.get("content") or delta.get("reasoning_content") or ""
+        assert sum(count for count, _ in told.get("said", ())) == len(text)
+    rounds = [told for _, told in deltas if "by" in told]
+    assert len(rounds) == timings["rounds"]
+    assert sum(each["drafted"] for each in rounds) == timings["draft_n"]
+    assert sum(each["accepted"] for each in rounds) == timings["draft_n_accepted"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        ("long", {}),
+        ("long", {"max_tokens": 3}),  # within a letter
+        ("long", {"localspec": {"trace": True, "plain": True}}),
+        ("long", {"logprobs": True, "top_logprobs": 2}),
+        ("why?", {"stream_options": {"include_usage": True}}),
+        ("cut", {"stop": ["STOP", "line of the lime"]}),
+        ("held", {"stop": "STOP"}),
+        ("why?", {"logprobs": True}),
+        ("weather?", {"tools": [WEATHER]}),
+        ("both?", {"tools": [WEATHER], "logprobs": True}),
+    ],
+)
+def test_a_trace_tells_of_every_character_and_round_and_changes_nothing(server, text, wishes):
+    chunks = streamed(server, text, **wishes)
+    ends = [each for each in chunks if "timings" in each]
+    assert_complete(of(chunks), ends[0]["timings"])
+    assert ends[0]["localspec"] == {"notices": []}
+    message = whole(server, text, **{**wishes, "localspec": {}, "stream_options": None})
+    assert spoken(of(chunks)) == (message["content"] or "")
+    assert spoken(of(chunks), "reasoning_content") == message.get("reasoning_content", "")
+    untraced = streamed(server, text, **{**wishes, "localspec": {}})
+    assert not any("localspec" in each for each in untraced)
+    logprobs = [each["choices"][0]["logprobs"] for each in chunks if each["choices"]]
+    told = sum(len(each["content"]) for each in logprobs if each)
+    assert told == (ends[0]["timings"]["predicted_n"] if "logprobs" in wishes else 0)
+
+
+def test_guesses_are_told_of_by_whoever_made_them(server):
+    told = of(streamed(server, "long"))
+    said = {by for _, trace in told for _, by in trace.get("said", ())}
+    assert said == {"target", "suffix"}
+    plain = of(streamed(server, "long", localspec={"trace": True, "plain": True}))
+    assert {by for _, trace in plain for _, by in trace.get("said", ())} == {"target"}
+
+
+def test_calls_come_as_without_a_trace_and_what_follows_them_is_not_taken_for_theirs(server):
+    def calls(wishes):
+        deltas = of(streamed(server, "both?", tools=[WEATHER], **wishes))
+        found = [call for delta, _ in deltas for call in delta.get("tool_calls", ())]
+        assert not any("said" in told for delta, told in deltas if "tool_calls" in delta)
+        return [{**call, "id": None} for call in found]
+
+    assert calls({}) == calls({"localspec": {}})
+    assert len({call["index"] for call in calls({})}) == 2
+
+
+def test_what_follows_a_call_is_not_looked_for_within_it(server):
+    deltas = of(streamed(server, "after?", tools=[WEATHER]))
+    told = [each["said"] for delta, each in deltas if delta.get("content")]
+    assert spoken(deltas) == ", arguments of weather"
+    assert any(each.get("by") == "forced" for _, each in deltas)  # by the grammar of calls
+    assert "forced" not in {by for said in told for _, by in said}
+
+
+def test_several_replies_have_the_traces_that_each_has_alone(server):
+    wild = {"temperature": 4, "max_tokens": 40}
+    chunks = streamed(server, "long", n=3, seed=5, **wild)
+    for number in range(3):
+        [timings] = [
+            each["timings"]
+            for each in chunks
+            if "timings" in each and each["choices"][0]["index"] == number
+        ]
+        assert_complete(of(chunks, number), timings)
+        assert of(chunks, number) == of(streamed(server, "long", seed=5 + number, **wild))
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "asked"),
+    [
+        ("/v1/chat/completions", "localspec.trace", body("x", localspec=TRACE)),
+        ("/v1/chat/completions", "return_progress", body("x", return_progress=True)),
+        ("/v1/completions", "localspec.trace", {"prompt": "x", "localspec": TRACE}),
+        (
+            "/v1/completions",
+            "localspec.trace",
+            {"prompt": "x", "stream": True, "localspec": TRACE},
+        ),
+        ("/v1/responses", "localspec.trace", {"input": "x", "stream": True, "localspec": TRACE}),
+        ("/v1/messages", "localspec", body("x", max_tokens=9, stream=True, localspec=TRACE)),
+        ("/api/chat", "localspec", {"model": "scripted", "messages": [], "localspec": TRACE}),
+        ("/completion", "localspec", {"prompt": "x", "stream": True, "localspec": TRACE}),
+        ("/v1/chat/completions", "localspec.trace", body("x", stream=True, localspec={"trace": 5})),
+    ],
+)
+def test_what_would_not_be_told_is_refused_by_name(server, path, field, asked):
+    answer = server.client.post(path, json=asked)
+    assert answer.status_code == 400
+    assert field.rpartition(".")[2] in answer.text
+
+
+def test_every_api_with_timings_tells_what_plain_takes_and_of_guesses(server):
+    server.ask("wake up")
+    runtime = server.app.state.house.loaded["scripted"].runtime
+    before, runtime.known = runtime.known, Known(costs=Costs({1: 0.25, 2: 0.5}))
+    text = "of the line " * 5
+    asked = {
+        "/v1/chat/completions": body(text),
+        "/v1/completions": {"prompt": text, "temperature": 0, "max_tokens": 30},
+        "/completion": {"prompt": text, "temperature": 0, "n_predict": 30},
+    }
+    for path, wish in asked.items():
+        timings = server.client.post(path, json=wish).json()["timings"]
+        assert timings["plain_per_second"] == pytest.approx(4.0)
+        by = {name: sum(right for _, right in each) for name, each in timings["guesses"].items()}
+        assert sum(by.values()) == timings["draft_n_accepted"]
+    runtime.known = before
+    assert (
+        server.client.post("/completion", json=wish).json()["timings"]["plain_per_second"] is None
+    )
+
+
+@pytest.fixture(scope="module")
+def slow():
+    made = Server(pause=0.02)
+    yield made
+    made.close()
+
+
+def progress(slow, text, **wishes):
+    chunks = streamed(slow, text, max_tokens=3, localspec={}, return_progress=True, **wishes)
+    at = [number for number, each in enumerate(chunks) if "prompt_progress" in each]
+    said = (bool(each["choices"][0]["delta"].get("content")) for each in chunks)
+    first = [*said].index(True)
+    assert all(number < first for number in at), "told of reading after it had begun to answer"
+    return [chunks[number]["prompt_progress"] for number in at]
+
+
+def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
+    found = progress(slow, "y" * 2400)
+    assert len(found) > 1
+    for before, after in pairwise(found):
+        assert before["processed"] < after["processed"]
+        assert before["time_ms"] < after["time_ms"] < 10_000
+    assert all(each["cache"] <= each["processed"] < each["total"] for each in found)
+    assert found[0]["total"] > 2400
+    assert progress(slow, "y" * 2400) == []  # it is known already
+    again = progress(slow, "y" * 1600 + "z" * 1000)
+    assert again[0]["cache"] > 1600
+
+
+def test_it_is_quiet_again_once_a_prompt_is_read():
+    async def waits() -> Counter[bool]:
+        """Before the reply begins, and after."""
+        exchange = Exchange(Limit(0.2, reading_seconds=0.01))
+        chunk = Chunk("a", (1,), 0, "")
+        asyncio.get_running_loop().call_later(0.1, exchange.events.put_nowait, chunk)
+        found, begun = Counter[bool](), False
+        with suppress(Refused):
+            async for each in exchange.chunks():
+                begun = begun or each is chunk
+                found[begun] += each is None
+        return found
+
+    found = asyncio.run(waits())
+    assert found[False] > 2
+    assert found[True] == 0
+
+
+def test_who_goes_away_in_any_moment_frees_the_slot():
+    """A cancellation that met a token on its way was lost, and the reply went on to its end."""
+
+    async def met() -> bool:
+        exchange = Exchange(Limit(60))
+
+        async def listen() -> None:
+            async for _ in exchange.chunks():
+                pass
+
+        task = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        exchange.events.put_nowait(Chunk("a", (1,), 0, ""))
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=1)
+        task.cancel()
+        return bool(done) and task.cancelled()
+
+    assert asyncio.run(met())
