@@ -103,7 +103,7 @@ def show(stream: Stream, runtime: Runtime) -> None:
         from localspec.chat.local import ended
         from localspec.chat.status import status
 
-        told = status(ended(stream.result, runtime.known.plain_seconds), runtime.context)
+        told = status(ended(stream.result), runtime.context)
         click.secho(told, err=True, dim=True)
 
 

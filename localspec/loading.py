@@ -63,14 +63,13 @@ def load(
             opened(places, loading.options, loading.limits, insists=loading.insists)
         )
         keeping = kept(loading, found)
-        costs = None
         if loading.depth is None and wanted:
-            costs = measured.calibrated(found).costs()
-            engine = assembly.automatic(found, wanted, Depth(costs), keeping)
+            depth = Depth(measured.calibrated(found).costs())
+            engine = assembly.automatic(found, wanted, depth, keeping)
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, keeping)
         closing.callback(engine.close)
-        known = Known(found.pair.match, found.plan, wanted, costs)
+        known = Known(found.pair.match, found.plan, wanted)
         return Runtime(engine, closing.pop_all(), known)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
-from localspec.costs import Costs
 from localspec.engine import Engine
 from localspec.errors import UsageError
 from localspec.instructions import instructed
@@ -30,12 +29,6 @@ class Known:
     pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
     plan: Plan | None = None  # by which the models were loaded
     guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
-    costs: Costs | None = None  # of its rounds, where they are measured
-
-    @property
-    def plain_seconds(self) -> float | None:
-        """What a token takes without speculation, as far as is known."""
-        return self.costs.target(1).at(1) if self.costs else None
 
 
 NOTHING = Known()

@@ -173,24 +173,32 @@ def command(*arguments, **options):
     )
 
 
-def test_a_conversation_over_a_pipe_answers_each_line_and_ends_with_it(model):
-    process = command("chat", model, *ONE_THREAD, "--max-tokens", "8")
-    out, err = process.communicate("hello\n\nand again\n", timeout=60)
-    assert process.returncode == 0, err
-    assert out.count("tokens a round") + out.count("tokens/s") >= 2
-    assert "Traceback" not in err
+def test_what_comes_through_a_pipe_is_one_question_and_only_its_answer_comes_out(model):
+    answers = []
+    for question, piped in (([], "a log\n\nwhat?\n"), (["what?"], "a log\n")):
+        process = command("chat", model, *question, *ONE_THREAD, "--max-tokens", "8")
+        out, err = process.communicate(piped, timeout=60)
+        assert (process.returncode, err) == (0, "")
+        answers.append(out)
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 5
 
 
-def test_a_question_that_is_too_long_ends_only_itself(model):
-    process = command("chat", model, *ONE_THREAD, "--max-tokens", "8", "--context", "64")
-    out, err = process.communicate("x" * 500 + "\nhello\n", timeout=60)
-    assert process.returncode == 0, err
-    assert "this model was loaded for 64" in out
-    assert "8 tokens" in out
+@pytest.mark.parametrize(
+    ("piped", "message"),
+    [("", "there is nothing to answer"), ("x" * 500, "the context holds 64: shorten it")],
+)
+def test_a_pipe_with_nothing_or_too_much_in_it_is_wrong_usage(model, piped, message):
+    process = command("chat", model, *ONE_THREAD, "--context", "64")
+    out, err = process.communicate(piped, timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
 
 
-def test_a_reader_that_leaves_early_is_no_crash(model):
-    process = command("generate", model, *ONE_THREAD, WORDS, "--max-tokens", "400")
+@pytest.mark.parametrize("name", ["generate", "chat"])
+def test_a_reader_that_leaves_early_is_no_crash(model, name):
+    process = command(name, model, *ONE_THREAD, WORDS, "--max-tokens", "400")
     process.stdout.read(3)
     process.stdout.close()
     err = process.stderr.read()

@@ -60,7 +60,6 @@ class LocalAnswer:
         self, runtime: Runtime, reader: Reader, prompt: Sequence[int], settings: Settings
     ) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._plain = runtime.known.plain_seconds
         self._reader = reader
         self._trail = Trail()
         self._ready: deque[Piece | Ended] = deque()
@@ -90,7 +89,7 @@ class LocalAnswer:
                 yield from map(self._piece, self._reader.read(event.text))
             case Result():
                 yield from map(self._piece, self._reader.close())
-                yield ended(event, self._plain)
+                yield ended(event)
             case _:
                 raise event
 
@@ -104,7 +103,7 @@ class LocalAnswer:
                 return Piece(f"{name} ", "answer", self._trail.of(name))
 
 
-def ended(result: Result, plain_seconds: float | None) -> Ended:
+def ended(result: Result) -> Ended:
     used, took, speculation = result.usage, result.timings, result.speculation
     figures = Figures(
         tokens=used.completion_tokens,
@@ -112,7 +111,7 @@ def ended(result: Result, plain_seconds: float | None) -> Ended:
         cached=used.cached_tokens,
         first_seconds=took.first_token,
         per_second=took.tokens_per_second,
-        plain_per_second=1 / plain_seconds if plain_seconds else None,
+        speedup=speculation.speedup,
         rounds=speculation.rounds,
         drafted=speculation.drafted,
         accepted=speculation.accepted,

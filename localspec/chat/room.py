@@ -10,7 +10,8 @@ from localspec.errors import PromptTooLong
 from localspec.message import Message
 
 ROOM = 512  # tokens that are kept for an answer, where the context is large enough
-ENOUGH = 0.75  # of the context; so much is kept when it is full, so that it is not soon full again
+KEPT = 0.7  # of the rest, when that is full: the less is kept, the later it is full again, and
+# until then each prompt begins with the last one, which need not be read again
 
 
 def fitting(session: Session, speaker: Speaker, question: Said) -> tuple[Sequence[Message], str]:
@@ -18,9 +19,10 @@ def fitting(session: Session, speaker: Speaker, question: Said) -> tuple[Sequenc
     context, before = speaker.context, session.forgotten
     messages = session.messages(question)
     count = speaker.count(messages)
-    if count is None or not context or count <= context - min(ROOM, context // 4):
+    limit = context - min(ROOM, context // 4)
+    if count is None or not context or count <= limit:
         return messages, ""
-    while count > ENOUGH * context and session.forget():
+    while count > KEPT * limit and session.forget():
         messages = session.messages(question)
         count = speaker.count(messages) or 0
     if count >= context:

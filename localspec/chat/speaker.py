@@ -41,7 +41,7 @@ class Figures:
     cached: int = 0  # of the prompt
     first_seconds: float | None = None
     per_second: float | None = None
-    plain_per_second: float | None = None  # as estimated
+    speedup: float | None = None  # over plain decoding, as estimated
     rounds: int = 0
     drafted: int = 0
     accepted: int = 0

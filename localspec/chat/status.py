@@ -26,8 +26,8 @@ def status(ended: Ended, context: int = 0) -> str:
     parts = [f"{found.tokens:,} tokens"]
     if found.per_second:
         parts.append(f"{found.per_second:.1f} tokens/s")
-        if found.plain_per_second and found.drafted:
-            parts.append(f"about {found.per_second / found.plain_per_second:.2f}x plain")
+    if found.speedup and found.drafted:
+        parts.append(f"about {found.speedup:.2f}x plain")
     if found.drafted and found.rounds:
         parts.append(f"{found.accepted / found.rounds:.2f} accepted a round{guessers(found)}")
     if found.first_seconds is not None:

@@ -92,7 +92,7 @@ class Tally:
             cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),
             first_seconds=self.first - self.begun if self.first else None,
             per_second=number(told, "predicted_per_second") or measured or None,
-            plain_per_second=number(told, "plain_per_second") or None,
+            speedup=number(told, "speedup") or None,
             # Each round brings what was right, and a token of the target's own.
             rounds=rounds or (max(tokens - accepted, 1) if drafted else 0),
             drafted=drafted,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from localspec.job import Result
 from localspec.proposers.prediction import BY as PREDICTION
 from localspec.server.reply import Choices, Reply
 
@@ -42,9 +43,8 @@ def progress(reply: Reply) -> dict[str, object] | None:
     }
 
 
-def timings(reply: Reply) -> dict[str, object]:
-    """As llama.cpp's server tells them, and how fast it would be without guesses, estimated."""
-    result, plain = reply.result, reply.prepared.served.runtime.known.plain_seconds
+def timings(result: Result) -> dict[str, object]:
+    """As llama.cpp's server tells them, and how much faster that was than without guesses."""
     found, speculation, used = result.timings, result.speculation, result.usage
     first = (found.first_token or found.total) - found.queued
     return {
@@ -55,7 +55,7 @@ def timings(reply: Reply) -> dict[str, object]:
         "predicted_n": used.completion_tokens,
         "predicted_ms": 1000 * (found.total - found.queued - first),
         "predicted_per_second": found.tokens_per_second,
-        "plain_per_second": 1 / plain if plain else None,
+        "speedup": speculation.speedup,
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,

@@ -112,9 +112,7 @@ def test_a_question_and_its_answer_are_kept_together():
     assert talk.begun == ""
 
 
-@pytest.mark.parametrize(
-    ("end", "goes_on"), [(CANCELLED, False), (BackendError("it broke"), True)]
-)
+@pytest.mark.parametrize(("end", "goes_on"), [(CANCELLED, False), (BackendError("it broke"), True)])
 def test_an_answer_that_was_cut_is_kept_and_marked(end, goes_on):
     talk = talk_with([Piece("ho"), end])
     assert heed(talk, "hi") == goes_on

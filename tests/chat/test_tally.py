@@ -49,7 +49,7 @@ def test_a_trace_becomes_rounds_and_who_said_what():
 def test_a_server_knows_its_figures_better_than_we_do():
     timings = {
         "predicted_per_second": 50.0,
-        "plain_per_second": 20.0,
+        "speedup": 2.0,
         "rounds": 7,
         "draft_n": 12,
         "draft_n_accepted": 9,
@@ -75,7 +75,7 @@ def test_a_server_knows_its_figures_better_than_we_do():
         cached=20,
         first_seconds=1.0,
         per_second=50.0,
-        plain_per_second=20.0,
+        speedup=2.0,
         rounds=7,
         drafted=12,
         accepted=9,
@@ -142,7 +142,7 @@ PLACES = (
     *(("prompt_progress", name) for name in ("total", "processed")),
     *(("usage", name) for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details")),
     *(("timings", name) for name in ("rounds", "draft_n", "draft_n_accepted", "guesses")),
-    *(("timings", name) for name in ("predicted_per_second", "plain_per_second")),
+    *(("timings", name) for name in ("predicted_per_second", "speedup")),
     ("timings", "tokens_by_source"),
 )
 WHOLE = {

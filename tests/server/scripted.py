@@ -13,7 +13,8 @@ import httpx
 import numpy as np
 import uvicorn
 
-from localspec.engine import Engine
+from localspec.costs import Costs
+from localspec.engine import Company, Engine
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
@@ -99,6 +100,7 @@ class Server:
     template: str = TEMPLATE
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
+    costs: Costs | None = None  # what rounds are taken to cost
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
     client: httpx.Client = field(init=False)
@@ -115,7 +117,8 @@ class Server:
                 "prediction": PredictionProposer(),
                 "suffix": SuffixProposer(),
             }
-            return Runtime(Engine(self.model, FirstOf(guessing), 4))
+            company = Company(costs=self.costs)
+            return Runtime(Engine(self.model, FirstOf(guessing), 4, company=company))
 
         offers = [Offer("scripted", load, GREEDY, "llamacpp", context=8192, family="llama")]
         self.app = application(offers, self.terms)

@@ -288,7 +288,9 @@ def test_options_become_what_the_engine_knows():
         "repeat_last_n": -1,
     }
     usual = Sampling(temperature=1, top_k=3)
-    assert Options.model_validate(given).sampling(usual) == Sampling(0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3)
+    assert Options.model_validate(given).sampling(usual) == Sampling(
+        0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3
+    )
     assert Options.model_validate({"seed": None, "top_k": None}).sampling(usual) == usual
     assert Options.model_validate({"seed": -1}).own_seed is None
 

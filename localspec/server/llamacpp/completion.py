@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from localspec.job import Result
 from localspec.server.figures import timings
 from localspec.server.llamacpp.completion_request import Wished
 from localspec.server.llamacpp.lines import Block
 from localspec.server.openai.chat import event
-from localspec.server.reply import Choices, Reply, Step
+from localspec.server.reply import Choices, Step
 from localspec.server.streaming import Events
 
 
@@ -102,14 +103,13 @@ class Completion:
                 "min_p": settings.sampling.min_p,
                 "stop": list(settings.stop),
             },
-            "timings": paces(reply),
+            "timings": paces(result),
         }
 
 
-def paces(reply: Reply) -> dict[str, object]:
+def paces(result: Result) -> dict[str, object]:
     """Times, per token and per second too, always as numbers: editors print them."""
-    result = reply.result
-    found, used, speed = timings(reply), result.usage, result.timings.tokens_per_second or 0.0
+    found, used, speed = timings(result), result.usage, result.timings.tokens_per_second or 0.0
     read = used.prompt_tokens - used.cached_tokens
     waited = result.timings.first_token or result.timings.total
     seconds = waited - result.timings.queued

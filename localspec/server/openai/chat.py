@@ -60,7 +60,7 @@ class ChatAnswer:
             **self._head("chat.completion"),
             "choices": [self._choice(*each) for each in enumerate(replies)],
             "usage": usage(self.choices),
-            "timings": timings(replies[0]),
+            "timings": timings(replies[0].result),
         }
 
     async def stream(self) -> Events:
@@ -94,7 +94,7 @@ class ChatAnswer:
 
     def _last(self, number: int) -> bytes:
         reply = self.choices.replies[number]
-        more: dict[str, object] = {"timings": timings(reply)}
+        more: dict[str, object] = {"timings": timings(reply.result)}
         if self.trails:
             more["localspec"] = {"notices": list(reply.result.notices)}
         return self._chunk(number, {}, finish=reply.finish, more=more)

@@ -49,7 +49,7 @@ class CompletionAnswer:
         return self._head(
             choices=[self._choice(*each) for each in enumerate(replies)],
             usage=usage(self.choices),
-            timings=timings(replies[0]),
+            timings=timings(replies[0].result),
         )
 
     async def stream(self) -> Events:
