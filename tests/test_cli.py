@@ -199,11 +199,11 @@ def test_a_pipe_with_nothing_or_too_much_in_it_is_wrong_usage(model, piped, mess
 @pytest.mark.parametrize("name", ["generate", "chat"])
 def test_a_reader_that_leaves_early_is_no_crash(model, name):
     process = command(name, model, *ONE_THREAD, WORDS, "--max-tokens", "400")
+    process.stdin.close()
     process.stdout.read(3)
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    process.stdin.close()
     assert process.wait(60) in (0, 1)
     assert "Traceback" not in err
     assert "BrokenPipe" not in err

@@ -42,6 +42,8 @@ NAMES = {
 def chat(context: click.Context, name: str, question: str) -> None:
     """Answer one question, or all that are typed."""
     wish, loading = context.meta, wishes.loading(context)
+    if name and not question and is_question(name):
+        name, question = "", name
     asked = whole(question)
     if not asked and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
@@ -51,10 +53,12 @@ def chat(context: click.Context, name: str, question: str) -> None:
     name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)
     found = kept or Session()
     found.system = wish["system"] or found.system
-    speaker = door.open(name)
     if not asked:
+        with Screen().busy(f"loading {name}"):
+            speaker = door.open(name)
         meet(door, speaker, found, notices, lens=wish["lens"], resumes=wish["resume"])
         return
+    speaker = door.open(name)
     told(notices)
     try:
         once(speaker, wished(door.usual(name), found.wishes), found, asked)
@@ -115,6 +119,11 @@ def named(context: click.Context) -> frozenset[str]:
         for each in fields(Sampling)
     }
     return frozenset(name for name, at in sources.items() if at != ParameterSource.DEFAULT)
+
+
+def is_question(text: str) -> bool:
+    """Whether what stands alone cannot be a model."""
+    return any(each.isspace() for each in text) and not place(text).exists()
 
 
 def known(name: str) -> str:

@@ -105,7 +105,8 @@ def set_(talk: Talk, text: str) -> None:
 
 def plain(talk: Talk, text: str) -> None:
     talk.plain = switched(text, talk.plain)
-    talk.screen.faint("nothing is guessed" if talk.plain else "tokens are guessed where it pays")
+    nothing = talk.settings.depth == 0  # which may have been wished otherwise too
+    talk.screen.faint("nothing is guessed" if nothing else "tokens are guessed where it pays")
 
 
 def lens(talk: Talk, text: str) -> None:

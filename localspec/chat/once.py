@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -26,7 +25,6 @@ def once(speaker: Speaker, settings: Settings, session: Session, question: str) 
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
         raise LocalSpecError(f"the answer cannot be written: {error.strerror}") from error
     if heard.error:
         raise heard.error

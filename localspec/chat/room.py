@@ -32,7 +32,8 @@ def fitting(session: Session, speaker: Speaker, question: Said) -> tuple[Sequenc
         )
     if session.forgotten == before:
         return messages, ""
-    return messages, (
-        f"the context of {context:,} tokens is full: the model hears the oldest "
-        f"{session.forgotten:,} messages no more"
-    )
+    return messages, f"the context of {context:,} tokens is full: {forgotten(session)}"
+
+
+def forgotten(session: Session) -> str:
+    return f"the model hears the oldest {session.forgotten:,} messages no more"

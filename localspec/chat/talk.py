@@ -9,13 +9,13 @@ from typing import Protocol
 from localspec.chat import files, wishes
 from localspec.chat.coloured import legend
 from localspec.chat.hearing import Heard, hear
-from localspec.chat.room import fitting
+from localspec.chat.room import fitting, forgotten
 from localspec.chat.screen import Screen
 from localspec.chat.session import Said, Session
 from localspec.chat.signals import unechoed
 from localspec.chat.speaker import Speaker
 from localspec.chat.status import status
-from localspec.errors import LocalSpecError
+from localspec.errors import LocalSpecError, PromptTooLong
 from localspec.grammar import Grammar
 from localspec.settings import Settings
 
@@ -42,7 +42,7 @@ class Talk:
     session: Session = field(default_factory=Session)
     lens: bool = False
     plain: bool = False
-    prediction: str = ""
+    prediction: str | None = None  # None: the usual one
     schema: Grammar | None = None
     files: dict[str, str] = field(default_factory=dict)  # that go with the next question
     begun: str = ""  # what the next line begins with
@@ -61,7 +61,8 @@ class Talk:
     def settings(self) -> Settings:
         found = wishes.wished(self.usual, self.session.wishes)
         depth = 0 if self.plain else found.depth
-        return replace(found, depth=depth, prediction=self.prediction, grammar=self.schema)
+        predicted = found.prediction if self.prediction is None else self.prediction
+        return replace(found, depth=depth, prediction=predicted, grammar=self.schema)
 
     def ask(self, question: str) -> bool:
         """Have a question answered, or give it back; False: that was stopped."""
@@ -94,13 +95,12 @@ class Talk:
     def _answer(self, question: Said, before: Session) -> Heard:
         """Answer a question that follows what was said; if nothing is, all is as it was."""
         session, heard = replace(before, said=list(before.said)), Heard()
-        messages, notice = fitting(session, self.speaker, question)
-        if notice:
-            self.screen.notice(notice)
-        answer = self.speaker.ask(messages, self.settings)
         try:
-            with unechoed():
-                hear(answer, self.screen.view(lens=self.lens), heard)
+            self._hear(session, question, heard)
+            while isinstance(heard.error, PromptTooLong) and session.forget():
+                heard.error = None  # of one who does not count tokens beforehand
+                self.screen.notice(f"too long: {forgotten(session)}")
+                self._hear(session, question, heard)
         finally:
             if heard.anything:
                 cut = heard.ended is None or heard.stopped
@@ -111,11 +111,19 @@ class Talk:
         self._close(heard)
         return heard
 
+    def _hear(self, session: Session, question: Said, heard: Heard) -> None:
+        messages, notice = fitting(session, self.speaker, question)
+        if notice:
+            self.screen.notice(notice)
+        answer = self.speaker.ask(messages, self.settings)
+        with unechoed():
+            hear(answer, self.screen.view(lens=self.lens), heard)
+
     def change(self, name: str) -> None:
         """Go on with another model; if it cannot be had, with the one that was there."""
         self.door.check(name)
         before = self.speaker.name
-        with unechoed():
+        with unechoed(), self.screen.busy(f"loading {name}"):
             self.speaker.close()
             try:
                 self.speaker = self.door.open(name)

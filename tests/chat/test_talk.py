@@ -15,7 +15,7 @@ from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Ended, Figures, Piece
 from localspec.chat.talk import Talk
 from localspec.errors import BackendError, PromptTooLong, UsageError
-from localspec.settings import Settings
+from localspec.settings import DEFAULT, Settings
 from tests.chat.driver import Scripted
 
 STOP = Ended("stop", Figures())
@@ -65,8 +65,9 @@ class Saying:
 class Only:
     """A door to one, who is there already."""
 
-    def __init__(self, speaker):
+    def __init__(self, speaker, usual=DEFAULT):
         self.speaker = speaker
+        self._usual = usual
 
     def names(self):
         return [self.speaker.name]
@@ -78,7 +79,7 @@ class Only:
         return self.speaker
 
     def usual(self, name):
-        return Settings()
+        return self._usual
 
 
 def talk_with(*answers) -> Talk:
@@ -121,9 +122,7 @@ def test_an_answer_that_was_cut_is_kept_and_marked(end, goes_on):
     assert ("it broke" in shown(talk)) == goes_on
 
 
-@pytest.mark.parametrize(
-    "end", [CANCELLED, STOP, BackendError("it broke"), PromptTooLong("9 of 8"), KeyboardInterrupt()]
-)
+@pytest.mark.parametrize("end", [CANCELLED, STOP, BackendError("it broke"), KeyboardInterrupt()])
 def test_a_question_without_an_answer_comes_back(end):
     talk = talk_with([Piece("ho"), STOP], [end])
     heed(talk, "hi")
@@ -134,11 +133,26 @@ def test_a_question_without_an_answer_comes_back(end):
     assert talk.files == {"a.txt": "a"}
 
 
+def test_one_who_does_not_count_is_asked_again_with_fewer_turns():
+    long = PromptTooLong("9 of 8")
+    talk = talk_with([Piece("ho"), STOP], [long], [Piece("well"), STOP], [long], [long], [long])
+    heed(talk, "hi")
+    heed(talk, "what?")
+    assert talk.speaker.heard[1:] == [["hi", "ho", "what?"], ["what?"]]
+    assert told(talk) == ["hi", "ho", "what?", "well"]
+    assert "the model hears the oldest 2 messages no more" in shown(talk)
+    heed(talk, "this is long")  # with and without the turn before it
+    assert told(talk) == ["hi", "ho", "what?", "well"]
+    assert (talk.begun, talk.session.forgotten) == ("this is long", 2)
+    assert shown(talk).count("9 of 8") == 1
+
+
 def test_a_second_interruption_keeps_what_was_said():
     talk = talk_with([Piece("ho"), KeyboardInterrupt()])
     assert not heed(talk, "hi")
     assert told(talk) == ["hi", "ho"]
     assert talk.session.said[1].stopped
+    assert talk.begun == ""
 
 
 def test_a_defect_and_a_signal_leave_what_was_said_behind():
@@ -166,7 +180,7 @@ def test_the_first_answer_stays_if_there_is_no_other(how, end):
 def test_an_edited_question_takes_the_place_of_the_last_with_its_files(home):
     (home / "a.txt").write_text("a")
     (home / "b.txt").write_text("b")
-    talk = talk_with(*[[Piece("ho"), STOP]] * 3)
+    talk = talk_with(*[[Piece("ho"), STOP]] * 4)
     heed(talk, "/file b.txt")
     heed(talk, "see @a.txt")
     assert talk.speaker.heard[0] == ["see @a.txt\n\nb.txt:\n```\nb\n```\n\na.txt:\n```\na\n```"]
@@ -176,8 +190,11 @@ def test_an_edited_question_takes_the_place_of_the_last_with_its_files(home):
     heed(talk, "look at @a.txt")
     assert told(talk) == ["look at @a.txt", "ho"]
     assert talk.session.said[0].files == {"b.txt": "b", "a.txt": "new"}
+    heed(talk, "/edit")
+    heed(talk, "look")
+    assert talk.session.said[0].files == {"b.txt": "b"}
     heed(talk, "and now?")
-    assert talk.speaker.heard[2][-1] == "and now?"
+    assert talk.speaker.heard[-1][-1] == "and now?"
 
 
 @pytest.mark.parametrize("line", ["", "   ", "/system Be brief."])
@@ -272,7 +289,7 @@ def test_a_command_that_cannot_be_done_says_why_and_changes_nothing(home, line, 
         commands.run(talk, line)
     assert "\n" not in str(refused.value)
     assert heed(talk, line)
-    assert (talk.session.wishes, talk.files, talk.prediction, talk.schema) == ({}, {}, "", None)
+    assert (talk.session.wishes, talk.files, talk.prediction, talk.schema) == ({}, {}, None, None)
 
 
 def test_a_path_and_a_text_after_a_line_end_are_no_commands():
@@ -288,7 +305,24 @@ def test_a_conversation_with_wishes_that_make_no_sense_is_taken_without_them(hom
     heed(talk, "/load odd.json")
     assert "what was /set is left out: there is no 'warmth'" in shown(talk)
     assert talk.session.wishes == {}
-    assert talk.settings == Settings()
+    assert talk.settings == DEFAULT
+
+
+def test_what_the_command_line_wished_holds_until_something_else_is(home):
+    (home / "said.txt").write_text("said")
+    speaker = Saying()
+    talk = talk_at(Only(speaker, Settings(depth=0, prediction="usual", seed=3)), speaker)
+    assert (talk.settings.prediction, talk.settings.depth, talk.settings.seed) == ("usual", 0, 3)
+    for line, prediction in (("/prediction said.txt", "said"), ("/prediction off", "")):
+        heed(talk, line)
+        assert talk.settings.prediction == prediction
+    heed(talk, "/plain off")
+    assert shown(talk).endswith("nothing is guessed\n")
+    heed(talk, "/set depth=auto")
+    heed(talk, "/set seed=4")
+    assert (talk.settings.depth, talk.settings.seed) == (None, 4)
+    heed(talk, "/plain on")
+    assert talk.settings.depth == 0
 
 
 def scripted(context: int) -> Talk:

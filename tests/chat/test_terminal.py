@@ -16,6 +16,7 @@ from tests.chat.pty_session import (
     CTRL_C,
     CTRL_D,
     ENTER,
+    PROMPTED,
     TAB,
     UP,
     Person,
@@ -143,12 +144,18 @@ def test_whatever_is_interrupted_nothing_is_lost(someone, tmp_path):
     assert "slow goes on\nits weights are of no use\n" in shown
     assert "there is no model 'nobody'; there are: scripted, slow" in person.say("/model nobody")
 
+    before = len(person.raw)
     person.type("numbers" + ENTER)
     for columns in (40, 100, 30, 80):
         person.watch(0.2)
         person.resize(columns, 30)
-    person.settle(0.3)
+    person.type("typed ahead")
+    person.prompted(since=before)
+    person.settle(0.1)
+    assert "typed ahead" not in person.raw[before:].partition(PROMPTED)[0]
     shown = person.text
+    assert shown.endswith("> typed ahead")
+    person.type(CTRL_C)
     assert [shown.count(f"\nline {at}\n") >= 1 for at in range(1, 31)] == [True] * 30
     assert words(person.said) == [*words(person.said)[:3], "\n".join(LINES)]
 
