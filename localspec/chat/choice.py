@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 from localspec import store
+from localspec.backends import backend
 from localspec.catalog import choose, entries, preferred
 from localspec.chat import session
-from localspec.entry import Entry
+from localspec.entry import Engine, Entry
 from localspec.errors import LocalSpecError
 from localspec.loading import Loading
 from localspec.locating import locate
@@ -19,6 +21,7 @@ from localspec.published import fitting
 from localspec.sources import Package
 
 STARTER = "smollm2-135m"
+ON_CPU = 6 << 30  # bytes: some five tokens a second, where 30 GB are read in one
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def largest(loading: Loading) -> str:
 
 
 def better(loading: Loading) -> Better | None:
-    """The largest of the catalogue that fits here and could be pulled."""
+    """The largest of the catalogue that fits here, could be pulled, and is not too slow to talk."""
     fits = [found for entry in entries().values() if (found := offer(entry, loading))]
     if not fits:
         return None
@@ -65,11 +68,23 @@ def better(loading: Loading) -> Better | None:
     return Better(name, f"{about}, {size(count)}")
 
 
+def most(engine: Engine, loading: Loading) -> float:
+    """Bytes of weights that are read in a bearable time, which is done for every token."""
+    if loading.limits.device != "cpu" and any(
+        "gpu" in each.kind for each in backend(engine).probe()
+    ):
+        return inf
+    return ON_CPU
+
+
 def offer(entry: Entry, loading: Loading) -> tuple[int, str, str] | None:
+    if entry.good_at == ("drafting",):
+        return None
     with suppress(LocalSpecError):
         engine = choose(entry, loading.backend, preferred())
         weights = fitting(entry, engine, "", there(engine, loading.limits))
         found = entry.offers[engine].weights[weights]
-        if not isinstance(found.source, Package):
+        pulls = not isinstance(found.source, Package)
+        if pulls and found.bytes <= most(engine, loading):
             return found.bytes, entry.name, entry.about
     return None

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from localspec import store
+from localspec.catalog import entries
 from localspec.chat import choice, command, session
 from localspec.chat.choice import STARTER
 from localspec.chat.session import Said, Session
@@ -67,12 +68,15 @@ def test_the_one_used_last_comes_before_all_others_if_it_is_still_here():
 
 def test_what_fits_is_offered_by_what_it_takes():
     found = {}
-    for gigabytes in (1, 8, 64):
+    for gigabytes in (1, 4, 64):
         better = choice.better(Loading(limits=Limits("cpu", gigabytes << 30, supposed=True)))
         found[gigabytes] = better and better.name
-    assert found[8] != found[64]
-    assert None not in (found[8], found[64])
+    assert found[4] != found[64]
+    assert None not in (found[4], found[64])
+    weights = entries()[found[64]].offers["llamacpp"].weights
+    assert min(each.bytes for each in weights.values()) <= choice.ON_CPU
     assert STARTER not in found.values()
+    assert all("drafting" not in entries()[name].good_at for name in found.values() if name)
     assert choice.better(Loading(limits=Limits("cpu", 1, supposed=True))) is None
 
 
