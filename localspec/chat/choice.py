@@ -78,7 +78,7 @@ def most(engine: Engine, loading: Loading) -> float:
 
 
 def offer(entry: Entry, loading: Loading) -> tuple[int, str, str] | None:
-    if entry.good_at == ("drafting",):
+    if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
         engine = choose(entry, loading.backend, preferred())

@@ -76,7 +76,7 @@ def test_what_fits_is_offered_by_what_it_takes():
     weights = entries()[found[64]].offers["llamacpp"].weights
     assert min(each.bytes for each in weights.values()) <= choice.ON_CPU
     assert STARTER not in found.values()
-    assert all("drafting" not in entries()[name].good_at for name in found.values() if name)
+    assert all("chat" in entries()[name].good_at for name in found.values() if name)
     assert choice.better(Loading(limits=Limits("cpu", 1, supposed=True))) is None
 
 
