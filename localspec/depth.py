@@ -100,11 +100,16 @@ class Depth:
         """Speed of late, plain decoding being 1."""
         return max(self._won / self._spent, 1.0)
 
-    def prices(self, rows: int, most: int) -> list[float]:
-        """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes."""
-        seconds = self.costs.target(rows).stretch(rows, rows + most)
+    def prices(self, rows: int, most: int, beside: int = 0) -> list[float]:
+        """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes.
+
+        Tokens of prompts that are read beside them are worth as much as any: where a batch is so
+        wide that each token takes its time, a guess that is wrong holds a prompt up.
+        """
+        width = rows + beside
+        seconds = self.costs.target(rows).stretch(width, width + most)
         first = seconds[0]
-        rate = self.gain * rows / first
+        rate = self.gain * width / first
         return [rate * (each - first) for each in seconds]
 
     def is_cheap(self, by: str, rows: int) -> bool:
@@ -116,7 +121,8 @@ class Depth:
         """What each seat shall have drafted by a proposer that takes its time."""
         if self._abstains:
             return [NO for _ in seats]
-        bill = self._bill(by, rows, len(seats), max(seat.ask.limit for seat in seats))
+        most = max(seat.ask.limit for seat in seats)
+        bill = self._bill(by, rows, len(seats), self.prices(rows, most, seats[0].ask.beside))
         if not bill.least():
             return [NO for _ in seats]
         found = []
@@ -127,12 +133,15 @@ class Depth:
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
-        return self.costs.drafting(by, 1) is not None and not self._bill(by, 1, 1, limit).least()
+        return (
+            self.costs.drafting(by, 1) is not None
+            and not self._bill(by, 1, 1, self.prices(1, limit)).least()
+        )
 
-    def _bill(self, by: str, rows: int, sharers: int, most: int) -> Bill:
+    def _bill(self, by: str, rows: int, sharers: int, prices: Sequence[float]) -> Bill:
         curve = self.costs.drafting(by, sharers)
         assert curve is not None
-        prices = self.prices(rows, most)
+        most = len(prices) - 1
         rate = self.gain * rows / self.costs.target(rows).at(rows)
         drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
         return Bill(
@@ -178,14 +187,14 @@ class Depth:
                 length, most = at, total - prices[at]
         return length, most
 
-    def trim(self, rows: int, drafts: Sequence[Survivals]) -> list[int]:
+    def trim(self, rows: int, drafts: Sequence[Survivals], beside: int = 0) -> list[int]:
         """How many guesses of each draft to check."""
         lengths = [len(draft) for draft in drafts]
         if self._abstains:
             return [0] * len(drafts)
         alive = np.array([alive for draft in drafts for alive in draft])
         best = np.argsort(-alive, kind="stable")
-        prices = self.prices(rows, len(alive))
+        prices = self.prices(rows, len(alive), beside)
         count = int(np.argmax(np.append(0.0, np.cumsum(alive[best])) - prices))
         whose = np.repeat(np.arange(len(drafts)), lengths)
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()

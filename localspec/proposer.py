@@ -37,13 +37,14 @@ class Ask(NamedTuple):
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
     pays: Pays = always  # whether to guess on, by the confidences of the guesses so far
+    beside: int = 0  # tokens of prompts that are read in the same batch
 
     def wants(self, by: str) -> bool:
         return self.hints.by is None or by in self.hints.by
 
     def until(self, limit: int, pays: Pays) -> Ask:
         """The same with another end."""
-        return Ask(self.slot, self.history, limit, self.sampler, self.prompt, self.hints, pays)
+        return self._replace(limit=limit, pays=pays)
 
     def pays_above(self, floor: float) -> Pays:
         """What it says of when to stop; if nothing, when all being right is less likely."""

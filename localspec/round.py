@@ -43,10 +43,11 @@ class Turn:
         """Whether the proposer hears of it: for a draft, or to keep up with a prompt."""
         return self.guess > 0 or (self.generation.depth > 0 and not self.emits)
 
-    def ask(self) -> Ask:
+    def ask(self, beside: int) -> Ask:
+        """For a draft, to be checked beside so many tokens of prompts."""
         g = self.generation
         history = g.tokens[: g.cached + self.feed]
-        return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints)
+        return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints, beside=beside)
 
     def lawful(self, draft: Draft) -> Draft:
         """A draft as far as it keeps to the grammar, if it was looked up.
@@ -91,7 +92,8 @@ def run(
     target: Model, proposer: Proposer, turns: Sequence[Turn]
 ) -> list[tuple[Turn, Draft, Logits]]:
     """Propose, and let the target read everything in one batch; `conclude` each before the next."""
-    asks = [turn.ask() for turn in turns if turn.asks]
+    read = sum(turn.feed for turn in turns if turn.reads)
+    asks = [turn.ask(read) for turn in turns if turn.asks]
     offers = proposer.propose(asks) if asks else []
     proposed = {ask.slot: draft for ask, draft in zip(asks, offers, strict=True)}
     drafts = [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]

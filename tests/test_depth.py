@@ -82,6 +82,16 @@ def test_under_load_the_same_draft_is_checked_less_far():
     assert max(crowd) < 3
 
 
+def test_beside_prompts_a_guess_costs_what_a_token_takes_in_so_wide_a_batch():
+    reading = depth({1: 1.0, 8: 1.1, 9: 1.2, 64: 6.7})  # a tenth each, from the eighth on
+    assert reading.prices(1, 4)[1] < 0.1
+    assert reading.prices(1, 4, beside=63)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
+    likely = [products([0.85] * 4)]
+    assert reading.trim(1, likely) == [4]
+    assert reading.trim(1, likely, beside=63) == [0]
+    assert depth(FLAT).trim(1, likely, beside=63) == [4]  # where width is free it stays so
+
+
 def test_the_likeliest_guesses_of_all_drafts_are_checked():
     made = depth({2: 1.0, 4: 1.1, 5: 9.0})
     assert trimmed(made, [[0.3, 0.2], [0.9, 0.8]]) == [0, 2]
@@ -155,7 +165,7 @@ def test_a_draft_is_not_made_longer_for_next_to_nothing():
     made = depth({1: 1.0, 3: 1.0}, {"draft": {1: 0.1, 2: 0.1, 3: 0.1}})
     likely = seat(made, limit=2)
     made.costs.drafting("draft", 1)._line[:] = [0.001, 0.001, 0.0015]
-    bill = made._bill("draft", 1, 1, 2)
+    bill = made._bill("draft", 1, 1, made.prices(1, 2))
     chance = bill.guesses[2] - bill.guesses[1]
     rate = likely.acceptance.ahead(2)[1]
     for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):

@@ -50,6 +50,31 @@ def test_more_requests_than_slots_wait_their_turn():
     )
 
 
+class Listening(NgramProposer):
+    """Notes what it hears of prompts that are read beside."""
+
+    def __init__(self):
+        super().__init__(3, 1)
+        self.beside = []
+
+    def propose(self, asks):
+        self.beside += [ask.beside for ask in asks]
+        return super().propose(asks)
+
+
+def test_who_guesses_hears_how_much_of_prompts_is_read_in_the_same_batch():
+    proposer = Listening()
+    desk = Desk(proposer=proposer)
+    desk.ask([1, 2, 3] * 4)
+    for _ in range(4):
+        desk.engine.step()
+    assert set(proposer.beside) == {0}
+    desk.ask([4, 5, 3, 2] * 5)
+    desk.finish()
+    assert sum(proposer.beside) == 20
+    assert proposer.beside.count(0) > 10
+
+
 def test_a_follow_up_reads_only_what_is_new():
     desk = Desk()
     prompt = [1, 2, 3, 4, 5] * 4

@@ -110,7 +110,7 @@ class Best:
     def _best(self, asks: Sequence[Ask]) -> dict[int, Draft]:
         """The best draft for each slot, as far as it is to be checked."""
         rows = len(asks)
-        prices = self.depth.prices(rows, max(ask.limit for ask in asks))
+        prices = self.depth.prices(rows, max(ask.limit for ask in asks), asks[0].beside)
         looks = rows not in self._cheap
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
@@ -129,14 +129,14 @@ class Best:
             if by not in cheap and able:
                 self._ask_if_it_pays(by, able, prices, best)
         if len(best) > 1:
-            self._trim(rows, best)
+            self._trim(rows, best, asks[0].beside)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
 
-    def _trim(self, rows: int, best: Mapping[int, Offer]) -> None:
+    def _trim(self, rows: int, best: Mapping[int, Offer], beside: int) -> None:
         """Drafts of several rows share a batch, and the price of its width."""
         offers = [offer for offer in best.values() if not offer.tries]
         if offers:
-            lengths = self.depth.trim(rows, [offer.survivals for offer in offers])
+            lengths = self.depth.trim(rows, [offer.survivals for offer in offers], beside)
             for offer, length in zip(offers, lengths, strict=True):
                 offer.pays = length
 
