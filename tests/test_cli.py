@@ -248,3 +248,17 @@ def test_an_option_of_the_other_engine_is_refused(model, capsys):
     ):
         assert run(["generate", *arguments]) == 2
         assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--attach", "http://127.0.0.1:9", "--context", "64"), "--context is for a model"),
+        (("--attach", "http://127.0.0.1:9", "--gpu-layers", "1"), "--gpu-layers is for a model"),
+        (("--key", "k"), "--key is for a server"),
+        (("--lens",), "--lens is for talking"),
+    ],
+)
+def test_a_chat_refuses_options_that_would_be_left_aside(options, said, capsys):
+    assert run(["chat", "any", "a question", *options]) == 2
+    assert said in capsys.readouterr().err

@@ -44,6 +44,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
     wish, loading = context.meta, wishes.loading(context)
     if name and not question and is_question(name):
         name, question = "", name
+    check(context, talks=not question and bool(sys.stdin and sys.stdin.isatty()))
     asked = whole(question)
     if not asked and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
@@ -66,6 +67,23 @@ def chat(context: click.Context, name: str, question: str) -> None:
         speaker.close()
     if kept:
         kept.keep()
+
+
+def check(context: click.Context, *, talks: bool) -> None:
+    """Refuse what would be left aside."""
+    given = {
+        name
+        for name in context.meta
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+    }
+    options = {each.name for each in wishes.LOADING}
+    if context.meta["attach"] and (aside := sorted(given & options)):
+        option = aside[0].replace("_", "-")
+        raise UsageError(f"--{option} is for a model that is loaded here; a server has its own")
+    if "key" in given and not context.meta["attach"]:
+        raise UsageError("--key is for a server: give --attach URL too")
+    if context.meta["lens"] and not talks:
+        raise UsageError("--lens is for talking at a terminal; one answer comes as plain text")
 
 
 def meet(
