@@ -9,7 +9,7 @@ from functools import partial
 from localspec import guessers
 from localspec.depth import Depth
 from localspec.engine import Company, Engine
-from localspec.keeping import Keeping
+from localspec.keeping.keeping import Keeping
 from localspec.opening import Opened
 from localspec.pair import Pair
 from localspec.planning import Limits, Watcher, there

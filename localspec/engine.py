@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from localspec import prefix, request
+from localspec import request
 from localspec.backend import Model
 from localspec.costs import Costs
 from localspec.depth import Lap
@@ -17,7 +17,7 @@ from localspec.errors import BackendError, OutOfMemory, reported
 from localspec.figures import Clockwork
 from localspec.gain import gain
 from localspec.job import Event, FinishReason, Job
-from localspec.keeping import Keeping
+from localspec.keeping.keeping import Keeping
 from localspec.lexicon import Lexicon
 from localspec.pace import Pace
 from localspec.proposer import Proposer
@@ -26,7 +26,8 @@ from localspec.round import Turn, conclude, run
 from localspec.sampler import Sampler
 from localspec.scheduler import Scheduler
 from localspec.settings import Settings
-from localspec.tokens import NONE, Logits, Tokens
+from localspec.slots import Slots
+from localspec.tokens import Logits, Tokens
 
 DEPTH = 4  # tokens to guess ahead, if nobody says
 
@@ -38,7 +39,7 @@ class Company:
     watch: Callable[[Lap], None] | None = None  # hears what each round took
     costs: Costs | None = None  # which learn from that
     relief: Relief | None = None  # what can be given up for memory
-    keeping: Keeping | None = None  # long texts, on disk
+    keeping: Keeping | None = None  # what slots had to give up
 
 
 ALONE = Company()
@@ -62,14 +63,13 @@ class Engine:
         self._watch = company.watch
         self._costs = company.costs
         self._relief = company.relief
-        self._keeping: Keeping | None = company.keeping
+        self._keeping = company.keeping or Keeping()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._pace = Pace()
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
-        self._held: list[Tokens] = [NONE] * target.slots
-        self._free = list(range(target.slots))  # the longest unused first
+        self._slots = Slots(target, self._keeping)
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; the job it becomes is for `add`."""
@@ -118,8 +118,9 @@ class Engine:
         seconds = self._clock() - begun
         if done:
             self._pace.note(read, seconds)
+        tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
+        self._slots.read(tokens)
         if self._watch and done:
-            tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
             self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
 
     @property
@@ -133,11 +134,7 @@ class Engine:
 
     def close(self) -> None:
         """Free what the engine has loaded by itself; what slots hold may be kept."""
-        if self._keeping:
-            for slot in self._free:
-                prefix.keep(self.target, self._keeping, slot, self._held[slot])
-            self._keeping.close()
-            self._keeping = None
+        self._slots.close()
         if self._relief:
             self._relief.close()
 
@@ -155,14 +152,14 @@ class Engine:
             for turn in turns:
                 g = turn.generation
                 g.cached = self.target.truncate(g.slot, g.cached)
-            if self._make_room() or self._give_up(error):
+            if self._slots.make_room() or self._give_up(error):
                 return self._run(self._scheduler.plan([turn.generation for turn in turns]))
             self._fail([turn.slot for turn in turns], error)
             return []
 
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
-        notices += self._keeping.take_notices() if self._keeping else []
+        notices += self._keeping.take_notices()
         for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)
@@ -181,14 +178,6 @@ class Engine:
             self._finish(self._release(slot), turn.generation.finish)
         return outcome.emitted
 
-    def _make_room(self) -> bool:
-        """Empty the free slots; return whether that freed anything."""
-        full = [slot for slot in self._free if len(self._held[slot])]
-        for slot in full:
-            self.target.truncate(slot, 0)
-            self._held[slot] = NONE
-        return bool(full)
-
     def _give_up(self, error: BackendError) -> bool:
         """Free what the target can do without, if memory is what it lacks."""
         lacks = isinstance(error, OutOfMemory)
@@ -198,8 +187,7 @@ class Engine:
         for job in [self._release(slot) for slot in slots]:
             job.listener(error)
         for slot in slots:
-            self._held[slot] = NONE
-            self.target.truncate(slot, 0)
+            self._slots.empty(slot)
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._waiting if job.cancelled]:
@@ -215,36 +203,19 @@ class Engine:
         job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:
-        while self._waiting and self._free:
+        while self._waiting and self._slots.free:
             job = self._waiting.popleft()
             g = job.generation
-            place = prefix.choose(self._everything_held(), self._free, g.tokens[:-1])
-            self._free.remove(place.slot)
+            held = {slot: each.generation.held for slot, each in self._active.items()}
+            place = self._slots.take(g.tokens[:-1], held)
             g.slot = place.slot
             job.clock.started = self._clock()
             self._active[place.slot] = job
-            g.cached = job.reused = self._settle(place, g.tokens[:-1])
-
-    def _settle(self, place: prefix.Place, tokens: Tokens) -> int:
-        """Make a slot hold the beginning of a text, from wherever most of it can be had."""
-        if self._keeping is None:
-            return prefix.settle(self.target, place)
-        held = self._held[place.slot]
-        if len(held) - place.own >= prefix.GAIN and not self._keeping.busy:
-            prefix.keep(self.target, self._keeping, place.slot, held)
-        found = prefix.recall(self.target, self._keeping, place, tokens)
-        return found or prefix.settle(self.target, place)
-
-    def _everything_held(self) -> list[Tokens]:
-        held = list(self._held)
-        for slot, job in self._active.items():
-            held[slot] = job.generation.tokens[: job.generation.cached]
-        return held
+            g.cached = job.reused = self._slots.settle(place, g.tokens[:-1])
 
     def _release(self, slot: int) -> Job:
         """Take a request off its slot, which keeps what it holds for another to go on from."""
         job = self._active.pop(slot)
-        self._held[slot] = job.generation.tokens[: job.generation.cached]
-        self._free.append(slot)
+        self._slots.leave(slot, job.generation.held)
         self._proposer.release(slot)
         return job

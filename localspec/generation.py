@@ -47,6 +47,11 @@ class Generation:
         return self.history.view
 
     @property
+    def held(self) -> Tokens:
+        """What the target holds of them."""
+        return self.tokens[: self.cached]
+
+    @property
     def room(self) -> int:
         return self.ending.limit - len(self.history)
 

@@ -12,7 +12,10 @@ from localspec.backends import inspect
 from localspec.depth import Depth
 from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
-from localspec.keeping import Keeping, identity
+from localspec.keeping.disk import Disk
+from localspec.keeping.identity import identity
+from localspec.keeping.keeping import Keeping
+from localspec.keeping.ram import Ram
 from localspec.opening import Opened, Places, opened
 from localspec.planning import Limits
 from localspec.runtime import Known, Runtime
@@ -31,6 +34,7 @@ class Loading:
     limits: Limits = field(default_factory=Limits)
     cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
     cache_bytes: int = 8 << 30
+    cache_ram: int = 0  # bytes of memory for texts that slots had to give up
 
     def __post_init__(self) -> None:
         if self.backend not in WISHES:
@@ -73,10 +77,11 @@ def load(
         return Runtime(engine, closing.pop_all(), known)
 
 
-def kept(loading: Loading, found: Opened) -> Keeping | None:
-    if loading.cache_dir is None:
-        return None
-    return Keeping(loading.cache_dir, loading.cache_bytes, identity(found))
+def kept(loading: Loading, found: Opened) -> Keeping:
+    disk = None
+    if loading.cache_dir is not None:
+        disk = Disk(loading.cache_dir, loading.cache_bytes, identity(found))
+    return Keeping(Ram(loading.cache_ram), disk)
 
 
 def deepened(name_or_path: str | Path, loading: Loading) -> Loading:

@@ -6,11 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from localspec.backend import Model
-from localspec.keeping import Keeping
 from localspec.tokens import Tokens, common_prefix
-
-LEAST = 512  # tokens of a text that is worth keeping
-GAIN = 256  # tokens that must be at stake before a disk is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +40,3 @@ def settle(model: Model, place: Place) -> int:
         if copied:
             return copied
     return model.truncate(place.slot, place.own)
-
-
-def recall(model: Model, keeping: Keeping, place: Place, tokens: Tokens) -> int:
-    """Fill the slot from the disk if that has much more of the text; return how much it holds.
-
-    Where it returns 0 the slot may be empty.
-    """
-    kept = keeping.find(tokens) if len(tokens) >= place.shared + GAIN else None
-    if kept is None or kept.serves(tokens) < place.shared + GAIN:
-        return 0
-    data = keeping.read(kept)
-    if data is None or not model.restore(place.slot, data, len(kept.tokens)):
-        return 0
-    return model.truncate(place.slot, kept.serves(tokens))
-
-
-def keep(model: Model, keeping: Keeping, slot: int, held: Tokens) -> None:
-    """Put what a slot holds on disk, if it is long and not there."""
-    if len(held) >= LEAST and keeping.wants(held):
-        saved = model.save(slot, keeping.room)
-        if saved:
-            keeping.keep(held, saved)

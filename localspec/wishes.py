@@ -162,7 +162,13 @@ SERVING = (
         type=click.Path(file_okay=False, path_type=Path),
         help="Keep long prompts there, for another time.",
     ),
-    click.Option(["--cache-size"], type=Bytes(), default="8GiB", help="Most bytes to keep."),
+    click.Option(["--cache-size"], type=Bytes(), default="8GiB", help="Most bytes there."),
+    click.Option(
+        ["--cache-ram"],
+        type=Bytes(),
+        default="8GiB",
+        help="Most memory for what slots gave up; at most a quarter of what is free.",
+    ),
     click.Option(["--docs"], is_flag=True, help="Describe the API at /docs and /openapi.json."),
     click.Option(["--log-prompts"], is_flag=True, help="Show prompts and replies in the log."),
 )

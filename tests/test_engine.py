@@ -414,4 +414,7 @@ def test_what_is_wrong_with_one_sequence_does_not_end_the_others():
     assert isinstance(first[-1], BackendError)
     assert isinstance(first[-1].__cause__, ZeroDivisionError)
     assert len(second[-1].tokens) == 20
-    assert len(desk.engine._free) == desk.model.slots
+    for _ in range(desk.model.slots):
+        desk.ask([1, 2])
+    desk.engine.step()
+    assert len(desk.engine.jobs) == desk.model.slots

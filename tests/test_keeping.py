@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec import prefix
 from localspec.backend import Options, Row, Saved
 from localspec.engine import Company, Engine
 from localspec.errors import BackendError, UsageError
-from localspec.keeping import HEAD, Keeping, identity
+from localspec.keeping.disk import HEAD, Disk
+from localspec.keeping.identity import identity
+from localspec.keeping.keeping import LONG, Keeping
 from localspec.locating import Found
 from localspec.opening import Places, opened
 from localspec.planning import Limits
@@ -37,7 +38,7 @@ def text(seed, length=600):
 
 
 def keeping(folder, limit=GB, identity="model"):
-    return Keeping(folder / "kept", limit, identity)
+    return Disk(folder / "kept", limit, identity)
 
 
 def kept(store, *texts, whole=False, data=DATA):
@@ -254,7 +255,7 @@ SHORT = Settings(max_tokens=6, ignore_end=True)
 
 
 def engine(model, store, proposer=None):
-    return Engine(model, proposer or Silent(), company=Company(keeping=store))
+    return Engine(model, proposer or Silent(), company=Company(keeping=Keeping(disk=store)))
 
 
 def once(model, store, prompt, proposer=None):
@@ -301,7 +302,7 @@ def test_what_is_given_up_for_another_text_comes_back_from_the_disk(tmp_path):
     assert len(files(tmp_path)) == 2  # the last grew out of the first
 
 
-@pytest.mark.parametrize(("length", "count"), [(prefix.LEAST - 6, 0), (prefix.LEAST - 5, 1)])
+@pytest.mark.parametrize(("length", "count"), [(LONG - 6, 0), (LONG - 5, 1)])
 def test_short_texts_are_not_kept(tmp_path, length, count):
     once(scripted(), keeping(tmp_path), text(1, length))
     assert len(files(tmp_path)) == count

@@ -39,7 +39,10 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     wish = context.meta
     terms = terms_of(context)
     loading = replace(
-        wishes.loading(context), cache_dir=wish["cache_dir"], cache_bytes=wish["cache_size"]
+        wishes.loading(context),
+        cache_dir=wish["cache_dir"],
+        cache_bytes=wish["cache_size"],
+        cache_ram=wish["cache_ram"],
     )
     for name in names:
         pulled(name, loading)

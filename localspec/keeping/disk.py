@@ -1,4 +1,4 @@
-"""What an engine held of long texts, kept on disk for another time and for other processes.
+"""What an engine held of long texts, on disk for another time and for other processes.
 
 A file is one text: its tokens, and what the engine held of them, under the sums of both. Engines
 hardly check what they read back, so they are given nothing that is not whole and our own.
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,11 +26,9 @@ from numpy.typing import NDArray
 
 from localspec import host
 from localspec.backend import Saved
-from localspec.backends import backend
 from localspec.errors import UsageError
-from localspec.fingerprint import fingerprint, versions
-from localspec.opening import Opened
-from localspec.tokens import Tokens, common_prefix
+from localspec.keeping.text import SHARE, Text, best, needless
+from localspec.tokens import Tokens
 
 MAGIC = b"localspec text 1"
 # The sum of all that follows but the data, the sum of the data, the identity, whether it serves
@@ -41,30 +39,18 @@ NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
 PART = re.compile(r"kept-.*\.part")  # is being written
 STALE = 3600.0  # seconds after which it is not
 MOST = 1024  # files
-SHARE = 4  # a text on its way may take one in so many bytes of the free memory
-PARTED = re.compile(r"(.+-)(\d{5})-of-(\d{5})\.gguf")
-SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 LOG = logging.getLogger("localspec")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """A text on disk."""
-
+class Kept(Text):
     path: Path
-    tokens: Tokens
-    whole: bool  # it serves texts that begin with all of it only
     data_bytes: int
     data_sum: bytes
 
-    def serves(self, tokens: Tokens) -> int:
-        """How many tokens of a text can be had from it."""
-        shared = common_prefix(self.tokens, tokens)
-        return 0 if self.whole and shared < len(self.tokens) else shared
 
-
-class Keeping:
+class Disk:
     """A folder of texts, together of at most so many bytes. One thread calls it.
 
     Other models and other processes may share the folder; `identity` stands for whatever changes
@@ -97,8 +83,7 @@ class Keeping:
     def find(self, tokens: Tokens) -> Kept | None:
         """The text that serves another best, if any does."""
         self._look()
-        best = max(self._known.values(), key=lambda kept: kept.serves(tokens), default=None)
-        return best if best and best.serves(tokens) else None
+        return best(self._known.values(), tokens)
 
     def read(self, kept: Kept) -> NDArray[np.uint8] | None:
         """What the engine held of a text; None, and the file is gone, if it is damaged."""
@@ -126,16 +111,15 @@ class Keeping:
         """Write a text, not waiting for it; those that it serves as well as themselves go."""
         self.wait()
         self._look()
-        every = [] if saved.whole else self._known.values()
-        needless = [kept.path for kept in every if kept.serves(tokens) == len(kept.tokens)]
+        old = [] if saved.whole else needless(self._known.values(), tokens)
         digest = hashlib.sha256(tokens.tobytes()).hexdigest()
         path = self._folder / f"{self._mine}-{digest[:32]}.kept"
 
         def write() -> str:
             head = pack(self._identity, tokens, saved)
             failure = written(path, [*head, saved.data.data], self._limit)
-            for each in [] if failure else needless:
-                remove(each)
+            for kept in [] if failure else old:
+                remove(kept.path)
             return failure
 
         self._writing = self._writer.submit(write)
@@ -199,7 +183,8 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> Kept:
     named = hashlib.sha256(said).hexdigest()[:32]
     if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum or named not in path.name:
         raise ValueError("it is damaged")
-    return Kept(path, np.frombuffer(said, "<i4").astype(np.int32), whole, data_bytes, data_sum)
+    tokens = np.frombuffer(said, "<i4").astype(np.int32)
+    return Kept(tokens, whole, path, data_bytes, data_sum)
 
 
 def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
@@ -262,34 +247,3 @@ def remove(path: Path) -> None:
 def used(path: Path) -> None:
     with suppress(OSError):
         os.utime(path)
-
-
-def identity(found: Opened) -> str:
-    """Of what a target holds of a text: its weights, the engine, and how it was loaded."""
-    place = found.places.target
-    way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)
-    build = backend(place.engine).build()
-    weights = [sampled(file) for file in weight_files(place.path)]
-    return fingerprint([place.path], [place.engine, repr(way), repr(build), *versions(), *weights])
-
-
-def weight_files(path: Path) -> list[Path]:
-    """All files of a model: of a folder, or of a GGUF in parts."""
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.is_file())
-    part = PARTED.fullmatch(path.name)
-    if part is None:
-        return [path]
-    numbers = range(1, int(part[3]) + 1)
-    return [path.with_name(f"{part[1]}{each:05}-of-{part[3]}.gguf") for each in numbers]
-
-
-def sampled(file: Path) -> str:
-    """A sum of parts from all over a file, and when it was written last."""
-    info = file.stat()
-    made = hashlib.sha256(f"{info.st_size} {info.st_mtime_ns}".encode())
-    with file.open("rb") as data:
-        for at in range(SAMPLES):
-            data.seek(info.st_size * at // SAMPLES)
-            made.update(data.read(SAMPLE))
-    return made.hexdigest()

@@ -1,0 +1,339 @@
+"""Texts that slots give up go to memory, come back from it, and never take too much of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from localspec import host
+from localspec.backend import Device, Saved
+from localspec.engine import Company, Engine
+from localspec.errors import OutOfMemory
+from localspec.keeping.disk import Disk
+from localspec.keeping.keeping import LEAST, LONG, Keeping
+from localspec.keeping.ram import MOST, Aside, Ram
+from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.silent import Silent
+from localspec.settings import Settings
+from localspec.slots import RESTS
+from localspec.testing import ScriptedModel
+from localspec.tokens import tokens_of
+from tests import engines
+from tests.runs import Want, converse, replies, said, scripted
+
+GB = 1 << 30
+SHORT = Settings(max_tokens=6, ignore_end=True)
+
+
+def text(seed, length=600):
+    return [int(each) for each in np.random.default_rng(seed).integers(0, 5, length)]
+
+
+def few(slots, *, recurrent=False):
+    model = scripted(recurrent=recurrent)
+    model.slots = slots
+    return model
+
+
+def engine(model, ram=GB, disk=None, proposer=None):
+    keeping = Keeping(Ram(ram), disk)
+    return Engine(model, proposer or Silent(), company=Company(keeping=keeping))
+
+
+def ask(running, prompt, settings=SHORT):
+    [result] = converse(running, [Want(prompt, settings)])
+    return result
+
+
+def alone(prompt, settings=SHORT):
+    """What is said where nothing was ever held."""
+    return said(replies(scripted(), Silent(), [Want(prompt, settings)]))
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("more", [[], [1, 2, 3], text(9)])
+def test_what_is_given_up_for_another_text_comes_back_from_memory(recurrent, more):
+    running = engine(few(1, recurrent=recurrent), proposer=NgramProposer(3, 1))
+    first = ask(running, text(1))
+    ask(running, text(2))
+    longer = [*text(1), *first.tokens, *more, 4]
+    third = ask(running, longer)
+    assert third.usage.cached_tokens == 605
+    assert said([third]) == alone(longer)
+
+
+def test_more_conversations_than_slots_go_on():
+    running = engine(few(2))
+    said_so_far = {seed: text(seed, 100) for seed in range(7)}
+    for turn in range(3):
+        for seed, history in said_so_far.items():
+            result = ask(running, history)
+            assert said([result]) == alone(history)
+            assert result.usage.cached_tokens >= (len(history) - 3 if turn else 0)
+            said_so_far[seed] = [*history, *result.tokens, seed % 5, turn]
+
+
+def test_where_no_memory_is_given_nothing_is_kept():
+    model = few(2)
+    running = engine(model, ram=0)
+    first = ask(running, text(1))
+    converse(running, [Want(text(2), SHORT)] * 2)
+    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 0
+    assert {len(held) for held in model.held.values()} > {605}
+
+
+@pytest.mark.parametrize(
+    ("read", "length", "held"),
+    [
+        (RESTS - 2, LEAST, LEAST + 5),  # the last batch of a reply counts as well
+        (RESTS - 1, LEAST, 0),
+        (4 * RESTS, LEAST - 6, LEAST - 1),
+        (4 * RESTS, LEAST - 5, 0),
+    ],
+)
+def test_a_text_that_lies_idle_while_others_read_is_put_aside(read, length, held):
+    model = few(4)
+    running = engine(model)
+    first = ask(running, text(1, length))
+    ask(running, text(2, read - 5))
+    assert len(model.held[0]) == held
+    longer = [*text(1, length), *first.tokens, 4]
+    again = ask(running, longer)
+    assert again.usage.cached_tokens == length + 5
+    assert said([again]) == alone(longer)
+
+
+def test_what_is_in_use_is_not_put_aside():
+    model = few(4)
+    running = engine(model)
+    long = Settings(max_tokens=400, ignore_end=True)
+    wants = [Want(text(seed, 300), long) for seed in range(3)]
+    assert said(converse(running, wants)) == [each for w in wants for each in alone(w.prompt, long)]
+
+
+def test_what_was_used_in_between_rests_anew():
+    model = few(2)
+    running = engine(model)
+    for seed in (1, 2) * 4:  # each turn reads less than what a text must lie idle for
+        ask(running, text(seed, RESTS - 10))
+    assert sorted(len(held) for held in model.held.values()) == [RESTS - 5] * 2
+
+
+def test_an_idle_text_is_moved_once_for_a_model_that_needs_it_whole():
+    model = few(4, recurrent=True)
+    running = engine(model)
+    first = ask(running, text(0))
+    ask(running, text(1))
+    assert [len(model.held[slot]) for slot in range(2)] == [0, 605]
+    for seed in range(2, 5):
+        ask(running, text(seed))
+    assert [len(model.held[slot]) for slot in range(4)] == [605] * 4
+    assert ask(running, [*text(0), *first.tokens, 1]).usage.cached_tokens == 605
+
+
+def test_an_idle_text_that_finds_no_room_stays_where_it_is():
+    model = few(4)
+    running = engine(model, ram=100)
+    first = ask(running, text(1))
+    ask(running, text(2))
+    assert len(model.held[0]) == 605
+    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 605
+
+
+def test_another_branch_of_a_text_takes_what_they_share():
+    running = engine(few(1))
+    ask(running, text(1))
+    ask(running, text(2))
+    branch = [*text(1)[:400], *text(3)]
+    assert ask(running, branch).usage.cached_tokens >= 400
+    ask(running, text(4))
+    first = ask(running, [*text(1), 1])
+    assert first.usage.cached_tokens == 600  # it was not lost to the branch
+
+
+class Unwilling(ScriptedModel):
+    """Can put texts aside, and cannot take them back."""
+
+    def restore(self, slot, data, length):
+        self.held[slot] = []
+        return 0
+
+
+def test_what_cannot_be_restored_is_read_again():
+    model = Unwilling(scripted()._logits, scripted().tokenizer)
+    model.slots = 1
+    running = engine(model)
+    first = ask(running, text(1))
+    ask(running, text(2))
+    longer = [*text(1), *first.tokens, 4]
+    again = ask(running, longer)
+    assert (again.usage.cached_tokens, said([again])) == (0, alone(longer))
+
+
+class Tight(ScriptedModel):
+    """Runs out of memory once, when it is told to."""
+
+    slots = 2
+    short = False
+
+    def forward(self, rows):
+        if self.short:
+            self.short = False
+            raise OutOfMemory("no memory")
+        return super().forward(rows)
+
+
+def test_an_engine_without_memory_gives_up_what_was_put_aside():
+    model = Tight(scripted()._logits, scripted().tokenizer)
+    running = engine(model)
+    first = ask(running, text(1))
+    for seed in (2, 3):
+        ask(running, text(seed))
+    model.short = True
+    assert said([ask(running, text(4))]) == alone(text(4))
+    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 0
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """How much memory there is."""
+    bytes_free = [1 << 40]
+    monkeypatch.setattr(host, "memory", lambda: Device("memory", "cpu", 1 << 40, bytes_free[0]))
+    return bytes_free
+
+
+def put(ram, *seeds):
+    for seed in seeds:
+        ram.put(tokens_of(text(seed)), Saved(np.zeros(1000, np.uint8), whole=False))
+
+
+def seeds(ram):
+    return [
+        seed
+        for seed in range(20)
+        if (found := ram.find(tokens_of(text(seed)))) and whole(found, seed)
+    ]
+
+
+def whole(found: Aside, seed: int) -> bool:
+    return found.serves(tokens_of(text(seed))) == 600
+
+
+def test_the_longest_unused_texts_make_room(free):
+    ram = Ram(3000)
+    put(ram, 0, 1, 2)
+    assert ram.surplus() == []
+    found = ram.find(tokens_of(text(0)[:500]))
+    ram.take(found, tokens_of(text(0)[:500]))  # used now, and still there
+    put(ram, 3)
+    assert [each.tokens.tolist() for each in ram.surplus()] == [text(1)]
+    assert seeds(ram) == [0, 2, 3]
+
+
+def test_what_a_slot_holds_again_is_not_kept_twice(free):
+    ram = Ram(GB)
+    put(ram, 0, 1)
+    ram.take(ram.find(tokens_of([*text(0), 1])), tokens_of([*text(0), 1]))
+    assert seeds(ram) == [1]
+
+
+def test_texts_take_at_most_a_quarter_of_what_is_free(free):
+    ram = Ram(GB)
+    put(ram, 0, 1, 2)
+    free[0] = 9000
+    assert ram.room == 3000
+    assert ram.surplus() == []
+    free[0] = 6000
+    assert len(ram.surplus()) == 1
+    free[0] = 0
+    assert len(ram.surplus()) == 2
+    assert ram.room == 0
+
+
+def test_memory_that_grew_short_is_given_back_with_the_next_request(free):
+    running = engine(few(1))
+    first = ask(running, text(1))
+    ask(running, text(2))
+    free[0] = 0
+    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 0
+
+
+def test_there_are_only_so_many_texts(free):
+    ram = Ram(GB)
+    for at in range(MOST + 5):
+        ram.put(tokens_of([at]), Saved(np.zeros(1, np.uint8), whole=False))
+    assert [int(each.tokens[0]) for each in ram.surplus()] == [0, 1, 2, 3, 4]
+
+
+def test_a_longer_text_takes_the_place_of_those_it_begins_with(free):
+    for whole_only, count in ((False, 1), (True, 2)):
+        ram = Ram(GB)
+        for length in (300, 600):
+            ram.put(tokens_of(text(1)[:length]), Saved(np.zeros(1, np.uint8), whole_only))
+        assert len(ram.clear()) == count
+
+
+@pytest.mark.parametrize(("shared", "cached"), [(99, 0), (100, 100)])
+def test_little_of_a_long_text_is_read_rather_than_got_back(shared, cached):
+    running = engine(few(1))
+    ask(running, text(1, 1600 - 5))
+    ask(running, [6, *text(2)])
+    assert ask(running, [*text(1)[:shared], 6, *text(3)]).usage.cached_tokens == cached
+
+
+def on_disk(folder):
+    return sorted((folder / "kept").iterdir())
+
+
+def test_what_memory_has_no_room_for_goes_to_the_disk(tmp_path, free):
+    disk = Disk(tmp_path / "kept", GB, "model")
+    running = engine(few(1), ram=4000, disk=disk)  # one text
+    first = ask(running, text(1))
+    ask(running, text(2))
+    assert on_disk(tmp_path) == []
+    ask(running, text(3))
+    disk.wait()
+    assert len(on_disk(tmp_path)) == 1
+    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 605
+
+
+def test_all_of_it_is_on_disk_when_the_engine_closes(tmp_path):
+    for lengths, count in (((600, 700, 800, 900), 4), ((600, LONG - 6, 600), 2)):
+        folder = tmp_path / str(count)
+        running = engine(few(2), disk=Disk(folder / "kept", GB, "model"))
+        for seed, length in enumerate(lengths):
+            ask(running, text(seed, length))
+        running.close()
+        running.close()
+        assert len(on_disk(folder)) == count
+
+
+def test_the_longer_of_what_memory_and_disk_have_is_taken(tmp_path):
+    before = engine(few(1), disk=Disk(tmp_path / "kept", GB, "model"))
+    ask(before, text(1))
+    before.close()
+    running = engine(few(1), disk=Disk(tmp_path / "kept", GB, "model"))
+    ask(running, [*text(1)[:300], 6])
+    ask(running, text(2))
+    assert ask(running, [*text(1), 1]).usage.cached_tokens == 600  # from the disk
+    ask(running, text(2))
+    assert ask(running, [*text(1), 1, 2]).usage.cached_tokens >= 601  # from memory
+
+
+@pytest.mark.parametrize("name", engines.ARCHITECTURES)
+def test_real_engines_say_the_same_after_texts_were_put_aside(name):
+    model = engines.target(name, slots=2)
+    plain = engines.target(name, slots=2)
+    running = engine(model, proposer=NgramProposer(3, 1))
+    wish = Settings(max_tokens=8, ignore_end=True)
+    turns = {seed: text(seed, 150) for seed in range(3)}
+    for _ in range(3):
+        for seed, history in turns.items():
+            result = ask(running, history, wish)
+            fresh = Engine(plain, Silent(), depth=0)
+            assert said([result]) == said(converse(fresh, [Want(history, replace(wish, depth=0))]))
+            turns[seed] = [*history, *result.tokens, seed]
+    for each in (model, plain):
+        each.close()
