@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +47,11 @@ NOWHERE = State(np.zeros(0, np.uint8), 0, over=True)  # beyond the end, or outsi
 
 
 class Constraint:
-    """Knows the reply as far as it was said, and goes along with one draft at a time."""
+    """Knows the reply as far as it was said, and goes along with one draft at a time.
+
+    To take a token is a matter of microseconds, to look what may follow takes a hundred times that:
+    so places are only looked at when somebody asks.
+    """
 
     def __init__(self, matcher: LLMatcher, size: int, ends: frozenset[int]) -> None:
         self._start = matcher
@@ -54,8 +59,9 @@ class Constraint:
         self._size = size  # tokens; the next number is the matcher's own sign for the end
         self._ends = ends  # tokens that say the end
         self._reply = History(NONE)
-        self._path: list[int] = []  # tokens the matcher has taken beyond the reply
-        self._states = [self._look()]  # after the reply, and after each of these
+        self._path: list[int] = []  # tokens beyond the reply that may follow
+        self._stands = 0  # how many of them the matcher has taken
+        self._states: list[State | None] = [None]  # after the reply, and after each of these
         self._forced = self._foresee()
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
@@ -79,9 +85,9 @@ class Constraint:
 
         The token after a draft is the target's own, so what ends a reply need not be guessed.
         """
-        kept = 0
-        while kept < len(drafted) and not self.over(drafted[: kept + 1]):
-            kept += 1
+        kept = self._walk(drafted)
+        while kept and self._may_end(kept) and self._state(kept).over:
+            kept -= 1
         return kept
 
     def forced(self, reply: Tokens) -> Tokens:
@@ -95,7 +101,9 @@ class Constraint:
         if not ended and self._after(tokens) is NOWHERE:
             why = self._matcher.get_error().partition("\n")[0] or "no token can follow"
             raise UsageError(f"the grammar gave up after {len(self._reply)} tokens: {why}")
+        self._go(len(tokens) - ended)
         del self._path[: len(tokens)], self._states[: len(tokens)]
+        self._stands = 0
         self._reply.extend(tokens)
         if not ended:
             self._forced = self._foresee()
@@ -110,32 +118,45 @@ class Constraint:
         return tokens_of(found)
 
     def _after(self, drafted: Sequence[int]) -> State:
+        return self._state(len(drafted)) if self._walk(drafted) == len(drafted) else NOWHERE
+
+    def _walk(self, drafted: Sequence[int]) -> int:
+        """Let the path begin with a draft; how much of it may follow, short of the end."""
         shared = 0
         while shared < min(len(drafted), len(self._path)) and self._path[shared] == drafted[shared]:
             shared += 1
-        if shared < len(drafted):
-            self._truncate(shared)
-            if not all(map(self._take, drafted[shared:])):
-                return NOWHERE
-        return self._states[len(drafted)]
+        if shared == len(drafted):
+            return shared
+        self._go(shared)
+        del self._path[shared:], self._states[shared + 1 :]
+        rest = [*itertools.takewhile(lambda token: token not in self._ends, drafted[shared:])]
+        del rest[self._matcher.validate_tokens(rest) if rest else 0 :]
+        self._path += rest
+        self._states += [None] * len(rest)
+        return len(self._path)
 
-    def _truncate(self, length: int) -> None:
-        left = len(self._path) - length
-        del self._path[length:], self._states[length + 1 :]
+    def _go(self, length: int) -> None:
+        """Let the matcher stand after so many tokens of the path."""
         if self._matcher.is_error():  # the draft was too much for it; what was said may not be
             self._matcher = self._start.deep_copy()
-            self._matcher.consume_tokens([*self._reply.view.tolist(), *self._path])
-        elif left:
-            self._matcher.rollback(left)
+            self._matcher.consume_tokens([*self._reply.view.tolist(), *self._path[:length]])
+        elif length < self._stands:
+            self._matcher.rollback(self._stands - length)
+        elif length > self._stands:
+            self._matcher.consume_tokens(self._path[self._stands : length])
+        self._stands = length
 
-    def _take(self, token: int) -> bool:
-        """Go on by one token, if it may follow and is not the end."""
-        if token in self._ends or not self._states[-1].allows(token):
-            return False
-        self._matcher.consume_token(token)
-        self._path.append(token)
-        self._states.append(self._look())
-        return True
+    def _may_end(self, length: int) -> bool:
+        self._go(length)
+        return bool(self._matcher.is_accepting())
+
+    def _state(self, length: int) -> State:
+        """What may follow so many tokens of the path."""
+        state = self._states[length]
+        if state is None:
+            self._go(length)
+            state = self._states[length] = self._look()
+        return state
 
     def _look(self) -> State:
         words = np.zeros(self._size // 32 + 1, np.uint32)
