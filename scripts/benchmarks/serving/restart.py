@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import httpx
@@ -14,7 +12,6 @@ from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median
 from benchmarks.serving.texts import conversation
 
-OPTION = "--cache-dir"
 CONTEXT = 8192
 LETTERS = 21_000  # about 6,000 tokens
 LENGTH = 32
@@ -22,11 +19,8 @@ LENGTH = 32
 
 def measure(bench: Bench) -> bool:
     """Print what it brings; False if a reply is another one then."""
-    command = [sys.executable, "-m", "localspec", "serve", "--help"]
-    if OPTION not in subprocess.run(command, capture_output=True, text=True, check=True).stdout:
-        print(f"## Restart\n\nNot measured: `localspec serve` has no {OPTION}.")
-        return True
-    options = ("--slots", "2", "--context", str(CONTEXT), OPTION, str(bench.folder / "kept"))
+    kept = str(bench.folder / "kept")
+    options = ("--slots", "2", "--context", str(CONTEXT), "--cache-dir", kept)
     heard: list[Sequence[Heard]] = []
     for name in ("before", "after"):
         with bench.ours(name, *options) as server:

@@ -8,11 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import httpx
 import jsonschema
 
-from benchmarks.serving.asking import Heard, apart, greedy, hear, user
+from benchmarks.serving.asking import Body, Heard, apart, greedy, hear, user
 from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median, milliseconds, table
 
@@ -32,6 +33,7 @@ HEAD = (
     "free, tokens/s",
     "in schema, tokens/s",
     "ratio",
+    "without guesses",
     "first token, free",
     "in schema",
     "complete and valid",
@@ -126,10 +128,12 @@ CASES: Mapping[str, tuple[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A reply without and one with the schema, and what was guessed for the latter."""
+    """A reply without and one with the schema, also without guesses; what was guessed for it."""
 
     free: Heard
     bound: Heard
+    plain_free: Heard
+    plain_bound: Heard
     guesses: Counter[tuple[str, str]]
     valid: bool
 
@@ -156,19 +160,22 @@ async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[Pair]]:
 
 
 async def pair(client: httpx.AsyncClient, name: str, at: int) -> Pair:
-    """Each is the first to be asked every other time; neither finds its prompt read."""
+    """Each is the first to be asked every other time; none finds its prompt read."""
     wish, schema = CASES[name]
     named = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-    kinds: list[dict[str, object]] = [{}, {"response_format": named}]
-    heard, guesses = {}, Counter[tuple[str, str]]()
-    for bound in (at % 2, 1 - at % 2):
-        body = greedy([apart(2 * at + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
+    kinds: list[Body] = [{}, {"response_format": named}]
+    ways: list[Body] = [{}, {"localspec": {"plain": True}}]
+    heard: dict[tuple[int, int], Heard] = {}
+    guesses = Counter[tuple[str, str]]()
+    for plain, bound in product((0, 1), (at % 2, 1 - at % 2)):
+        body = greedy([apart(4 * at + 2 * plain + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
         before = await guessed(client)
-        heard[bound] = await hear(client, {**body, **kinds[bound]})
-        if bound:
+        heard[plain, bound] = await hear(client, {**body, **kinds[bound], **ways[plain]})
+        if bound and not plain:
             guesses = await guessed(client)
             guesses.subtract(before)
-    return Pair(heard[0], heard[1], guesses, follows(heard[1].text, schema))
+    valid = follows(heard[0, 1].text, schema)
+    return Pair(heard[0, 0], heard[0, 1], heard[1, 0], heard[1, 1], guesses, valid)
 
 
 async def guessed(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
@@ -195,6 +202,7 @@ def row(name: str, pairs: Sequence[Pair]) -> list[str]:
         name,
         *(f"{median([rate(each) for each in side]):.1f}" for side in (free, bound)),
         f"{ratio(pairs):.2f}",
+        f"{median([rate(each.plain_bound) / rate(each.plain_free) for each in pairs]):.2f}",
         *(milliseconds([each.first for each in side], 50)[0] for side in (free, bound)),
         f"{sum(each.valid for each in pairs)} of {len(pairs)}",
         ", ".join(f"{who} {guesses[who, 'accepted']} of {guesses[who, 'drafted']}" for who in whom),
