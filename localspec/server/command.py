@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,7 +17,8 @@ import uvicorn
 
 from localspec import wishes
 from localspec.advice import advised
-from localspec.backends import inspect
+from localspec.backend import CONTEXT
+from localspec.backends import backend, inspect
 from localspec.errors import UsageError
 from localspec.loading import Loading, load
 from localspec.locating import locate
@@ -134,10 +136,11 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
     return Offer(
         name=files.stem if files.exists() and Path(name).exists() else name,
         load=open_it,
+        vocabulary=partial(backend(found.engine).tokenizer, files),
         usual=advised(name, API),
         engine=found.engine,
         drafter=str(draft or "") or (found.draft.name if found.draft else ""),
-        context=looked.context,
+        context=loading.options.context or min(looked.context, CONTEXT),
         created=int(files.stat().st_mtime),
         bytes=looked.file_bytes,
         family=looked.architecture,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -16,6 +16,7 @@ from localspec.job import Result
 from localspec.runtime import Runtime
 from localspec.sampling import Sampling
 from localspec.server.faults import overloaded
+from localspec.tokenizer import Tokenizer
 
 Load = Callable[[], Runtime]
 
@@ -26,10 +27,11 @@ class Offer:
 
     name: str
     load: Load
+    vocabulary: Callable[[], AbstractContextManager[Tokenizer]]  # without the weights
     usual: Sampling  # as its makers recommend
     engine: str
     drafter: str = ""
-    context: int = 0
+    context: int = 0  # where it is not loaded, what is expected
     created: int = 0
     bytes: int = 0  # of its weights
     digest: str = ""

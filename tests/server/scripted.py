@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import httpx
@@ -120,7 +121,17 @@ class Server:
             company = Company(costs=self.costs)
             return Runtime(Engine(self.model, FirstOf(guessing), 4, company=company))
 
-        offers = [Offer("scripted", load, GREEDY, "llamacpp", context=8192, family="llama")]
+        offers = [
+            Offer(
+                "scripted",
+                load,
+                lambda: nullcontext(self.model.tokenizer),
+                GREEDY,
+                "llamacpp",
+                context=8192,
+                family="llama",
+            )
+        ]
         self.app = application(offers, self.terms)
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ from localspec.runtime import Runtime
 from localspec.sampling import GREEDY
 from localspec.server.faults import Refused
 from localspec.server.house import House, Offer
-from localspec.testing import ScriptedModel, hashed_logits
+from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 
 
 class Memory:
@@ -33,7 +33,7 @@ class Memory:
             model = self.models[name] = ScriptedModel(hashed_logits(1))
             return Runtime(Engine(model, Silent()), contextlib.ExitStack())
 
-        return Offer(name, load, GREEDY, "llamacpp")
+        return Offer(name, load, lambda: contextlib.nullcontext(LETTERS), GREEDY, "llamacpp")
 
     @property
     def there(self) -> list[str]:

@@ -373,6 +373,16 @@ def test_models_can_be_looked_for(server, client):
     assert running.context_length == 8192
 
 
+def test_what_a_model_can_do_is_shown_without_loading_it(thinker):
+    fresh = Server(template=thinker.template)
+    with client_of(fresh) as client, client_of(thinker) as other:
+        shown = client.show("scripted")
+        assert not client.ps().models
+        other.generate("scripted", "load")
+        assert shown.capabilities == other.show("scripted").capabilities
+    fresh.close()
+
+
 def test_what_a_model_can_do_is_shown(server, thinker, coder):
     for address, able, template in (
         (server, ["completion", "tools"], "{{ .Prompt }}"),

@@ -95,6 +95,25 @@ def test_web_pages_may_ask_only_where_that_is_allowed(server, guarded):
     )
 
 
+CURL = "application/x-www-form-urlencoded"  # what curl says of a body if nobody tells it otherwise
+
+
+@pytest.mark.parametrize("kind", [None, CURL, "text/plain", "application/json; charset=utf-8"])
+@pytest.mark.parametrize(("path", "body"), [(CHAT, ASK), ("/api/show", {"model": "scripted"})])
+def test_a_body_is_json_whatever_curl_calls_it(server, path, body, kind):
+    headers = {"content-type": kind} if kind else {}
+    sent = json.dumps(body).encode()
+    assert server.client.post(path, content=sent, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://other.example", "null"])
+def test_a_web_page_cannot_send_json_under_another_name(guarded, origin):
+    """Browsers ask before they send JSON, and do not before they send a form."""
+    headers = {"origin": origin, "content-type": CURL, "x-api-key": "first-key"}
+    sent = json.dumps(ASK).encode()
+    assert guarded.client.post(CHAT, content=sent, headers=headers).status_code == 400
+
+
 def test_the_api_is_described_only_if_that_is_wished(server):
     assert server.client.get("/docs").status_code == 404
     assert server.client.get("/openapi.json").status_code == 404

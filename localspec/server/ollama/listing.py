@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from localspec.dialects import dialect_of
 from localspec.server.house import House, Offer, Served
 from localspec.template import ChatTemplate
 from localspec.tokenizer import Tokenizer
@@ -55,27 +56,35 @@ def modified(offer: Offer) -> str:
     return datetime.fromtimestamp(offer.created, UTC).isoformat()
 
 
-def shown(served: Served) -> Object:
-    """Asks a chat template what it takes, so not on the event loop."""
-    offer, runtime = served.offer, served.runtime
+def shown(offer: Offer, served: Served | None) -> Object:
+    """Editors ask this of all models, so none is loaded for it.
+
+    Reads files and asks a chat template what it takes, so not on the event loop.
+    """
+    if served:
+        return told(offer, served.runtime.tokenizer, served.runtime.context)
+    with offer.vocabulary() as tokenizer:
+        return told(offer, tokenizer, offer.context)
+
+
+def told(offer: Offer, tokenizer: Tokenizer, context: int) -> Object:
     return {
         "modified_at": modified(offer),
         "details": details(offer),
-        "template": template(runtime.tokenizer),
+        "template": template(tokenizer),
         "model_info": {
             "general.architecture": offer.family,
-            f"{offer.family}.context_length": runtime.context,
+            f"{offer.family}.context_length": context,
         },
-        "capabilities": capabilities(served),
+        "capabilities": capabilities(tokenizer),
     }
 
 
-def capabilities(served: Served) -> list[str]:
-    tokenizer = served.runtime.tokenizer
+def capabilities(tokenizer: Tokenizer) -> list[str]:
     able = {
         "tools": bool(tokenizer.chat_template) and ChatTemplate(tokenizer).takes.tools,
         "insert": tokenizer.infill is not None,
-        "thinking": not THOUGHTS.isdisjoint(served.dialect.marks),
+        "thinking": not THOUGHTS.isdisjoint(dialect_of(tokenizer.chat_template).marks),
     }
     return ["completion", *(name for name, is_able in able.items() if is_able)]
 

@@ -88,8 +88,8 @@ def telling(routes: APIRouter, desk: Desk) -> None:
         name = body.model or body.name
         if not name:
             raise refused("say which model", "model")
-        async with desk.house.lease(name) as served:
-            return await asyncio.to_thread(shown, served)
+        offer = desk.house.offer(name)
+        return await asyncio.to_thread(shown, offer, desk.house.loaded.get(offer.name))
 
     for path in WRITING:
         routes.add_api_route(
