@@ -230,6 +230,20 @@ def test_log_probabilities_are_of_the_text(client):
     assert ask(client, "why?").output[-1].content[0].logprobs == []
 
 
+def test_functions_in_a_namespace_are_called_with_its_name(client):
+    """As Codex has it, which also offers a search that nobody here runs."""
+    space = {"type": "namespace", "name": "skies", "description": "All above.", "tools": [WEATHER]}
+    tools = [{"type": "web_search", "external_web_access": True}, space]
+    answer = ask(client, "weather?", tools=tools)
+    call, other = (item for item in answer.output if item.type == "function_call")
+    assert (call.name, call.namespace) == ("weather", "skies")
+    said = [{"role": "user", "content": "weather?"}, call.model_dump(exclude_none=True)]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "here"}
+    assert ask(client, [*said, result], tools=tools).output_text == "You said: here"
+    assert other.namespace == "skies"
+    assert [tool.type for tool in answer.tools] == ["web_search", "namespace"]
+
+
 @pytest.mark.parametrize(
     ("field", "wish"),
     [
@@ -237,7 +251,10 @@ def test_log_probabilities_are_of_the_text(client):
         ("conversation", {"conversation": {"id": "conv_1"}}),
         ("background", {"background": True}),
         ("prompt", {"prompt": {"id": "p"}}),
-        ("web_search", {"tools": [{"type": "web_search"}]}),
+        ("file_search", {"tools": [{"type": "file_search"}]}),
+        ("custom", {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "custom"}]}]}),
+        ("tool_choice", {"tools": [{"type": "web_search"}], "tool_choice": "required"}),
+        ("weather", {"tools": [WEATHER, {"type": "namespace", "name": "n", "tools": [WEATHER]}]}),
         ("tool_choice", {"tool_choice": "sometimes"}),
         ("tool_choice", {"tool_choice": "required"}),
         ("tool_choice", {"tools": [WEATHER], "tool_choice": {"type": "function", "name": "x"}}),

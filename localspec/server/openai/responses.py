@@ -59,11 +59,13 @@ class ResponsesAnswer:
     events: Numbered
     choices: Choices
     blocks: Blocks = field(init=False)
+    _spaces: Mapping[str, str] = field(init=False)  # of functions that are in one
     id: str = field(default_factory=lambda: new_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
         self.blocks = Blocks(self.choices)
+        self._spaces = {each.name: space for space, each in self.asked.functions() if space}
 
     async def whole(self) -> Data:
         await self.blocks.whole()
@@ -122,6 +124,8 @@ class ResponsesAnswer:
                 return {**item, **told, "encrypted_content": sealed}
             case "call":
                 call = {"name": block.name, "arguments": block.text}
+                if space := self._spaces.get(block.name):
+                    call["namespace"] = space
                 return {**item, "type": "function_call", "call_id": f"call_{block.id}", **call}
 
     def _part(self, block: Block) -> Data:

@@ -75,6 +75,7 @@ class CallItem(Sent):
     type: Literal["function_call"]
     call_id: str
     name: str
+    namespace: str | None = None  # harmless: names are told apart without
     arguments: str
     parsed_arguments: JsonValue = None  # harmless: the same again
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.grammar import Grammar
@@ -39,7 +39,7 @@ ECHOED = (
 )
 
 
-class ToolGiven(Function):
+class FunctionGiven(Function):
     type: Literal["function"]
     defer_loading: Literal[False] = False
     async_: Literal[False] = Field(False, alias="async")
@@ -51,6 +51,29 @@ class ToolGiven(Function):
         told = {"name", "description", "parameters", "strict"}
         function = self.model_dump(include=told, exclude_none=True)
         return {"type": "function", "function": function}
+
+
+class Namespace(Strict):
+    """Functions that belong together; the model is told of each."""
+
+    type: Literal["namespace"]
+    name: str
+    description: str | None = None
+    tools: list[Annotated[FunctionGiven, only("tool", "function")]]
+
+
+class Search(BaseModel):
+    """Of the web, by the server: Codex asks for it in any case. No model here is told of it."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["web_search", "web_search_preview"]
+
+
+ToolGiven = Annotated[
+    FunctionGiven | Namespace | Search,
+    Field(discriminator="type"),
+    only("tool", "function", "namespace", "web_search", "web_search_preview"),
+]
 
 
 class ToolChoice(Strict):
@@ -103,7 +126,7 @@ class ResponsesRequest(Wished):
     input: Items
     instructions: str | None = None
     max_output_tokens: int | None = Field(None, ge=1, le=1 << 31)
-    tools: list[Annotated[ToolGiven, only("tool", "function")]] | None = None
+    tools: list[ToolGiven] | None = None
     tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
     parallel_tool_calls: bool | None = None
     text: Text | None = None
@@ -146,6 +169,10 @@ class ResponsesRequest(Wished):
         if (choice.type == "function") != (choice.name is not None):
             message = 'a tool_choice of type "function", and no other, has a name'
             raise refused(message, "tool_choice")
+        spaces: dict[str, str] = {}
+        for space, each in self.functions():
+            if spaces.setdefault(each.name, space) != space:
+                raise refused(f"two tools are called {each.name}, in different namespaces", "tools")
         transcript = Transcript()
         for item in self.input:
             transcript.add(item)
@@ -154,13 +181,22 @@ class ResponsesRequest(Wished):
             rules = [{"role": "system", "content": self.instructions}]
         return Conversation(
             messages=rules + transcript.messages,
-            tools=[each.tool for each in self.tools or ()],
+            tools=[each.tool for _, each in self.functions()],
             choice=choice.choice,
             named=choice.name,
             parallel=self.parallel_tool_calls is not False,
             format=self.text.format.grammar if self.text else None,
             extra=reasoning(self.reasoning.effort if self.reasoning else None),
         )
+
+    def functions(self) -> Iterator[tuple[str, FunctionGiven]]:
+        """Each with its namespace, if it is in one."""
+        for tool in self.tools or ():
+            match tool:
+                case FunctionGiven():
+                    yield "", tool
+                case Namespace():
+                    yield from ((tool.name, each) for each in tool.tools)
 
     def settings(self, usual: Sampling) -> Settings:
         logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
