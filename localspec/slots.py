@@ -64,7 +64,7 @@ class Slots:
         for slot in self._free if self._rests else ():
             if self._read - self._left[slot] >= RESTS and len(self._held[slot]) >= LEAST:
                 self._left[slot] = self._read
-                if saved := self._keeping.keep(self._model, slot, self._held[slot]):
+                if saved := self._keeping.aside(self._model, slot, self._held[slot]):
                     self.empty(slot)
                     self._rests = not saved.whole
                 return

@@ -142,6 +142,15 @@ def test_an_idle_text_that_finds_no_room_stays_where_it_is():
     assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 605
 
 
+def test_an_idle_text_is_not_written_to_the_disk_before_its_time(tmp_path):
+    running = engine(few(4), ram=0, disk=Disk(tmp_path / "kept", GB, "model"))
+    for seed in range(3):
+        ask(running, text(seed))
+    assert on_disk(tmp_path) == []
+    running.close()
+    assert len(on_disk(tmp_path)) == 3
+
+
 def test_another_branch_of_a_text_takes_what_they_share():
     running = engine(few(1))
     ask(running, text(1))

@@ -22,16 +22,18 @@ class Keeping:
         self._ram = ram or Ram(0)
         self._disk = disk
 
-    def keep(self, model: Model, slot: int, held: Tokens) -> Saved | None:
-        """Put what a slot holds elsewhere; returns it if memory has it now."""
+    def keep(self, model: Model, slot: int, held: Tokens) -> None:
+        """Put what a slot holds elsewhere, if there is room for it; nobody waits for the disk."""
+        if not self.aside(model, slot, held) and self._disk and not self._disk.busy:
+            self._write(self._disk, model, slot, held)
+
+    def aside(self, model: Model, slot: int, held: Tokens) -> Saved | None:
+        """Put what a slot holds in memory; returns it if it is there now."""
         room = self._ram.room if len(held) >= LEAST else 0
         if saved := model.save(slot, room) if room else None:
             self._ram.put(held, saved)
             self._make_room()
-            return saved
-        if self._disk and not self._disk.busy:
-            self._write(self._disk, model, slot, held)
-        return None
+        return saved
 
     def recall(self, model: Model, place: Place, tokens: Tokens) -> int:
         """Fill a slot with what is kept of a text, if that is much more than slots have.
