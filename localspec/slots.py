@@ -37,7 +37,7 @@ class Slots:
 
     def settle(self, place: Place, tokens: Tokens) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it can be had."""
-        held, self._held[place.slot] = self._held[place.slot], NONE
+        held = self._held[place.slot]
         if 2 * place.own < len(held):
             self._keeping.keep(self._model, place.slot, held)
         found = self._keeping.recall(self._model, place, tokens)

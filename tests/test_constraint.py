@@ -383,6 +383,10 @@ def test_a_draft_that_is_too_much_for_a_grammar_is_no_harm_to_the_reply():
     constraint = Lexicon(WORDS).constraint(Grammar("lark", rules), WORDS.ends)
     draft = WORDS.encode("yesyyxxxx").tolist()
     assert any(constraint.over(draft[:length]) for length in range(len(draft) + 1))
+    fresh = Lexicon(WORDS).constraint(Grammar("lark", rules), WORDS.ends)
+    zeros = np.zeros(WORDS.size, np.float32)
+    laws = [each.masked(zeros, draft[:8]).tolist() for each in (constraint, fresh)]
+    assert laws[0] == laws[1]
     n, o = WORDS.encode("no").tolist()
     constraint.said([n])
     law = constraint.masked(np.zeros(WORDS.size, np.float32), ())

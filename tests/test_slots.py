@@ -142,6 +142,78 @@ def test_an_idle_text_that_finds_no_room_stays_where_it_is():
     assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 605
 
 
+class Counting(ScriptedModel):
+    """Counts how often it is asked for what a slot holds."""
+
+    def __init__(self, slots):
+        super().__init__(scripted()._logits, scripted().tokenizer)
+        self.slots = slots
+        self.saves: list[int] = []  # by the forwards until then
+
+    def save(self, slot, most):
+        self.saves.append(self.forwards)
+        return super().save(slot, most)
+
+
+def test_a_conversation_that_goes_on_is_not_moved():
+    model = Counting(1)
+    running = engine(model)
+    history = text(1)
+    for turn in range(4):
+        history = [*history, *ask(running, history).tokens, turn]
+    ask(running, [*history[:500], 6])  # nor is one of which little is taken back
+    assert model.saves == []
+
+
+def test_what_finds_no_room_is_not_tried_with_every_round():
+    model = Counting(2)
+    running = engine(model, ram=100)
+    ask(running, text(1))
+    before = model.forwards
+    ask(running, text(2, 300), replace(SHORT, max_tokens=300))
+    assert 3 <= len(model.saves) <= (300 + 300) // RESTS
+    assert model.forwards - before > 300
+
+
+def test_others_wait_for_one_text_at_a_time():
+    model = Counting(4)
+    running = engine(model)
+    converse(running, [Want(text(seed, 100), SHORT) for seed in range(3)])
+    ask(running, text(5))
+    assert len(model.saves) == len(set(model.saves)) == 3
+
+
+def test_what_is_put_aside_never_takes_more_than_it_may(free):
+    ram = Ram(4000)  # one text
+    running = Engine(few(4), Silent(), company=Company(keeping=Keeping(ram)))
+    converse(running, [Want(text(seed), SHORT) for seed in range(3)])
+    ask(running, text(5))
+    assert ram.surplus() == []
+    assert len(ram.clear()) == 1
+
+
+def test_what_a_slot_has_got_back_is_not_kept_as_well():
+    ram = Ram(GB)
+    running = Engine(few(1), Silent(), company=Company(keeping=Keeping(ram)))
+    first = ask(running, text(1))
+    ask(running, text(2))
+    ask(running, [*text(1), *first.tokens, 4])
+    [kept] = ram.clear()
+    assert kept.tokens[:600].tolist() == text(2)
+
+
+def test_a_disk_that_is_busy_is_not_waited_for(tmp_path, free):
+    class Busy(Disk):
+        busy = True
+
+    disk = Busy(tmp_path / "kept", GB, "model")
+    running = engine(few(1), ram=4000, disk=disk)
+    for seed in range(4):
+        ask(running, text(seed))
+    disk.wait()
+    assert on_disk(tmp_path) == []
+
+
 def test_an_idle_text_is_not_written_to_the_disk_before_its_time(tmp_path):
     running = engine(few(4), ram=0, disk=Disk(tmp_path / "kept", GB, "model"))
     for seed in range(3):
@@ -156,7 +228,9 @@ def test_another_branch_of_a_text_takes_what_they_share():
     ask(running, text(1))
     ask(running, text(2))
     branch = [*text(1)[:400], *text(3)]
-    assert ask(running, branch).usage.cached_tokens >= 400
+    result = ask(running, branch)
+    assert result.usage.cached_tokens >= 400
+    assert said([result]) == alone(branch)
     ask(running, text(4))
     first = ask(running, [*text(1), 1])
     assert first.usage.cached_tokens == 600  # it was not lost to the branch
@@ -267,6 +341,16 @@ def test_memory_that_grew_short_is_given_back_with_the_next_request(free):
     ask(running, text(2))
     free[0] = 0
     assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 0
+
+
+def test_of_texts_that_serve_alike_the_shortest_is_taken(free):
+    ram = Ram(GB)
+    for length in (900, 700, 800):
+        ram.put(
+            tokens_of([*text(1, 600), length, *text(2, length)]),
+            Saved(np.zeros(1, np.uint8), False),
+        )
+    assert len(ram.find(tokens_of(text(1))).tokens) == 1301
 
 
 def test_there_are_only_so_many_texts(free):

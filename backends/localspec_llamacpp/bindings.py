@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import re
 import sys
 from collections.abc import Sequence
@@ -294,11 +295,14 @@ class Context:
         lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
-        """All that is held of a sequence, unless it takes more than `most` bytes."""
+        """All that is held of a sequence, if there is room for it, in at most so many bytes."""
         size = lib.llama_state_seq_get_size(self.pointer, sequence)
         if not 0 < size <= most:
             return None
-        data = np.empty(size, np.uint8)
+        try:
+            data = np.frombuffer(mmap.mmap(-1, size), np.uint8)  # the system gets it back whole
+        except OSError:  # there is no memory for it
+            return None
         place = _pointer(data, ctypes.c_uint8)
         written = lib.llama_state_seq_get_data(self.pointer, place, size, sequence)
         return data if written == size else None
