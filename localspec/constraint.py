@@ -139,11 +139,11 @@ class Constraint:
         """Let the matcher stand after so many tokens of the path."""
         if length < self._stands:
             self._matcher.rollback(self._stands - length)
-        elif length > self._stands:
-            self._matcher.consume_tokens(self._path[self._stands : length])
         if self._matcher.is_error():  # the draft was too much for it; what was said may not be
             self._matcher = self._start.deep_copy()
             self._matcher.consume_tokens([*self._reply.view.tolist(), *self._path[:length]])
+        elif length > self._stands:
+            self._matcher.consume_tokens(self._path[self._stands : length])
         self._stands = length
 
     def _may_end(self, length: int) -> bool:
