@@ -10,6 +10,7 @@ from localspec.keeping.keeping import LEAST, Keeping
 from localspec.prefix import Place
 from localspec.tokens import NONE, Tokens
 
+LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is asked anew
 RESTS = 128  # tokens that others read while a text lies idle, after which it is put aside
 
 
@@ -38,7 +39,7 @@ class Slots:
     def settle(self, place: Place, tokens: Tokens) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it can be had."""
         held = self._held[place.slot]
-        if 2 * place.own < len(held):
+        if len(held) - place.own > len(held) // LOSS:
             self._keeping.keep(self._model, place.slot, held)
         found = self._keeping.recall(self._model, place, tokens)
         return found or prefix.settle(self._model, place)

@@ -236,6 +236,14 @@ def test_another_branch_of_a_text_takes_what_they_share():
     assert first.usage.cached_tokens == 600  # it was not lost to the branch
 
 
+@pytest.mark.parametrize(("own", "cached"), [(454, 454), (453, 600)])
+def test_a_text_is_kept_if_much_of_it_is_lost_to_another_that_begins_alike(own, cached):
+    running = engine(few(1))
+    ask(running, text(1))  # the slot holds 605
+    ask(running, [*text(1)[:own], 6, *text(2)])
+    assert ask(running, [*text(1), 1]).usage.cached_tokens == cached
+
+
 class Unwilling(ScriptedModel):
     """Can put texts aside, and cannot take them back."""
 
