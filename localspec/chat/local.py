@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from localspec.chat.speaker import Ended, Figures, Piece, Round
-from localspec.dialects import Arguments, Call, Content, Part, Reader, Reasoning, dialect_of
+from localspec.dialects import Arguments, Bounds, Call, Content, Part, Reader, Reasoning, dialect_of
 from localspec.grammar import Grammar
 from localspec.job import Chunk, Event, Job, Result
 from localspec.message import Message
@@ -48,7 +48,7 @@ class Local:
         if grammar is None:
             return None
         control, schema = self._runtime.control_token, json.loads(grammar.text)
-        found = self._dialect.formed(schema, (), control, parallel=False, prompt_end=ending)
+        found = self._dialect.grammar(Bounds((), control, form=schema, prompt_end=ending))
         return Grammar("lark", found) if found else grammar
 
     def close(self) -> None:

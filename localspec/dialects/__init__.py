@@ -1,5 +1,6 @@
 """How families of models write calls and reasoning: read from a stream, kept to by grammars."""
 
+from localspec.dialects.bounds import Bounds
 from localspec.dialects.dialect import Dialect, dialect_of
 from localspec.dialects.lark import Control
 from localspec.dialects.parts import Arguments, Call, Content, Part, Reasoning
@@ -7,6 +8,7 @@ from localspec.dialects.reader import Reader
 
 __all__ = [
     "Arguments",
+    "Bounds",
     "Call",
     "Content",
     "Control",

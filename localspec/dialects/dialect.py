@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
+from localspec.dialects.bounds import Bounds
 from localspec.dialects.deepseek import CALLS, FENCE, DeepSeek
 from localspec.dialects.form import Form
 from localspec.dialects.harmony import Harmony
-from localspec.dialects.lark import Control
 from localspec.dialects.marked import Marked
 from localspec.dialects.mistral import LIST, Named
 from localspec.dialects.pythonic import Pythonic
@@ -17,7 +17,7 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.tagged import Tagged
 from localspec.dialects.thought import Thought
 from localspec.dialects.xml import Xml
-from localspec.message import Json, Tool
+from localspec.message import Tool
 
 
 class Dialect(Protocol):
@@ -30,34 +30,8 @@ class Dialect(Protocol):
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         """A reader for one reply to a prompt that ends so."""
 
-    def grammar(
-        self,
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        required: bool,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        """A grammar for llguidance in which calls follow the schemas of their tools.
-
-        Where calls are `required`, a reply is one call, or in `parallel` as many as the family
-        can write, after reasoning if it reasons; else it may be any text. None: nothing to keep.
-        """
-
-    def formed(
-        self,
-        value: Mapping[str, Json],
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        """A grammar for a reply that follows a JSON schema or calls, after reasoning if it reasons.
-
-        None: the schema itself is all that there is to follow.
-        """
+    def grammar(self, bounds: Bounds) -> str | None:
+        """A grammar for llguidance; None: the form, if there is one, is all there is to follow."""
 
 
 HERMES = Tagged(("<tool_call>",), close="</tool_call>", repeats="\n", gap="\n")

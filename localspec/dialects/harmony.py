@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from localspec.dialects.bounds import Bounds
 from localspec.dialects.envelope import arguments
 from localspec.dialects.functions import Function, functions
-from localspec.dialects.lark import Control, Lark, choice, formed, quoted, schema
+from localspec.dialects.lark import Lark, choice, formed, quoted, schema
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
-from localspec.message import Json, Tool
+from localspec.message import Tool
 
 START, CHANNEL, CONSTRAIN = "<|start|>", "<|channel|>", "<|constrain|>"
 MESSAGE, END, CALL, RETURN = "<|message|>", "<|end|>", "<|call|>", "<|return|>"
@@ -31,41 +32,21 @@ class Harmony:
             tape.feed((header + message).strip())
         return Reader(tape, parts, _reply(tape, parts, bool(functions(tools))))
 
-    def grammar(
-        self,
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        required: bool,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        offered = functions(tools)
-        if not offered:
+    def grammar(self, bounds: Bounds) -> str | None:
+        if bounds.form is None and not bounds.offered:
             return None
-        lark = Lark(control)
+        lark = bounds.lark()
         thinking = _message(lark, "analysis")
-        call = _call(lark, offered)
-        if required:
-            return lark.source(f"({thinking})* {call}")
-        final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} TEXT'
+        calls = [_call(lark, bounds.offered)] if bounds.offered else []
+        if bounds.required:
+            return lark.source(f"({thinking})* {choice(calls)}")
+        final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)}'
+        if bounds.form is not None:
+            return lark.source(
+                f"({thinking})* {choice([f'{final} {formed(bounds.form)}', *calls])}"
+            )
         preamble = _message(lark, "commentary")
-        return lark.source(f"({thinking} | {preamble})* ({call} | {final})")
-
-    def formed(
-        self,
-        value: Mapping[str, Json],
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        lark, offered = Lark(control), functions(tools)
-        answers = [f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {formed(value)}']
-        if offered:
-            answers.append(_call(lark, offered))
-        return lark.source(f"({_message(lark, 'analysis')})* {choice(answers)}")
+        return lark.source(f"({thinking} | {preamble})* {choice([*calls, f'{final} TEXT'])}")
 
 
 def _message(lark: Lark, channel: str) -> str:

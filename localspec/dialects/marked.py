@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from localspec.dialects.bounds import Bounds
 from localspec.dialects.form import Bare, Form
 from localspec.dialects.functions import Function, functions
-from localspec.dialects.lark import Control, Lark, choice, formed, quoted
+from localspec.dialects.lark import Lark, choice, formed, quoted
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.thought import Thought
 from localspec.errors import UsageError
-from localspec.message import Json, Tool
+from localspec.message import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,49 +49,30 @@ class Marked:
             if not parts.complete:
                 openings = ()
 
-    def grammar(
-        self,
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        required: bool,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        offered = functions(tools)
-        if not offered:
+    def grammar(self, bounds: Bounds) -> str | None:
+        if not bounds.offered and (bounds.form is None or self.thought is None):
             return None
-        lark = Lark(control)
-        calls = _Calls(lark, self.form, offered, parallel)
-        if required:
-            return lark.source(f"{self._first(lark, prompt_end)} {calls.forced()}")
+        lark = bounds.lark()
+        calls = _Calls(lark, self.form, bounds) if bounds.offered else None
+        if calls and bounds.form is None and not bounds.required:
+            return lark.source(self._free(lark, calls, bounds.prompt_end))
+        if calls and bounds.form is not None and calls.are_bare:
+            # One JSON object looks like the other until it is too late.
+            raise UsageError("this model's calls have no mark: leave away the format or tools")
+        answers = [calls.forced()] if calls else []
+        answers += [] if bounds.form is None else [formed(bounds.form)]
+        return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)}")
+
+    def _free(self, lark: Lark, calls: _Calls, prompt_end: str) -> str:
+        """An expression for any text with calls in it, after reasoning if it reasons."""
         if self.thought is None:
-            return lark.source(calls.free(()))
+            return calls.free(())
         if self.thought.opened_by(prompt_end):
-            return lark.source(f"{lark.upto(self.thought.close)} {calls.free(())} | TEXT")
+            return f"{lark.upto(self.thought.close)} {calls.free(())} | TEXT"
         opening = self.thought.opening(lark)
         openings = (opening,) if lark.is_text(self.thought.open) else ()
         thinking = f"{opening} {lark.upto(self.thought.close)}"
-        return lark.source(f"{thinking} {calls.free(())} | {calls.free(openings)} | {opening} TEXT")
-
-    def formed(
-        self,
-        value: Mapping[str, Json],
-        tools: Sequence[Tool],
-        control: Control,
-        *,
-        parallel: bool,
-        prompt_end: str = "",
-    ) -> str | None:
-        lark, offered, answer = Lark(control), functions(tools), formed(value)
-        if offered:
-            calls = _Calls(lark, self.form, offered, parallel)
-            if calls.are_bare:  # one JSON object looks like the other until it is too late
-                raise UsageError("this model's calls have no mark: leave away the format or tools")
-            answer = choice([calls.forced(), answer])
-        elif self.thought is None:
-            return None
-        return lark.source(f"{self._first(lark, prompt_end)} {answer}")
+        return f"{thinking} {calls.free(())} | {calls.free(openings)} | {opening} TEXT"
 
     def _first(self, lark: Lark, prompt_end: str) -> str:
         """An expression for the reasoning before what must be said."""
@@ -105,7 +87,8 @@ class Marked:
 class _Calls:
     """Expressions for calls, and for text that calls may stand in."""
 
-    def __init__(self, lark: Lark, form: Form, offered: Sequence[Function], parallel: bool) -> None:
+    def __init__(self, lark: Lark, form: Form, bounds: Bounds) -> None:
+        offered, parallel = bounds.offered, bounds.parallel
         self._lark = lark
         self._opening = form.openings[0] if form.openings else ""
         self._between = form.repeats if parallel else None

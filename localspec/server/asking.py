@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from localspec.dialects import Content, Part
+from localspec.dialects import Bounds, Content, Part
 from localspec.grammar import Grammar
 from localspec.message import Json, Message, Tool
 from localspec.server.faults import refused
@@ -99,12 +99,9 @@ def grammar(served: Served, conversation: Conversation, ending: str) -> Grammar 
     parallel, form = conversation.parallel, conversation.format
     if required and form:
         raise refused("a reply cannot be a tool call and have a format too", "response_format")
-    if form:
-        schema = json.loads(form.text or ANY)
-        found = dialect.formed(schema, tools, control, parallel=parallel, prompt_end=ending)
-        return Grammar("lark", found) if found else form
-    found = dialect.grammar(tools, control, required=required, parallel=parallel, prompt_end=ending)
-    return Grammar("lark", found) if found else None
+    schema = json.loads(form.text or ANY) if form else None
+    found = dialect.grammar(Bounds(tools, control, required, parallel, schema, ending))
+    return Grammar("lark", found) if found else form
 
 
 def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:

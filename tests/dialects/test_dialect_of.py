@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.dialects import Content, Reasoning, dialect_of
+from localspec.dialects import Bounds, Content, Reasoning, dialect_of
 from tests.dialects.letters import Letters
 from tests.dialects.samples import FAMILIES, TOOLS
 
@@ -37,7 +37,7 @@ MIXED = {  # templates that show more than one sign
 def families(template):
     """The families whose calls a template's dialect asks for where it asks for calls."""
     letters = Letters(())
-    rules = dialect_of(template).grammar(TOOLS, letters.control, required=True, parallel=True)
+    rules = dialect_of(template).grammar(Bounds(TOOLS, letters.control, required=True))
     return [name for name, family in FAMILIES.items() if letters.accepts(rules, family.two)]
 
 

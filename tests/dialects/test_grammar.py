@@ -8,7 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from localspec.dialects import Arguments, Call, Content, dialect_of
+from localspec.dialects import Arguments, Bounds, Call, Content, dialect_of
 from localspec.errors import UsageError
 from tests.dialects.letters import Letters
 from tests.dialects.samples import FAMILIES, SCHEMAS, THINKERS, TOOLS, joined
@@ -24,9 +24,7 @@ def grammar(family, kind, *, tools=TOOLS, required=True, parallel=True, prompt="
     """The vocabulary and a family's grammar in it."""
     dialect = dialect_of(family.template)
     letters = Letters(dialect.marks if kind == "control" else ())
-    found = dialect.grammar(
-        tools, letters.control, required=required, parallel=parallel, prompt_end=prompt
-    )
+    found = dialect.grammar(Bounds(tools, letters.control, required, parallel, None, prompt))
     assert found is not None
     return letters, found
 
@@ -169,7 +167,7 @@ def test_names_are_never_rules(name):
 def test_no_tools_need_no_grammar():
     for family in FAMILIES.values():
         dialect = dialect_of(family.template)
-        assert dialect.grammar([], lambda _: None, required=False, parallel=True) is None
+        assert dialect.grammar(Bounds([], lambda _: None)) is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +195,7 @@ def test_a_reply_that_has_a_form_may_be_thought_over_first(name, kind):
     family = FAMILIES[name]
     dialect = dialect_of(family.template + "<think></think>")
     letters = Letters(dialect.marks if kind == "control" else ())
-    rules = dialect.formed(FORM, (), letters.control, parallel=True)
+    rules = dialect.grammar(Bounds((), letters.control, form=FORM))
     thought, answer = "<think>Hm.</think>\n", '{"n": 3}'
     if name == "harmony":
         thought, answer = THOUGHT, f"<|channel|>final<|message|>{answer}"
@@ -207,17 +205,17 @@ def test_a_reply_that_has_a_form_may_be_thought_over_first(name, kind):
     assert not letters.accepts(rules, thought + answer + " and more")
     assert not letters.begins(rules, "The answer")
     if name != "harmony":
-        rules = dialect.formed(FORM, (), letters.control, parallel=True, prompt_end="<think>\n")
+        rules = dialect.grammar(Bounds((), letters.control, form=FORM, prompt_end="<think>\n"))
         assert letters.accepts(rules, "Hm.</think>" + answer)
         assert not letters.accepts(rules, answer)
         if "</think>" not in family.template:
             bare = dialect_of(family.template)
-            assert bare.formed(FORM, (), letters.control, parallel=True) is None
+            assert bare.grammar(Bounds((), letters.control, form=FORM)) is None
             if name in ("llama", "generic", "pythonic"):
                 with pytest.raises(UsageError, match="calls have no mark"):
-                    bare.formed(FORM, TOOLS, letters.control, parallel=True)
+                    bare.grammar(Bounds(TOOLS, letters.control, form=FORM))
                 return
-            rules = bare.formed(FORM, TOOLS, letters.control, parallel=True)
+            rules = bare.grammar(Bounds(TOOLS, letters.control, form=FORM))
             assert letters.accepts(rules, family.two)
             assert letters.accepts(rules, answer)
             assert not letters.begins(rules, "The answer")

@@ -1,0 +1,34 @@
+"""What a reply is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from localspec.dialects.functions import Function, functions
+from localspec.dialects.lark import Control, Lark
+from localspec.message import Json, Tool
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Calls follow the schemas of their tools, and what is no call the `form`, if there is one.
+
+    Where calls are `required`, a reply is one call, or in `parallel` as many as the family can
+    write, after reasoning if it reasons; without a form it may else be any text.
+    """
+
+    tools: Sequence[Tool]
+    control: Control
+    required: bool = False
+    parallel: bool = True
+    form: Mapping[str, Json] | None = None  # a JSON schema
+    prompt_end: str = ""
+
+    @cached_property
+    def offered(self) -> Sequence[Function]:
+        return functions(self.tools)
+
+    def lark(self) -> Lark:
+        return Lark(self.control)
