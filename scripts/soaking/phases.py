@@ -62,13 +62,10 @@ class Soak:
         return [*grown(before, after), *heavier(self.samples, window)]
 
     async def _fill(self) -> None:
-        """Every slot with as much as it can hold, so that all memory was touched once.
-
-        What comes second takes the place of the first, which goes where texts are kept.
-        """
+        """Every slot with as much as it can hold, so that all memory was touched once."""
         async with self.watch.server.client() as client:
             callers = [Caller(client, random.Random(number)) for number in range(FULL)]
-            for kind in (polite.largest, polite.largest, polite.schema, rude.too_long):
+            for kind in (polite.largest, polite.schema, rude.too_long):
                 await asyncio.gather(
                     *(self.tally.note(kind.__name__, kind, each) for each in callers)
                 )
