@@ -22,7 +22,7 @@ MALFORMED = (
     b'{"messages": []}',
     b'{"messages": "hello"}',
     b'{"messages": [{"role": "pirate", "content": "ahoy"}]}',
-    b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": -1}',
+    b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": -2}',
     b'{"messages": [{"role": "user", "content": "hi"}], "temperature": "hot"}',
     b'{"messages": [{"role": "user", "content": "hi"}], "temperature": NaN}',
     b'{"messages": [{"role": "user", "content": "hi"}], "tomperature": 1}',
