@@ -118,9 +118,8 @@ class Engine:
         seconds = self._clock() - begun
         if done:
             self._pace.note(read, seconds)
-        tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
-        self._slots.read(tokens)
         if self._watch and done:
+            tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
             self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
 
     @property

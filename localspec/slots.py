@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from localspec import prefix
 from localspec.backend import Model
-from localspec.keeping.keeping import LEAST, Keeping
+from localspec.keeping.keeping import Keeping
 from localspec.prefix import Place
 from localspec.tokens import NONE, Tokens
 
 LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is asked anew
-RESTS = 128  # tokens that others read while a text lies idle, after which it is put aside
 
 
 class Slots:
@@ -20,9 +19,6 @@ class Slots:
         self._keeping = keeping
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
         self._free = list(range(model.slots))  # the longest unused first
-        self._left = [0] * model.slots  # what had been read when each was left
-        self._read = 0
-        self._rests = True  # whether it pays to put aside what lies idle
 
     @property
     def free(self) -> bool:
@@ -47,28 +43,11 @@ class Slots:
     def leave(self, slot: int, held: Tokens) -> None:
         """A slot is free, and keeps what it holds for another to go on from."""
         self._held[slot] = held
-        self._left[slot] = self._read
         self._free.append(slot)
 
     def empty(self, slot: int) -> None:
         self._held[slot] = NONE
         self._model.truncate(slot, 0)
-
-    def read(self, tokens: int) -> None:
-        """Others read so many tokens. A text that lies idle all the while is put aside.
-
-        Where slots share one pool, each token looks at all that is in it; hardly so in a model
-        with states or windows, whose texts serve as a whole only. One is moved at a time, for the
-        others wait.
-        """
-        self._read += tokens
-        for slot in self._free if self._rests else ():
-            if self._read - self._left[slot] >= RESTS and len(self._held[slot]) >= LEAST:
-                self._left[slot] = self._read
-                if saved := self._keeping.aside(self._model, slot, self._held[slot]):
-                    self.empty(slot)
-                    self._rests = not saved.whole
-                return
 
     def make_room(self) -> bool:
         """Empty what is free and give up what was put aside; return whether there was any."""

@@ -12,12 +12,11 @@ from localspec.backend import Device, Saved
 from localspec.engine import Company, Engine
 from localspec.errors import OutOfMemory
 from localspec.keeping.disk import Disk
-from localspec.keeping.keeping import LEAST, LONG, Keeping
+from localspec.keeping.keeping import LONG, Keeping
 from localspec.keeping.ram import MOST, Aside, Ram
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.settings import Settings
-from localspec.slots import RESTS
 from localspec.testing import ScriptedModel
 from localspec.tokens import tokens_of
 from tests import engines
@@ -84,64 +83,6 @@ def test_where_no_memory_is_given_nothing_is_kept():
     assert {len(held) for held in model.held.values()} > {605}
 
 
-@pytest.mark.parametrize(
-    ("read", "length", "held"),
-    [
-        (RESTS - 2, LEAST, LEAST + 5),  # the last batch of a reply counts as well
-        (RESTS - 1, LEAST, 0),
-        (4 * RESTS, LEAST - 6, LEAST - 1),
-        (4 * RESTS, LEAST - 5, 0),
-    ],
-)
-def test_a_text_that_lies_idle_while_others_read_is_put_aside(read, length, held):
-    model = few(4)
-    running = engine(model)
-    first = ask(running, text(1, length))
-    ask(running, text(2, read - 5))
-    assert len(model.held[0]) == held
-    longer = [*text(1, length), *first.tokens, 4]
-    again = ask(running, longer)
-    assert again.usage.cached_tokens == length + 5
-    assert said([again]) == alone(longer)
-
-
-def test_what_is_in_use_is_not_put_aside():
-    model = few(4)
-    running = engine(model)
-    long = Settings(max_tokens=400, ignore_end=True)
-    wants = [Want(text(seed, 300), long) for seed in range(3)]
-    assert said(converse(running, wants)) == [each for w in wants for each in alone(w.prompt, long)]
-
-
-def test_what_was_used_in_between_rests_anew():
-    model = few(2)
-    running = engine(model)
-    for seed in (1, 2) * 4:  # each turn reads less than what a text must lie idle for
-        ask(running, text(seed, RESTS - 10))
-    assert sorted(len(held) for held in model.held.values()) == [RESTS - 5] * 2
-
-
-def test_an_idle_text_is_moved_once_for_a_model_that_needs_it_whole():
-    model = few(4, recurrent=True)
-    running = engine(model)
-    first = ask(running, text(0))
-    ask(running, text(1))
-    assert [len(model.held[slot]) for slot in range(2)] == [0, 605]
-    for seed in range(2, 5):
-        ask(running, text(seed))
-    assert [len(model.held[slot]) for slot in range(4)] == [605] * 4
-    assert ask(running, [*text(0), *first.tokens, 1]).usage.cached_tokens == 605
-
-
-def test_an_idle_text_that_finds_no_room_stays_where_it_is():
-    model = few(4)
-    running = engine(model, ram=100)
-    first = ask(running, text(1))
-    ask(running, text(2))
-    assert len(model.held[0]) == 605
-    assert ask(running, [*text(1), *first.tokens, 4]).usage.cached_tokens == 605
-
-
 class Counting(ScriptedModel):
     """Counts how often it is asked for what a slot holds."""
 
@@ -165,29 +106,11 @@ def test_a_conversation_that_goes_on_is_not_moved():
     assert model.saves == []
 
 
-def test_what_finds_no_room_is_not_tried_with_every_round():
-    model = Counting(2)
-    running = engine(model, ram=100)
-    ask(running, text(1))
-    before = model.forwards
-    ask(running, text(2, 300), replace(SHORT, max_tokens=300))
-    assert 3 <= len(model.saves) <= (300 + 300) // RESTS
-    assert model.forwards - before > 300
-
-
-def test_others_wait_for_one_text_at_a_time():
-    model = Counting(4)
-    running = engine(model)
-    converse(running, [Want(text(seed, 100), SHORT) for seed in range(3)])
-    ask(running, text(5))
-    assert len(model.saves) == len(set(model.saves)) == 3
-
-
 def test_what_is_put_aside_never_takes_more_than_it_may(free):
     ram = Ram(4000)  # one text
-    running = Engine(few(4), Silent(), company=Company(keeping=Keeping(ram)))
-    converse(running, [Want(text(seed), SHORT) for seed in range(3)])
-    ask(running, text(5))
+    running = Engine(few(1), Silent(), company=Company(keeping=Keeping(ram)))
+    for seed in range(4):
+        ask(running, text(seed))
     assert ram.surplus() == []
     assert len(ram.clear()) == 1
 
@@ -212,15 +135,6 @@ def test_a_disk_that_is_busy_is_not_waited_for(tmp_path, free):
         ask(running, text(seed))
     disk.wait()
     assert on_disk(tmp_path) == []
-
-
-def test_an_idle_text_is_not_written_to_the_disk_before_its_time(tmp_path):
-    running = engine(few(4), ram=0, disk=Disk(tmp_path / "kept", GB, "model"))
-    for seed in range(3):
-        ask(running, text(seed))
-    assert on_disk(tmp_path) == []
-    running.close()
-    assert len(on_disk(tmp_path)) == 3
 
 
 def test_another_branch_of_a_text_takes_what_they_share():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from localspec.backend import Model, Saved
+from localspec.backend import Model
 from localspec.keeping.disk import Disk
 from localspec.keeping.ram import Aside, Ram
 from localspec.prefix import Place
@@ -24,16 +24,12 @@ class Keeping:
 
     def keep(self, model: Model, slot: int, held: Tokens) -> None:
         """Put what a slot holds elsewhere, if there is room for it; nobody waits for the disk."""
-        if not self.aside(model, slot, held) and self._disk and not self._disk.busy:
-            self._write(self._disk, model, slot, held)
-
-    def aside(self, model: Model, slot: int, held: Tokens) -> Saved | None:
-        """Put what a slot holds in memory; returns it if it is there now."""
         room = self._ram.room if len(held) >= LEAST else 0
         if saved := model.save(slot, room) if room else None:
             self._ram.put(held, saved)
             self._make_room()
-        return saved
+        elif self._disk and not self._disk.busy:
+            self._write(self._disk, model, slot, held)
 
     def recall(self, model: Model, place: Place, tokens: Tokens) -> int:
         """Fill a slot with what is kept of a text, if that is much more than slots have.

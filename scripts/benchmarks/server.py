@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.machine import heading
-from benchmarks.serving import arrival, idle, restart, schemas, streams, turns
+from benchmarks.serving import arrival, restart, schemas, streams, turns
 from benchmarks.serving.process import Bench
 from localspec.locating import locate
 from localspec_llamacpp.bindings import requantise
@@ -27,7 +27,6 @@ PARTS: Mapping[str, Part] = {
     "schemas": schemas.measure,
     "arrival": arrival.measure,
     "restart": restart.measure,
-    "idle": idle.measure,
 }
 
 
