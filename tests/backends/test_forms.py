@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 import jsonschema
 import pytest
 
-from localspec.dialects import Arguments, Call, dialect_of
+from localspec.dialects import Arguments, Bounds, Call, dialect_of
 from localspec.grammar import Grammar
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
@@ -76,7 +76,7 @@ def tool_wants(tokenizer, guesser):
     dialect = dialect_of(HERMES)
     for number in range(10):
         tools = TOOLS[: 1 + number % len(TOOLS)]
-        source = dialect.grammar(tools, lambda _: None, required=True, parallel=False)
+        source = dialect.grammar(Bounds(tools, lambda _: None, required=True, parallel=False))
         prompt = tokenizer.encode(f"{TEXTS[number % len(TEXTS)]} call {at} {number}").tolist()
         yield tools, Want(prompt, Settings(grammar=Grammar("lark", source)))
 
