@@ -207,6 +207,7 @@ class Shape:
     """How large a context is to be."""
 
     sequences: int
+    pooled: bool  # whether they share one pool
     cells: int  # tokens all sequences can hold together
     batch: int
     outputs: int  # most rows of logits a forward can give
@@ -237,8 +238,7 @@ class Context:
         params.type_k, params.type_v = KV_TYPES[shape.kv_type]
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
-        # One pool: rows of different widths run as one batch, and a prefix is shared for free.
-        params.kv_unified = True
+        params.kv_unified = shape.pooled
         # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
         # window what taking back an earlier one still needs.
         params.swa_full = weights.recurrent
@@ -248,6 +248,7 @@ class Context:
         if not self.pointer:
             wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {wish}")
+        self.pooled = shape.pooled
         self._memory = lib.llama_get_memory(self.pointer)
         self._width = weights.vocabulary
         self._batch = Batch(shape.batch, shape.sequences)
@@ -291,8 +292,15 @@ class Context:
         lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Let an empty sequence share the first tokens of another; all of them if -1."""
-        lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
+        """Let an empty sequence have the first tokens of another; all of them if -1.
+
+        In a pool they are shared. Else all are copied, at once: llama.cpp itself would put that
+        off until the next batch, when the source may hold something else.
+        """
+        if self.pooled:
+            lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
+        elif (data := self.save(source, sys.maxsize)) is not None:
+            self.restore(target, data)
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """All that is held of a sequence, if there is room for it, in at most so many bytes."""

@@ -65,6 +65,7 @@ def shape(weights: Weights, options: Options) -> Shape:
     sequences = options.slots * (2 if weights.recurrent else 1)
     return Shape(
         sequences=sequences,
+        pooled=pooled(weights, options),
         cells=context * options.slots,
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
@@ -94,8 +95,22 @@ def kv_type(options: Options) -> str:
     """
     if options.kv_type != "auto":
         return options.kv_type
-    on_cpu = options.gpu_layers == 0 or not has_gpu()
-    return "f16/bf16" if on_cpu and options.flash_attention is not False else "f16"
+    return "f16/bf16" if on_cpu(options) and options.flash_attention is not False else "f16"
+
+
+def pooled(weights: Weights, options: Options) -> bool:
+    """Whether all slots share one pool of keys and values.
+
+    Rows of any widths are run at once then, as suits a GPU. But each token looks at all that is in
+    the pool, and sums up what is its own in the order in which it lies there, which depends on who
+    came and went. Out of pools of their own, texts round as they do alone. Checkpoints of recurrent
+    layers are shared, which only one pool can do.
+    """
+    return weights.recurrent or not on_cpu(options)
+
+
+def on_cpu(options: Options) -> bool:
+    return options.gpu_layers == 0 or not has_gpu()
 
 
 def has_gpu() -> bool:

@@ -39,12 +39,15 @@ class LlamaModel:
         if self._closed:
             raise BackendError("this model was closed; load it again")
         check(self, rows, [self._lengths[row.slot] for row in rows])
+        side_by_side = sorted(rows, key=lambda row: row.slot)
         try:
-            return self._forward(rows)
+            found = self._forward(side_by_side)
         except BackendError:
             for row in rows:
                 self._repair(row.slot)
             raise
+        by_slot = {row.slot: logits for row, logits in zip(side_by_side, found, strict=True)}
+        return [by_slot[row.slot] for row in rows]
 
     def _forward(self, rows: Sequence[Row]) -> list[Logits]:
         ahead = [self._undo.ahead(row) for row in rows]

@@ -54,11 +54,12 @@ class Attention:
         return length if self._context.remove(slot, length) else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
-        # A cell that two sequences share is not reused once it has left the window: the pool,
-        # only as large as the windows, would run full.
-        if not self._window:
-            self._context.copy(source, target, length)
-        return not self._window
+        # In one pool, a cell that two sequences share is not reused once it has left the window:
+        # the pool, only as large as the windows, would run full.
+        if self._window and self._context.pooled:
+            return False
+        self._context.copy(source, target, length)
+        return self.back(target, length) == length
 
     def forget(self, slot: int) -> None:
         pass

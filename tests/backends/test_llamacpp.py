@@ -81,6 +81,28 @@ def test_logits_are_views_of_the_engines_own_memory():
     model.close()
 
 
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
+    first, other = (np.resize(tokens_of(each), 60) for each in ([5, 6, 7, 8, 9], [9, 7, 5]))
+    with closing(engines.target(architecture, slots=3)) as model:
+        alone = said_in_pieces(model, 1, first)
+        model.truncate(1, 0)
+        model.forward([Row(0, other)])
+        model.forward([Row(1, first[:10])])
+        model.truncate(0, 5)  # frees what lies before the others
+        model.copy(1, 2, 8)
+        beside = said_in_pieces(model, 1, first[10:])
+        assert np.array_equal(alone[10:], beside)
+        assert np.array_equal(alone[8:], said_in_pieces(model, 2, first[8:]))
+
+
+def said_in_pieces(model, slot, tokens):
+    """The logits after each token, fed one at a time."""
+    return np.array(
+        [model.forward([Row(slot, tokens[at : at + 1])])[0][0] for at in range(len(tokens))]
+    )
+
+
 def test_a_draft_model_is_not_asked_beyond_what_it_was_trained_for():
     with closing(engines.draft("llama", context=5000, slots=1)) as model:
         assert model.context == 4096

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -49,6 +52,21 @@ def test_twenty_greedy_replies_are_the_plain_ones(q8, plain):
             assert result.text == expected.text
             assert result.tokens == expected.tokens
     assert sum(len(result.tokens) for result in plain) > 600
+
+
+def test_replies_at_once_are_those_that_each_would_be_alone(q8, plain):
+    """Twelve of them in four slots, so that slots change hands beside others."""
+    options = replace(SMALL, slots=4)
+    loading = Loading(options, proposer="ngram", depth=4)
+    with localspec.load(q8, loading=loading) as runtime, ThreadPoolExecutor(8) as pool:
+        asked = partial(ask, runtime, max_tokens=LENGTH)
+        results = list(pool.map(asked, PROMPTS[:12]))
+    assert [result.tokens for result in results] == [result.tokens for result in plain[:12]]
+    drafted, accepted = (
+        sum(getattr(result.speculation, what) for result in results)
+        for what in ("drafted", "accepted")
+    )
+    assert 0 < accepted < drafted
 
 
 def test_long_contexts_are_as_exact_as_short_ones(q8):
