@@ -17,6 +17,7 @@ import numpy as np
 from llama_cpp._ctypes_extensions import load_shared_library
 from numpy.typing import NDArray
 
+from localspec import host
 from localspec.backend import Device
 from localspec.errors import BackendError, OutOfMemory
 from localspec.tokens import Logits, Tokens
@@ -291,16 +292,18 @@ class Context:
     def clear(self, sequence: int) -> None:
         lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
-    def copy(self, source: int, target: int, length: int) -> None:
-        """Let an empty sequence have the first tokens of another; all of them if -1.
+    def copy(self, source: int, target: int, length: int) -> bool:
+        """Let an empty sequence have another's tokens; whether it now has them.
 
-        In a pool they are shared. Else all are copied, at once: llama.cpp itself would put that
-        off until the next batch, when the source may hold something else.
+        In a pool it shares the first so many, all if -1. Else all are copied, if there is memory
+        for that, and at once: llama.cpp would put it off until the next batch, when the source may
+        hold something else.
         """
         if self.pooled:
             lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
-        elif (data := self.save(source, sys.maxsize)) is not None:
-            self.restore(target, data)
+            return True
+        data = self.save(source, host.memory().free_bytes // 2)
+        return data is not None and self.restore(target, data) > 0
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """All that is held of a sequence, if there is room for it, in at most so many bytes."""

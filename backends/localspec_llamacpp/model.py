@@ -97,6 +97,8 @@ class LlamaModel:
         self._clear(target)
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
+        else:
+            self._clear(target)
         return self._lengths[target]
 
     def save(self, slot: int, most: int) -> Saved | None:

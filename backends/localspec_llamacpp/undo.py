@@ -14,6 +14,7 @@ from typing import Protocol
 from localspec.backend import Row
 from localspec_llamacpp.bindings import Context
 
+COPIED = 256  # tokens that are copied in the time that one is read in, and less
 REPLAY = 8  # known tokens that may be fed again after a rejection, not in a batch of their own
 
 
@@ -54,12 +55,16 @@ class Attention:
         return length if self._context.remove(slot, length) else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
-        # In one pool, a cell that two sequences share is not reused once it has left the window:
-        # the pool, only as large as the windows, would run full.
-        if self._window and self._context.pooled:
-            return False
-        self._context.copy(source, target, length)
-        return self.back(target, length) == length
+        if self._context.pooled:
+            # A cell that two sequences share is not reused once it has left the window: the pool,
+            # only as large as the windows, would run full.
+            return not self._window and self._context.copy(source, target, length)
+        dear = length * COPIED < held
+        return (
+            not dear
+            and self._context.copy(source, target, length)
+            and self.back(target, length) > 0
+        )
 
     def forget(self, slot: int) -> None:
         pass
@@ -127,8 +132,7 @@ class Checkpoints:
     def share(self, source: int, target: int, length: int, held: int) -> bool:
         if length != held:
             return False
-        self._context.copy(source, target, -1)
-        return True
+        return self._context.copy(source, target, -1)
 
     def forget(self, slot: int) -> None:
         self._context.clear(slot + self._slots)

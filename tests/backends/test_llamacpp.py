@@ -103,6 +103,13 @@ def said_in_pieces(model, slot, tokens):
     )
 
 
+def test_a_long_text_is_not_copied_for_what_is_read_sooner():
+    with closing(engines.target("llama", slots=2)) as model:
+        for _ in range(10):
+            model.forward([Row(0, tokens_of([5, 3, 1] * 10))])
+        assert [model.copy(0, 1, length) for length in (1, 2)] == [0, 2]
+
+
 def test_a_draft_model_is_not_asked_beyond_what_it_was_trained_for():
     with closing(engines.draft("llama", context=5000, slots=1)) as model:
         assert model.context == 4096

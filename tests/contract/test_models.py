@@ -217,6 +217,20 @@ def test_going_far_back_in_a_long_text_is_safe(model, close, length):
     assert close(feed(model, 0, [3]), feed(model, 1, [3]))
 
 
+@pytest.mark.parametrize("length", [398, 200, 1])
+def test_the_beginning_of_a_long_text_is_copied_rightly_or_not_at_all(model, close, length):
+    long = [(at * at + at // 7) % 6 for at in range(400)]
+    for start in range(0, 400, 40):
+        feed(model, 0, long[start : start + 40], outputs=0)
+    feed(model, 2, TEXT)
+    copied = model.copy(0, 2, length)
+    assert copied in (0, length)
+    for slot, kept in ((1, 0), (2, copied)):
+        for start in range(kept, length, 40):
+            feed(model, slot, long[start : min(start + 40, length)], outputs=0)
+    assert close(feed(model, 2, [3]), feed(model, 1, [3]))
+
+
 def test_a_copied_beginning_goes_on_like_the_original(model, close):
     feed(model, 0, TEXT[:9])
     feed(model, 2, TEXT[10:20])
