@@ -63,13 +63,13 @@ class Engine:
         self._watch = company.watch
         self._costs = company.costs
         self._relief = company.relief
-        self._keeping = company.keeping or Keeping()
+        self.keeping = company.keeping or Keeping()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._pace = Pace()
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
-        self._slots = Slots(target, self._keeping)
+        self._slots = Slots(target, self.keeping)
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; the job it becomes is for `add`."""
@@ -158,7 +158,7 @@ class Engine:
 
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
-        notices += self._keeping.take_notices()
+        notices += self.keeping.take_notices()
         for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)

@@ -47,10 +47,16 @@ class Runtime:
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.known = known
+        self._keeping = engine.keeping
         self._worker = Worker(engine)
         # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of texts that slots gave up."""
+        return self._keeping.bytes
 
     def generate(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Result:
         """Continue a text and return the whole reply."""

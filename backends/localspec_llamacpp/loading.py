@@ -24,6 +24,7 @@ from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
+ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")  # on a CPU, in batches of any width
 LEARNED_POSITIONS = ("gpt2", "mpt", "starcoder")  # llama.cpp aborts beyond the last one
 
 
@@ -37,7 +38,8 @@ def load(path: Path, options: Options) -> LlamaModel:
         if not weights.generates:
             raise ModelFileError(f"{path.name} ({footprint.architecture}) does not generate text")
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
-        return LlamaModel(weights, tokenizer, options, shape(weights, options))
+        form = shape(weights, options, footprint.quantisation)
+        return LlamaModel(weights, tokenizer, options, form)
     except BaseException:
         weights.close()
         raise
@@ -57,7 +59,7 @@ def tokenizer(path: Path) -> Iterator[Tokenizer]:
         weights.close()
 
 
-def shape(weights: Weights, options: Options) -> Shape:
+def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
     context = options.context or min(weights.context, CONTEXT)
     if options.drafting:  # beyond what it was trained for its guesses would be noise
         context = min(context, weights.context)
@@ -70,7 +72,7 @@ def shape(weights: Weights, options: Options) -> Shape:
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=snapshots(weights, options),
-        kv_type=kv_type(options),
+        kv_type=kv_type(options, quantisation),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
     )
@@ -86,16 +88,18 @@ def snapshots(weights: Weights, options: Options) -> int:
     return options.tentative if weights.recurrent and single else 0
 
 
-def kv_type(options: Options) -> str:
-    """Sixteen bits each, and on a CPU with flash attention values as bf16.
+def kv_type(options: Options, quantisation: str) -> str:
+    """Sixteen bits each; values as bf16 where that keeps texts the same to the bit.
 
     With values as f16 llama.cpp takes another way for a single token than for several, from 256
-    tokens and with more than one thread, and rounds differently: guesses checked in a batch would
-    not be judged as plain decoding judges. bf16 has one way, as close to 32 bits, and faster.
+    tokens and with more than one thread, and another for 64 and more, and rounds differently:
+    guesses checked in a batch would not be judged as plain decoding judges. bf16 has one way, which
+    is slower. It is worth that where weights round alike in batches of any width.
     """
     if options.kv_type != "auto":
         return options.kv_type
-    return "f16/bf16" if on_cpu(options) and options.flash_attention is not False else "f16"
+    exact = quantisation in ROUND_ALIKE and on_cpu(options) and not options.drafting
+    return "f16/bf16" if exact and options.flash_attention is not False else "f16"
 
 
 def pooled(weights: Weights, options: Options) -> bool:

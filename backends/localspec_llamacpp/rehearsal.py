@@ -32,7 +32,7 @@ def rehearse(path: Path) -> Iterator[Rehearsal]:
         if layers not in opened:
             opened[layers] = Weights(path, layers, empty=True)
         weights = opened[layers]
-        form = shape(weights, options)
+        form = shape(weights, options, footprint.quantisation)
         sizes = laid_out(weights, form) or by_headers(footprint, form)
         logits = form.outputs * weights.vocabulary * LOGIT
         return account(tensors, footprint.layers, sizes, logits)

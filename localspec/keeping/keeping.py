@@ -22,6 +22,11 @@ class Keeping:
         self._ram = ram or Ram(0)
         self._disk = disk
 
+    @property
+    def bytes(self) -> int:
+        """Of memory that is in use now; any thread may ask."""
+        return self._ram.bytes
+
     def keep(self, model: Model, slot: int, held: Tokens) -> None:
         """Put what a slot holds elsewhere, if there is room for it; nobody waits for the disk."""
         room = self._ram.room if len(held) >= LEAST else 0

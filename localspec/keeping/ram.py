@@ -27,11 +27,11 @@ class Ram:
     @property
     def room(self) -> int:
         """Bytes that all texts may take."""
-        free = host.memory().free_bytes + self._bytes
+        free = host.memory().free_bytes + self.bytes
         return min(self._limit, free // SHARE)
 
     @property
-    def _bytes(self) -> int:
+    def bytes(self) -> int:
         return sum(len(text.saved.data) for text in self._texts)
 
     def find(self, tokens: Tokens) -> Aside | None:
@@ -53,7 +53,7 @@ class Ram:
     def surplus(self) -> list[Aside]:
         """Give up what there is no room for."""
         room, given = self.room, []
-        while self._texts and (self._bytes > room or len(self._texts) > MOST):
+        while self._texts and (self.bytes > room or len(self._texts) > MOST):
             given.append(self._texts.pop(0))
         return given
 

@@ -79,12 +79,16 @@ class Now:
     def collect(self) -> Iterator[Metric]:
         slots = GaugeMetricFamily("localspec_slots", "Slots by use", labels=("model", "state"))
         queue = GaugeMetricFamily("localspec_queue", "Requests without a slot", labels=("model",))
+        about = "Memory of texts that slots gave up; part of what is resident"
+        kept = GaugeMetricFamily("localspec_kept_bytes", about, labels=("model",))
         for served in list(self._house.loaded.values()):
             busy = min(served.users, served.runtime.slots)
             slots.add_metric((served.name, "busy"), busy)
             slots.add_metric((served.name, "free"), served.runtime.slots - busy)
             queue.add_metric((served.name,), served.users - busy)
+            kept.add_metric((served.name,), served.runtime.kept_bytes)
         yield slots
         yield queue
+        yield kept
         memory = psutil.Process().memory_info().rss
         yield GaugeMetricFamily("localspec_memory_bytes", "Resident memory", memory)

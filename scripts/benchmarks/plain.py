@@ -29,6 +29,7 @@ from localspec.runtime import Runtime
 from localspec.settings import Settings
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import KV_TYPES, requantise
+from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type, physical_cores
 
 CONTEXT = 2048
@@ -43,7 +44,7 @@ def bare_loop(path: Path) -> Iterator[int]:
     model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
     params = lib.llama_context_default_params()
     params.n_ctx = CONTEXT
-    params.type_k, params.type_v = KV_TYPES[kv_type(Options())]
+    params.type_k, params.type_v = KV_TYPES[kv_type(Options(), inspect(path).quantisation)]
     params.n_threads = params.n_threads_batch = physical_cores()
     context = lib.llama_init_from_model(model, params)
     width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))

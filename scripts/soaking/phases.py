@@ -19,7 +19,7 @@ from soaking.polite import remembered
 from soaking.watch import Sample, Watch
 
 MINUTE = 60.0
-GROWTH = 0.03  # of resident memory
+GROWTH = 0.03  # of resident memory but for texts that are kept
 FULL = 4  # requests at once that fill the slots
 SPARE = 2  # threads or descriptors more than before
 
@@ -116,10 +116,10 @@ def heavier(samples: Sequence[Sample], window: float) -> Iterator[str]:
 
 
 def series(samples: Sequence[Sample]) -> str:
-    head = "seconds       MiB   threads   descriptors   children   busy   queue"
+    head = "seconds       MiB      kept   threads   descriptors   children   busy   queue"
     lines = (
-        f"{each.seconds:7.0f} {each.mib:9,.1f} {each.threads:9} {each.descriptors:13}"
-        f" {each.children:10} {each.busy:6} {each.queue:7}"
+        f"{each.seconds:7.0f} {each.mib:9,.1f} {each.kept:9,.1f} {each.threads:9}"
+        f" {each.descriptors:13} {each.children:10} {each.busy:6} {each.queue:7}"
         for each in samples
     )
     return "\n".join((head, *lines))

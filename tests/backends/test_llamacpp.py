@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import localspec_llamacpp
-from localspec.backend import Row
+from localspec.backend import Options, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.tokens import tokens_of
-from localspec_llamacpp.loading import granted_cores
+from localspec_llamacpp.loading import granted_cores, kv_type
 from tests import engines
 from tests.runs import TEXTS
 from tests.tiny import write_vocabulary
@@ -85,15 +85,15 @@ def test_logits_are_views_of_the_engines_own_memory():
 def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
     first, other = (np.resize(tokens_of(each), 60) for each in ([5, 6, 7, 8, 9], [9, 7, 5]))
     with closing(engines.target(architecture, slots=3)) as model:
-        alone = said_in_pieces(model, 1, first)
+        model.forward([Row(1, first[:10])])
+        alone = said_in_pieces(model, 1, first[10:])
         model.truncate(1, 0)
         model.forward([Row(0, other)])
         model.forward([Row(1, first[:10])])
         model.truncate(0, 5)  # frees what lies before the others
-        model.copy(1, 2, 8)
-        beside = said_in_pieces(model, 1, first[10:])
-        assert np.array_equal(alone[10:], beside)
-        assert np.array_equal(alone[8:], said_in_pieces(model, 2, first[8:]))
+        assert model.copy(1, 2, 10) == 10
+        for slot in (1, 2):
+            assert np.array_equal(alone, said_in_pieces(model, slot, first[10:]))
 
 
 def said_in_pieces(model, slot, tokens):
@@ -134,3 +134,20 @@ def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, fi
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert granted_cores(tmp_path) == cores
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "options", "expected"),
+    [
+        ("Q8_0", Options(gpu_layers=0), "f16/bf16"),
+        ("Q4_0", Options(gpu_layers=0), "f16/bf16"),
+        ("Q4_K_M", Options(gpu_layers=0), "f16"),  # rounds by the width of a batch in any case
+        ("Q8_0", Options(gpu_layers=0, drafting=True), "f16"),  # guesses may be rounded anyhow
+        ("Q8_0", Options(gpu_layers=0, flash_attention=False), "f16"),
+        ("Q8_0", Options(gpu_layers=0, kv_type="q8_0"), "q8_0"),
+    ],
+)
+def test_values_are_kept_so_that_texts_stay_exact_where_they_can_be(
+    quantisation, options, expected
+):
+    assert kv_type(options, quantisation) == expected

@@ -134,3 +134,4 @@ def test_what_happened_is_counted(server):
         assert f"localspec_{name}" in text, name
     assert gauge(server, "localspec_slots", model="scripted", state="free") == 8
     assert "localspec_memory_bytes" in text
+    assert "localspec_kept_bytes" in text

@@ -17,6 +17,7 @@ import httpx
 
 from localspec.backend import Options
 from localspec_llamacpp.bindings import KV_TYPES
+from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type
 
 START_SECONDS = 300.0
@@ -41,7 +42,7 @@ class Bench:
     def theirs(self, context: int) -> AbstractContextManager[Server]:
         """llama-cpp-python's own server, with what LocalSpec chooses for its context."""
         port = free_port()
-        keys, values = KV_TYPES[kv_type(Options())]
+        keys, values = KV_TYPES[kv_type(Options(), inspect(self.path).quantisation)]
         wishes: dict[str, object] = {
             "model": self.path,
             "host": "127.0.0.1",
