@@ -59,12 +59,9 @@ class Attention:
             # A cell that two sequences share is not reused once it has left the window: the pool,
             # only as large as the windows, would run full.
             return not self._window and self._context.copy(source, target, length)
-        dear = length * COPIED < held
-        return (
-            not dear
-            and self._context.copy(source, target, length)
-            and self.back(target, length) > 0
-        )
+        if length * COPIED < held:
+            return False
+        return self._context.copy(source, target, length) and self.back(target, length) > 0
 
     def forget(self, slot: int) -> None:
         pass
