@@ -39,6 +39,7 @@ class LlamaModel:
         if self._closed:
             raise BackendError("this model was closed; load it again")
         check(self, rows, [self._lengths[row.slot] for row in rows])
+        # Of slots with a pool each, llama.cpp runs neighbours at once if they come in their order.
         side_by_side = sorted(rows, key=lambda row: row.slot)
         try:
             found = self._forward(side_by_side)
