@@ -111,6 +111,7 @@ def test_what_is_put_aside_never_takes_more_than_it_may(free):
     running = Engine(few(1), Silent(), company=Company(keeping=Keeping(ram)))
     for seed in range(4):
         ask(running, text(seed))
+    assert 0 < running.keeping.bytes <= 4000
     assert ram.surplus() == []
     assert len(ram.clear()) == 1
 
