@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 import click
 
 from localspec import wishes
-from localspec.backends import inspect
 from localspec.catalog import choose, find, preferred
 from localspec.errors import NotPulled
 from localspec.loading import Loading, deepened
@@ -54,11 +53,10 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
     """By the files that are here."""
     places = Places.of(model, draft, loading.backend, alone=loading.alone)
     loading = deepened(model, loading)
-    found = planned(
-        places.target, places.draft, loading.options, loading.limits, insists=loading.insists
-    )
-    footprint = inspect(model, loading.backend)
-    return f"{footprint.name} {footprint.quantisation}, {places.target.engine}", found
+    with places.examined() as (target, helper):
+        found = planned(target, helper, loading.options, loading.limits, insists=loading.insists)
+        known = target.footprint()
+    return f"{known.name} {known.quantisation}, {places.target.engine}", found
 
 
 def published(model: str, loading: Loading) -> tuple[str, Plan]:

@@ -66,7 +66,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a model file says of itself, read from its headers alone."""
+    """What a model is: by its headers, and what only laying it out tells (0 until then)."""
 
     path: Path
     architecture: str
@@ -80,12 +80,20 @@ class Footprint:
     embedding: int
     vocabulary: int
     context: int  # tokens the model was trained for
-    kv_bytes_per_token: int  # 16-bit keys and values of the layers that keep every token
-    window: int  # tokens a sliding-window layer keeps; 0: there are none
-    window_bytes_per_token: int  # 16-bit keys and values of those layers
-    state_bytes: int  # recurrent state of one slot; 0: attention only
     tokenizer: str
     chat_template: str | None
+    positions: int = 0  # learned ones, beyond which there are none; 0: any position has one
+    experts: int = 0
+    active_experts: int = 0  # of these for each token
+    drafting_layers: int = 0  # of a head in the same file (MTP)
+    projector: Path | None = None  # a vision projector that lies beside the model
+    attention_layers: int = 0  # that keep every token
+    kv_bytes_per_token: int = 0  # 16-bit keys and values of those
+    window: int = 0  # tokens a sliding-window layer keeps; 0: there are none
+    window_layers: int = 0
+    window_bytes_per_token: int = 0  # 16-bit keys and values of those
+    recurrent_layers: int = 0
+    state_bytes: int = 0  # recurrent state of one slot; 0: attention only
 
     @property
     def recurrent(self) -> bool:
@@ -126,7 +134,20 @@ class Needs:
         return self.weights + self.kept + self.working
 
 
-Rehearsal = Callable[["Options"], Needs]
+Estimate = Callable[["Options"], Needs]
+
+
+class Rehearsal(Protocol):
+    """A model that is laid out, with nothing of its weights loaded."""
+
+    @property
+    def footprint(self) -> Footprint: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    def needs(self, options: Options) -> Needs:
+        """What loading would take; `UsageError` where this model has no such way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +164,7 @@ class Options:
     split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
     threads: int | None = None
     adapter: Path | None = None  # a LoRA to put on the weights
+    bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
     drafting: bool = False  # the model will be asked to roll rather than to verify
     verbose: bool = False  # let the engine write its log to stderr
 
@@ -230,19 +252,13 @@ def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
 
 class Backend(Protocol):
     def inspect(self, path: Path) -> Footprint:
-        """Read a model's headers, without loading it."""
+        """Read a model's headers. No file is too hostile for this."""
 
     def load(self, path: Path, options: Options) -> Model:
         """Raises `OutOfMemory` where that is the reason."""
 
-    def tokenizer(self, path: Path) -> AbstractContextManager[Tokenizer]:
-        """A model's vocabulary, without its weights."""
-
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
-        """What loading a model in one way or another would take, without doing it.
-
-        A way that this model or engine does not have is a `UsageError`.
-        """
+        """Lay a model out, without loading it. A hostile file may end the process."""
 
     def build(self) -> Build: ...
 

@@ -11,7 +11,6 @@ from localspec.backend import Backend, Footprint
 from localspec.entry import Engine, Wish
 from localspec.errors import BackendError
 from localspec.locating import locate
-from localspec.vocabulary import Match, match
 
 INSTALL: Mapping[Engine, str] = {
     "llamacpp": "pip install llama-cpp-python",
@@ -31,13 +30,6 @@ def backend(name: Engine) -> Backend:
 
 
 def inspect(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
-    """What a model's files say of it, without loading it."""
+    """What the headers of a model's files say."""
     found = locate(str(name_or_path), wish)
     return backend(found.engine).inspect(found.path)
-
-
-def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
-    """How two vocabularies agree; `PairError` where too little does."""
-    own = backend(engine)
-    with own.tokenizer(target) as ours, own.tokenizer(draft) as theirs:
-        return match(ours, theirs)

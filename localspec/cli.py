@@ -10,10 +10,9 @@ from dataclasses import asdict
 
 import click
 
-from localspec import wishes
+from localspec import trial, wishes
 from localspec.account import plan
 from localspec.backend import Footprint
-from localspec.backends import inspect
 from localspec.bench.command import bench
 from localspec.doctor import doctor
 from localspec.errors import LocalSpecError, UsageError
@@ -140,8 +139,8 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything, the template included.")
 @click.pass_context
 def info(context: click.Context, model: str, as_json: bool) -> None:
-    """Tell what a GGUF file or an MLX folder says of itself, without loading it."""
-    footprint = inspect(model, wishes.backend(context))
+    """Tell what a GGUF file or an MLX folder holds, as its engine lays it out."""
+    footprint = trial.footprint(model, wishes.backend(context))
     if as_json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
@@ -162,17 +161,33 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
     kept = f"{f.kv_bytes_per_token:,} bytes per token"
     if f.window:
         kept += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
+    experts = f"{f.experts} in a layer, {f.active_experts} of them active"
     lines = [
         ("path", os.fspath(f.path)),
         ("name", f.name),
-        ("architecture", f.architecture + (" (recurrent)" if f.recurrent else "")),
+        ("architecture", f.architecture),
         ("quantisation", f.quantisation),
         ("size", f"{f.file_bytes:,} bytes, {f.weight_bytes:,} of weights"),
-        ("layers", f"{f.layers}, of {f.heads} heads ({f.kv_heads} for keys and values)"),
+        ("layers", layers(f)),
+        ("heads", f"{f.heads}, {f.kv_heads} for keys and values" if f.heads else ""),
+        ("experts", experts if f.experts else ""),
+        ("MTP head", f"{f.drafting_layers} layers" if f.drafting_layers else ""),
+        ("vision", f"{f.projector.name} beside it" if f.projector else ""),
         ("context", f"{f.context:,} tokens"),
         ("16-bit KV", kept),
-        ("state", f"{f.state_bytes:,} bytes per slot"),
+        ("state", f"{f.state_bytes:,} bytes per slot" if f.recurrent else ""),
         ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens"),
         ("chat template", "yes" if f.chat_template else "no"),
     ]
-    return [line for line in lines if line[0] != "state" or f.recurrent]
+    return [line for line in lines if line[1]]
+
+
+def layers(f: Footprint) -> str:
+    """How many layers there are, and of which kinds; some have two, or none of these."""
+    kinds = {
+        "with attention": f.attention_layers,
+        f"with attention in a window of {f.window:,} tokens": f.window_layers,
+        "recurrent": f.recurrent_layers,
+    }
+    told = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    return f"{f.layers}: {', '.join(told)}" if told else str(f.layers)

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from localspec import assembly, guessers, measured
+from localspec import assembly, guessers, measured, trial
 from localspec.backend import Options
-from localspec.backends import inspect
 from localspec.depth import Depth
 from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
@@ -88,6 +87,6 @@ def deepened(name_or_path: str | Path, loading: Loading) -> Loading:
     """Room for long guesses, where the depth is left open and they take no memory."""
     options = loading.options
     left_open = loading.depth is None and options.tentative == Options().tentative
-    if not left_open or inspect(name_or_path, loading.backend).recurrent:
+    if not left_open or trial.footprint(name_or_path, loading.backend).recurrent:
         return loading
     return replace(loading, options=replace(options, tentative=DEEP))

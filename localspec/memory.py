@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from localspec.backend import Options, Rehearsal
+from localspec.backend import Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine, Pool, size
 from localspec.placing import Fit, Item, Way, on_gpus, place, with_context
@@ -25,10 +25,10 @@ NEAREST = 3  # other plans that an error names at most
 class Wanted:
     """A pair, what it would take, and how it is to be loaded; what is open may be conceded."""
 
-    target: Rehearsal
+    target: Estimate
     options: Options  # None and "auto" are open
     context: int  # tokens, where none were asked for
-    draft: Rehearsal | None = None
+    draft: Estimate | None = None
     drafting: Options = field(default_factory=lambda: Options(drafting=True))
     insists: bool = False  # on the draft model
 

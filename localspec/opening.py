@@ -18,6 +18,7 @@ from localspec.pair import Pair
 from localspec.planning import Limits, planned, there
 from localspec.sources import place
 from localspec.translated import Translated
+from localspec.trial import Examined
 from localspec.vocabulary import match
 
 
@@ -43,6 +44,13 @@ class Places:
         if found.draft is not None and not alone:
             return cls(found, Found(found.engine, found.draft))
         return cls(found)
+
+    @contextmanager
+    def examined(self) -> Iterator[tuple[Examined, Examined | None]]:
+        with ExitStack() as looking:
+            target = looking.enter_context(trial.examined(self.target))
+            draft = looking.enter_context(trial.examined(self.draft)) if self.draft else None
+            yield target, draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +84,7 @@ def opened(
     places: Places, options: Options, limits: Limits, *, insists: bool = True
 ) -> Iterator[Opened]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
-    machine = there(places.target.engine, limits)
-    for each in (places.target, places.draft):
-        if each is not None:
-            trial.passed(each, machine.room)
-    plan = planned(places.target, places.draft, options, limits, insists=insists)
+    plan = checked(places, options, limits, insists=insists)
     with ExitStack() as closing:
         target = load(places.target, plan.options)
         closing.callback(target.close)
@@ -94,6 +98,17 @@ def opened(
         if found.pair.draft is not None:
             closing.callback(found.pair.draft.close)
         yield found
+
+
+def checked(places: Places, options: Options, limits: Limits, *, insists: bool) -> Plan:
+    """Plan for a pair, and see in other processes that its files run like that."""
+    with places.examined() as (target, draft):
+        plan = planned(target, draft, options, limits, insists=insists)
+        room = there(places.target.engine, limits).room
+        target.check_runs(plan.options, room)
+        if draft is not None and plan.drafting is not None:
+            draft.check_runs(plan.drafting, room)
+        return plan
 
 
 def load(found: Found, options: Options) -> Model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from localspec import host
@@ -11,9 +10,9 @@ from localspec.backend import CONTEXT, Options
 from localspec.backends import backend
 from localspec.entry import Engine
 from localspec.errors import UsageError
-from localspec.locating import Found
 from localspec.machine import Machine, Pool, size
 from localspec.memory import Plan, Wanted, plan
+from localspec.trial import Examined
 
 DEVICES = ("auto", "cpu")  # or the number of a GPU
 
@@ -34,23 +33,19 @@ class Limits:
 
 
 def planned(
-    target: Found, draft: Found | None, options: Options, limits: Limits, *, insists: bool
+    target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
 ) -> Plan:
     """How to load a pair here; `insists` on the draft model."""
-    engine = backend(target.engine)
-    machine = there(target.engine, limits)
+    engine = target.found.engine
+    machine = there(engine, limits)
     if limits.device == "cpu":
-        options = on_cpu(target.engine, machine, options)
+        options = on_cpu(engine, machine, options)
     drafting = replace(options, drafting=True, adapter=None)
-    with ExitStack() as stack:
-        needs = stack.enter_context(engine.rehearse(target.path))
-        helper = None
-        if draft is not None:
-            helper = stack.enter_context(backend(draft.engine).rehearse(draft.path))
-            if draft.engine != target.engine:
-                drafting = foreign(draft.engine, drafting)
-        usual = min(engine.inspect(target.path).context or CONTEXT, CONTEXT)
-        return plan(Wanted(needs, options, usual, helper, drafting, insists), machine)
+    if draft is not None and draft.found.engine != engine:
+        drafting = foreign(draft.found.engine, drafting)
+    usual = min(target.footprint().context or CONTEXT, CONTEXT)
+    helper = draft.needs if draft is not None else None
+    return plan(Wanted(target.needs, options, usual, helper, drafting, insists), machine)
 
 
 def there(engine: Engine, limits: Limits) -> Machine:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from localspec import memory
-from localspec.backend import CONTEXT, Needs, Options, Rehearsal
+from localspec.backend import CONTEXT, Estimate, Needs, Options
 from localspec.catalog import entries
 from localspec.entry import Engine, Entry, Offer, Shape, Weights
 from localspec.errors import DoesNotFit, UsageError
@@ -71,7 +71,7 @@ def drafts(offer: Offer, engine: Engine) -> tuple[Entry, Weights] | None:
     return other, offered[weights or next(iter(offered))]
 
 
-def guessed(weights: Weights, shape: Shape | None) -> Rehearsal:
+def guessed(weights: Weights, shape: Shape | None) -> Estimate:
     """What loading would take, by published sizes; of an unknown shape the weights alone."""
 
     def needs(options: Options) -> Needs:

@@ -12,7 +12,7 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from localspec import hub, store, trial
-from localspec.backends import vocabularies
+from localspec.backend import Options
 from localspec.errors import PullError
 from localspec.fingerprint import digest
 from localspec.listing import Remote
@@ -48,9 +48,10 @@ def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
     say("checking that it runs")
     used = helds if wanted.drafter == "model" else helds[:1]
     for each in used:
-        trial.passed(Found(wanted.engine, each.path), there(wanted.engine, Limits()).room)
+        with trial.examined(Found(wanted.engine, each.path)) as looked:
+            looked.check_runs(Options(), there(wanted.engine, Limits()).room)
     if len(used) > 1:
-        vocabularies(wanted.engine, used[0].path, used[1].path)
+        trial.vocabularies(wanted.engine, used[0].path, used[1].path)
     found = store.Pulled(wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft)
     store.keep(found)
     return found

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from localspec import catalog, schema, store
-from localspec.backends import backend, vocabularies
+from localspec import catalog, schema, store, trial
+from localspec.backends import backend
 from localspec.catalog import entries, preferred
 from localspec.entry import NOT_USED, Engine, Entry, Offer, Wish
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
@@ -149,7 +149,7 @@ def shown(pulled: store.Pulled) -> Iterator[str]:
 
 def agreement(engine: Engine, target: Path, draft: Path) -> Iterator[str]:
     """Tokens shared, special tokens, and templates."""
-    found = vocabularies(engine, target, draft)
+    found = trial.vocabularies(engine, target, draft)
     yield f"  tokens   {found.share:.1%} shared" + (
         f"; {found.difference}" if found.difference else ""
     )

@@ -1,107 +1,117 @@
-"""Try a model file in a process of its own: what kills an engine must not kill the program.
-
-The verdict on a file is remembered, for the versions that it was tried with.
-"""
+"""Try a model file in a process of its own before it is used, and remember what came of it."""
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
-import numpy as np
-import platformdirs
-
-from localspec.backend import Options, Row
+from localspec.backend import Footprint, Needs, Options
 from localspec.backends import backend
-from localspec.entry import Engine
-from localspec.errors import LocalSpecError, ModelFileError, OutOfMemory
-from localspec.fingerprint import fingerprint, versions
-from localspec.locating import Found
-
-COMMAND = (sys.executable, "-c", "import sys, localspec.trial as t; sys.exit(t.main())")
-TOKENS = 4
-SMALL = Options(context=64, batch=32)
-NO_ROOM = 3  # how the process ends where memory is what it lacks
-SECONDS = 900.0  # for a model of 100 GB on a slow disk
+from localspec.entry import Engine, Wish
+from localspec.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.locating import Found, locate
+from localspec.tokenizer import Tokenizer
+from localspec.trial_child import CONTEXT, tried
+from localspec.trial_process import TrialProcess
+from localspec.trial_record import Record
+from localspec.vocabulary import Match, match
 
 
-def passed(place: Found, room: int) -> None:
-    """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
-    record = _folder() / f"{fingerprint([place.path], [place.engine, *versions()])}.json"
-    verdict = _remembered(record)
-    if verdict is None:
-        verdict = tried(place, room)
+class Trying(Protocol):
+    """Whatever lays a file out and runs it: a process of its own, or this one."""
+
+    def footprint(self) -> Footprint: ...
+    def needs(self, options: Options) -> Needs: ...
+    def run(self, options: Options) -> None: ...
+    def close(self) -> None: ...
+
+
+class Examined:
+    """A model file: what its engine makes of it, and whether it runs."""
+
+    def __init__(self, found: Found, start: Callable[[Found], Trying]) -> None:
+        self.found = found
+        self._start = start
+        self._record = Record(found)
+        self._process: Trying | None = None
+
+    def footprint(self) -> Footprint:
+        known = self._record.footprint()
+        if known is None:
+            known = self._trying().footprint()
+            self._record.keep_footprint(known)
+        return known
+
+    def needs(self, options: Options) -> Needs:
+        """What loading would take; `UsageError` where this model has no such way."""
+        known = self._record.needs(options)
+        if known is None:
+            known = self._trying().needs(options)
+            self._record.keep_needs(options, known)
+        return known
+
+    def check_runs(self, options: Options, room: int) -> None:
+        """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
+        small = replace(tried(options, CONTEXT), threads=None)
+        verdict = self._record.verdict(repr(small))
         if verdict is None:
-            return
-        with suppress(OSError):
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(json.dumps({"verdict": verdict}), encoding="utf-8")
-    if verdict:
-        raise ModelFileError(f"{place.path.name} cannot be used: {verdict}")
+            if self.needs(small).total > room:
+                return
+            verdict = self._verdict(options)
+            if verdict is None:
+                return
+            self._record.keep_verdict(repr(small), verdict)
+        if verdict:
+            raise ModelFileError(verdict)
+
+    def _verdict(self, options: Options) -> str | None:
+        try:
+            self._trying().run(options)
+        except OutOfMemory:
+            return None
+        except (ModelFileError, BackendError) as error:
+            return str(error)
+        return ""
+
+    def _trying(self) -> Trying:
+        if self._process is None:
+            self._process = self._start(self.found)
+        return self._process
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
 
 
-def tried(place: Found, room: int) -> str | None:
-    """What is wrong with a file; nothing if all is well, None where there was no room to tell."""
-    command = [*COMMAND, place.engine, str(place.path), str(room)]
+def footprint(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
+    """What a model is, as its engine lays it out."""
+    with examined(locate(str(name_or_path), wish)) as looked:
+        return looked.footprint()
+
+
+@contextmanager
+def vocabulary(found: Found) -> Iterator[Tokenizer]:
+    """A model's tokenizer, without its weights, once another process has tried it."""
+    with examined(found) as looked:
+        looked.footprint()
+    with backend(found.engine).rehearse(found.path) as rehearsal:
+        yield rehearsal.tokenizer
+
+
+def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
+    """How two vocabularies agree; `PairError` where too little does."""
+    with vocabulary(Found(engine, target)) as ours, vocabulary(Found(engine, draft)) as theirs:
+        return match(ours, theirs)
+
+
+@contextmanager
+def examined(found: Found, start: Callable[[Found], Trying] | None = None) -> Iterator[Examined]:
+    """A file, and a process to try it in as soon as something is asked that is not known."""
+    looked = Examined(found, start or TrialProcess)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"its engine did not decode {TOKENS} tokens in {SECONDS:.0f} seconds"
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return f"it kills its engine ({name}): {_last(done.stderr)}"
-    if done.returncode == NO_ROOM:
-        return None
-    if done.returncode:
-        return _last(done.stderr)
-    return ""
-
-
-def _last(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason was given"
-
-
-def _folder() -> Path:
-    return platformdirs.user_cache_path("localspec", appauthor=False) / "trials"
-
-
-def _remembered(record: Path) -> str | None:
-    try:
-        verdict = json.loads(record.read_text(encoding="utf-8"))["verdict"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return verdict if isinstance(verdict, str) else None
-
-
-def decode(engine: Engine, path: Path, room: int) -> None:
-    """Load a model and decode a few tokens, the most likely ones."""
-    with backend(engine).rehearse(path) as rehearsal:
-        if rehearsal(SMALL).total > room:
-            raise OutOfMemory(f"{path.name} needs more than {room:,} bytes")
-    model = backend(engine).load(path, SMALL)
-    try:
-        token = 0 if model.tokenizer.bos is None else model.tokenizer.bos
-        for _ in range(TOKENS):
-            [logits] = model.forward([Row(0, np.array([token], np.int32))])
-            if not np.isfinite(logits).all():
-                raise ModelFileError("it computes numbers that are none: its weights are broken")
-            token = int(logits[0].argmax())
+        yield looked
     finally:
-        model.close()
-
-
-def main() -> int:
-    engine, path, room = sys.argv[1:]
-    try:
-        decode("mlx" if engine == "mlx" else "llamacpp", Path(path), int(room))
-    except OutOfMemory:
-        return NO_ROOM
-    except LocalSpecError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        looked.close()

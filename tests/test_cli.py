@@ -233,7 +233,7 @@ def test_an_mlx_folder_answers_and_tells_of_itself_like_a_file(capsys):
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] == texts[2]
     assert run(["info", folder]) == 0
-    assert "qwen3_5 (recurrent)" in capsys.readouterr().out
+    assert "3: 1 with attention, 2 recurrent" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")

@@ -17,6 +17,7 @@ from localspec.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.loading import Loading, load
 from localspec.locating import Found
 from localspec.machine import Machine
+from localspec.opening import Places
 from localspec.planning import Limits, planned
 from localspec.settings import Settings
 from localspec_llamacpp.bindings import LOG
@@ -37,9 +38,18 @@ def budget(count: int, **wishes) -> Loading:
 
 
 def needed(*, draft: bool) -> int:
-    target, other = (Found("llamacpp", path) for path in files())
-    found = planned(target, other if draft else None, WIDE, Limits(), insists=True)
+    target, other = files()
+    found = fitted(target, other if draft else None, insists=True)
     return sum(item.bytes for item in found.items)
+
+
+def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, insists=False):
+    """The plan for files, by the engine that they are for."""
+    found = (
+        Found("mlx" if path.is_dir() else "llamacpp", path) for path in (target, draft) if path
+    )
+    with Places(*found).examined() as looked:
+        return planned(*looked, options, limits or Limits(), insists=insists)
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +138,7 @@ OPTIONS = (
 def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
     path = engines.tiny(architecture)
     with localspec_llamacpp.rehearse(path) as rehearsal:
-        needs = rehearsal(options)
+        needs = rehearsal.needs(options)
     LOG.take_sizes()
     model = localspec_llamacpp.load(path, options)
     sizes = LOG.take_sizes()
@@ -150,7 +160,7 @@ def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architectu
         if silent:
             monkeypatch.setattr(LOG, "take_sizes", list)
         with localspec_llamacpp.rehearse(path) as rehearsal:
-            found.append(rehearsal(options))
+            found.append(rehearsal.needs(options))
     told, guessed = found
     assert told.kept <= guessed.kept <= 6 * told.kept
     assert guessed.working > 0
@@ -165,7 +175,7 @@ import {module} as engine
 from localspec.backend import Options, Row
 options = Options(context={context}, threads={threads})
 with engine.rehearse(Path(sys.argv[1])) as rehearsal:
-    needs = rehearsal(options)
+    needs = rehearsal.needs(options)
 process = psutil.Process()
 before = process.memory_info().rss
 model = engine.load(Path(sys.argv[1]), options)
@@ -187,26 +197,23 @@ def test_the_process_grows_by_what_was_rehearsed():
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
 def test_an_mlx_folder_is_planned_for_too():
     path = engines.tiny_folder("llama")
-    found = planned(Found("mlx", path), None, Options(context=2048), Limits(), insists=False)
+    found = fitted(path, options=Options(context=2048))
     sizes = {item.what: item.bytes for item in found.items}
     assert sizes["weights"] > 0
-    half = planned(
-        Found("mlx", path), None, Options(context=2048, kv_type="q8_0"), Limits(), insists=False
-    )
+    half = fitted(path, options=Options(context=2048, kv_type="q8_0"))
     ratio = {item.what: item.bytes for item in half.items}["context"] / sizes["context"]
     assert ratio == pytest.approx(8.5 / 16, rel=0.01)
 
 
 def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
-    place = Found("llamacpp", target)
     host_only = Limits(device="cpu")
-    assert planned(place, None, WIDE, host_only, insists=False).options.gpu_layers is None
+    assert fitted(target, limits=host_only).options.gpu_layers is None
     machine = Machine.of(host.memory(), [Device("card", "gpu", 8 << 30, 8 << 30)])
     monkeypatch.setattr(planning, "there", lambda *_: machine)
-    assert planned(place, None, WIDE, host_only, insists=False).options.gpu_layers == 0
+    assert fitted(target, limits=host_only).options.gpu_layers == 0
     with pytest.raises(UsageError, match="leave one away"):
-        planned(place, None, replace(WIDE, gpu_layers=3), host_only, insists=False)
+        fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
 
 
 def test_limits_that_make_no_sense_are_refused():

@@ -1,77 +1,106 @@
-"""A file is tried in a process of its own, and the verdict remembered."""
+"""A file is tried in a process of its own, and what came of it is remembered."""
 
 from __future__ import annotations
 
 import sys
-from importlib import reload
+from functools import partial
 
 import pytest
 
-from localspec import trial
+from localspec import trial, trial_record
+from localspec.backend import Options
 from localspec.errors import ModelFileError
 from localspec.locating import Found
+from localspec.trial_process import TrialProcess, last_words
 from tests import engines
 
 ROOM = 1 << 34
+OPTIONS = Options(context=4096, threads=1)
 
 
 @pytest.fixture(autouse=True)
-def _as_it_is(monkeypatch, tmp_path):
-    """Without what the other tests put in its place."""
-    fresh = reload(trial)
-    monkeypatch.setattr(fresh, "_folder", lambda: tmp_path / "trials")
-    yield
-    monkeypatch.undo()
-    trial.passed = lambda place, room: None
+def _nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def place(seed: int = 0) -> Found:
     return Found("llamacpp", engines.tiny("llama", seed=seed))
 
 
-def command(monkeypatch, code: str) -> None:
-    monkeypatch.setattr(trial, "COMMAND", (sys.executable, "-c", code))
+def passes(found: Found, code: str = "", options: Options = OPTIONS, room: int = ROOM) -> None:
+    """Try a file in a real process, or in one that does something else."""
+    with trial.examined(found, process(code)) as looked:
+        looked.check_runs(options, room)
 
 
-def test_what_runs_passes_and_is_not_tried_again(monkeypatch):
-    trial.passed(place(), ROOM)
-    command(monkeypatch, "raise SystemExit('tried again')")
-    trial.passed(place(), ROOM)
+def process(code: str):
+    command = (sys.executable, "-c", code)
+    return partial(TrialProcess, command=command) if code else TrialProcess
 
 
-def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again(monkeypatch):
-    command(monkeypatch, "import os, sys; print('GGML_ASSERT(x)', file=sys.stderr); os.abort()")
-    with pytest.raises(ModelFileError, match=r"it kills its engine \(SIGABRT\): GGML_ASSERT\(x\)"):
-        trial.passed(place(), ROOM)
-    command(monkeypatch, "pass")
-    with pytest.raises(ModelFileError, match="SIGABRT"):
-        trial.passed(place(), ROOM)
-    trial.passed(place(seed=5), ROOM)  # another file
+AGAIN = "raise SystemExit('it was tried again')"
 
 
-def test_what_its_engine_refuses_is_told(monkeypatch, tmp_path):
+def test_what_runs_passes_and_is_not_tried_again():
+    passes(place())
+    passes(place(), AGAIN)
+    for code in ("", AGAIN):
+        with trial.examined(place(), process(code)) as looked:
+            assert looked.footprint().attention_layers == 3
+    with pytest.raises(ModelFileError, match="tried again"):
+        passes(place(seed=5), AGAIN)  # another file
+
+
+def test_another_way_to_load_is_tried_by_itself():
+    passes(place())
+    with pytest.raises(ModelFileError, match="tried again"):
+        passes(place(), AGAIN, Options(context=4096, threads=1, kv_type="q8_0"))
+    passes(place(), AGAIN, Options(context=512, slots=4, threads=2))  # as large as one likes
+
+
+def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
+    with trial.examined(place()) as looked:  # laid out, so that the trial is what dies
+        looked.footprint()
+        looked.needs(Options(context=128, slots=2, tentative=8))
+    deadly = "import os, sys; print('ggml.c: GGML_ASSERT(x)', file=sys.stderr); os.abort()"
+    for code in (deadly, "pass"):
+        with pytest.raises(
+            ModelFileError, match=r"ends its engine \(SIGABRT\): ggml.c: GGML_ASSERT"
+        ):
+            passes(place(), code)
+
+
+def test_what_its_engine_refuses_is_told(tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(400))
-    with pytest.raises(ModelFileError, match=r"cannot be used: broken\.gguf"):
-        trial.passed(Found("llamacpp", broken), ROOM)
+    with pytest.raises(ModelFileError, match=r"broken\.gguf is big endian"):
+        passes(Found("llamacpp", broken))
 
 
-def test_where_there_is_no_room_nothing_is_decided(monkeypatch):
-    trial.passed(place(), 1000)
-    assert not list(trial._folder().glob("*"))
-    command(monkeypatch, "import os; os.abort()")
+def test_where_there_is_no_room_nothing_is_decided():
+    passes(place(), room=1000)
     with pytest.raises(ModelFileError):
-        trial.passed(place(), ROOM)
+        passes(place(), "import os; os.abort()")
 
 
-def test_who_takes_for_ever_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(trial, "SECONDS", 0.5)
-    command(monkeypatch, "import time; time.sleep(60)")
-    with pytest.raises(ModelFileError, match="did not decode 4 tokens"):
-        trial.passed(place(), ROOM)
+def test_a_record_that_makes_no_sense_is_made_anew():
+    passes(place())
+    [record] = trial_record.folder().glob("*.json")
+    for content in ("", "[]", '{"footprint": 1, "needs": {"x": 2}, "verdicts": []}', "\0"):
+        record.write_text(content, encoding="utf-8")
+        passes(place())
+    with trial.examined(place()) as looked:
+        assert looked.footprint().layers == 3
+
+
+def test_an_engine_is_quoted_by_its_assertion_else_by_its_last_line():
+    log = "loading\n/tmp/build/ggml.c:12: GGML_ASSERT(a > 0) failed\nsome frame\n"
+    assert last_words(log) == "ggml.c:12: GGML_ASSERT(a > 0) failed"
+    assert last_words("one\n\ntwo \n") == "two"
+    assert last_words("") == "no reason was given"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
 def test_a_folder_is_tried_too():
-    trial.passed(Found("mlx", engines.tiny_folder("llama")), ROOM)
-    assert len(list(trial._folder().glob("*.json"))) == 1
+    passes(Found("mlx", engines.tiny_folder("llama")), options=Options(context=512))
+    assert len(list(trial_record.folder().glob("*.json"))) == 1

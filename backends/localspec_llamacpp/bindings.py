@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +20,14 @@ from numpy.typing import NDArray
 
 from localspec import host
 from localspec.backend import Device
-from localspec.errors import BackendError, OutOfMemory
+from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.tokens import Logits, Tokens
 
-FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q4_k_m": 15}  # llama.cpp's numbers
+FILE_TYPES = {
+    number: name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
+    for name, number in vars(lib).items()
+    if name.startswith("LLAMA_FTYPE_") and name != "LLAMA_FTYPE_GUESSED"
+}
 # Types of keys and values, by ggml's numbers
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
 DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
@@ -35,6 +40,11 @@ INFILL = {
     "separator": lib.llama_vocab_fim_sep,
 }
 _ERROR, _CONTINUED = 4, 5  # levels of the log
+CACHE = re.compile(
+    r"llama_(?P<kind>kv_cache|memory_recurrent): size = +(?P<mib>[\d.]+) MiB"
+    r" \( *(?P<cells>\d+) cells, +(?P<layers>\d+) layers"
+)
+RECURRENT_LAYER = "llama_memory_recurrent, layer "
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 NO_MEMORY = -2  # a status of `llama_decode`
@@ -48,6 +58,15 @@ class Size(NamedTuple):
     bytes: int
 
 
+class Cache(NamedTuple):
+    """One cache of a context, as llama.cpp logs it."""
+
+    recurrent: bool
+    bytes: int
+    cells: int
+    layers: int
+
+
 class Log:
     """Where llama.cpp's log goes: to stderr when asked for, else its errors are kept."""
 
@@ -55,6 +74,8 @@ class Log:
         self.verbose = False
         self._errors: list[str] = []
         self._sizes: list[Size] = []
+        self._caches: list[Cache] = []
+        self._recurrent_layers = 0
         self._level = 0
         self.callback = lib.llama_log_callback(self._note)
 
@@ -64,9 +85,20 @@ class Log:
             sys.stderr.write(text.decode("utf-8", "replace"))
         if self._level == _ERROR:
             self._errors.append(text.decode("utf-8", "replace").strip())
-        elif b"size = " in text and (found := SIZE.match(text.decode("utf-8", "replace"))):
+        elif b"size = " in text:
+            self._note_size(text.decode("utf-8", "replace"))
+        elif text.startswith(RECURRENT_LAYER.encode()):
+            self._recurrent_layers += 1
+
+    def _note_size(self, line: str) -> None:
+        if found := SIZE.match(line):
             size = int(float(found["mib"]) * 2**20)
             self._sizes.append(Size(found["where"] or "", found["what"] or "", size))
+        if found := CACHE.match(line):
+            recurrent = found["kind"] == "memory_recurrent"
+            layers = self._recurrent_layers if recurrent else int(found["layers"])
+            self._recurrent_layers = 0
+            self._caches.append(Cache(recurrent, size, int(found["cells"]), layers))
 
     def take_errors(self) -> str:
         """What went wrong since the last call, in one line."""
@@ -78,6 +110,11 @@ class Log:
         """What was said to take how much since the last call."""
         sizes, self._sizes = self._sizes, []
         return sizes
+
+    def take_caches(self) -> list[Cache]:
+        """The caches that were laid out since the last call."""
+        caches, self._caches = self._caches, []
+        return caches
 
     def failure(self, what: str) -> BackendError:
         """An error that says what llama.cpp could not do, and why."""
@@ -132,6 +169,16 @@ class Weights:
         return bool(
             lib.llama_model_is_recurrent(self.pointer) or lib.llama_model_is_hybrid(self.pointer)
         )
+
+    @property
+    def layers(self) -> int:
+        """Layers of the trunk, without those of a drafting head."""
+        return int(lib.llama_model_n_layer(self.pointer))
+
+    @property
+    def drafting_layers(self) -> int:
+        """Layers of a drafting head in the same file (MTP)."""
+        return int(lib.llama_model_n_layer_nextn(self.pointer))
 
     @property
     def generates(self) -> bool:
@@ -213,6 +260,7 @@ class Shape:
     batch: int
     outputs: int  # most rows of logits a forward can give
     snapshots: int  # states kept per sequence of a recurrent model, to go back to
+    full_windows: bool  # whether layers with a window keep all tokens all the same
     kv_type: str
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
@@ -240,9 +288,7 @@ class Context:
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
         params.kv_unified = shape.pooled
-        # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
-        # window what taking back an earlier one still needs.
-        params.swa_full = weights.recurrent
+        params.swa_full = shape.full_windows
         params.no_perf = True
         LOG.take_errors()
         self.pointer = lib.llama_init_from_model(weights.pointer, params)
@@ -251,6 +297,9 @@ class Context:
             raise LOG.failure(f"llama.cpp could not set up {wish}")
         self.pooled = shape.pooled
         self._memory = lib.llama_get_memory(self.pointer)
+        if not self._memory:
+            lib.llama_free(self.pointer)
+            raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
         self._batch = Batch(shape.batch, shape.sequences)
         self._views: dict[tuple[int, int], Logits] = {}
@@ -374,11 +423,31 @@ def _pointer(array: NDArray[np.generic], kind: type) -> object:
 def requantise(source: Path, target: Path, kind: str) -> None:
     """Write a copy of a model in another precision; quantised weights lose a little more."""
     params = lib.llama_model_quantize_default_params()
-    params.ftype = FILE_TYPES[kind]
+    params.ftype = next(number for number, name in FILE_TYPES.items() if name == kind.upper())
     params.allow_requantize = True
     LOG.take_errors()
     if lib.llama_model_quantize(str(source).encode(), str(target).encode(), params):
         raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
+
+
+class TensorType(NamedTuple):
+    """A format of weights, as ggml knows it."""
+
+    name: str
+    block: int  # numbers that are packed together
+    bytes: int  # of one such block; 0: unknown
+
+
+@cache
+def tensor_type(kind: int) -> TensorType:
+    """Ask ggml for a type by its number, which it would abort on if it does not know it."""
+    if not 0 <= kind < lib.GGML_TYPE_COUNT:
+        return TensorType(f"type {kind}", 1, 0)
+    base, number = _library("ggml-base"), ctypes.c_int(kind)
+    name = _call(base, "ggml_type_name", ctypes.c_char_p, number) or b""
+    block = _call(base, "ggml_blck_size", ctypes.c_int64, number)
+    size = _call(base, "ggml_type_size", ctypes.c_size_t, number)
+    return TensorType(name.decode().upper() or f"type {kind}", max(block, 1), size)
 
 
 def features() -> tuple[str, ...]:

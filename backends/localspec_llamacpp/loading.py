@@ -6,8 +6,6 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,53 +14,64 @@ import psutil
 
 from localspec import host
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
-from localspec.errors import ModelFileError, UsageError
-from localspec.tokenizer import Tokenizer
+from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec_llamacpp import bindings
-from localspec_llamacpp.bindings import KV_TYPES, Shape, Weights
+from localspec_llamacpp.bindings import KV_TYPES, Context, Shape, Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
+BIT_EXACT = "f16/bf16"  # keys and values
 ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")  # on a CPU, in batches of any width
-LEARNED_POSITIONS = ("gpt2", "mpt", "starcoder")  # llama.cpp aborts beyond the last one
 
 
 def load(path: Path, options: Options) -> LlamaModel:
-    """Load a model; the file's headers are checked first, as llama.cpp may abort on bad ones."""
+    """Load a model."""
     footprint = inspect(path)
     check(footprint, options)
     bindings.LOG.verbose = options.verbose
     weights = Weights(path, all_or(options.gpu_layers), options.split)
     try:
-        if not weights.generates:
-            raise ModelFileError(f"{path.name} ({footprint.architecture}) does not generate text")
+        check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
-        form = shape(weights, options, footprint.quantisation)
-        return LlamaModel(weights, tokenizer, options, form)
+        form, context = set_up(weights, options, footprint.quantisation)
+        return LlamaModel(weights, context, tokenizer, options, form)
     except BaseException:
         weights.close()
         raise
+
+
+def check_kind(weights: Weights, footprint: Footprint) -> None:
+    """Refuse what does not continue text."""
+    name = f"{footprint.path.name} ({footprint.architecture})"
+    if not weights.generates:
+        raise ModelFileError(f"{name} does not generate text: choose a language model")
+    if not weights.layers:
+        raise ModelFileError(f"{name} holds a drafting head only: give the model it drafts for")
 
 
 def all_or(gpu_layers: int | None) -> int:
     return -1 if gpu_layers is None else gpu_layers
 
 
-@contextmanager
-def tokenizer(path: Path) -> Iterator[Tokenizer]:
-    footprint = inspect(path)
-    weights = Weights(path, 0, empty=True)
+def set_up(weights: Weights, options: Options, quantisation: str) -> tuple[Shape, Context]:
+    """A context; with 16-bit values as f16 where llama.cpp has no bf16 for a model (MLA)."""
+    form = shape(weights, options, quantisation)
     try:
-        yield GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
-    finally:
-        weights.close()
+        return form, Context(weights, form)
+    except OutOfMemory:
+        raise
+    except BackendError:
+        if form.kv_type != BIT_EXACT:
+            raise
+        form = replace(form, kv_type="f16")
+        return form, Context(weights, form)
 
 
 def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
-    context = options.context or min(weights.context, CONTEXT)
+    context = options.context or min(weights.context or CONTEXT, CONTEXT)
     if options.drafting:  # beyond what it was trained for its guesses would be noise
-        context = min(context, weights.context)
+        context = min(context, weights.context or context)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
     return Shape(
@@ -72,6 +81,9 @@ def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=snapshots(weights, options),
+        # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
+        # window what taking back an earlier one still needs.
+        full_windows=weights.recurrent,
         kv_type=kv_type(options, quantisation),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
@@ -89,28 +101,31 @@ def snapshots(weights: Weights, options: Options) -> int:
 
 
 def kv_type(options: Options, quantisation: str) -> str:
-    """Sixteen bits each; values as bf16 where that keeps texts the same to the bit.
+    """The type of keys and values: f16, unless greedy texts are to be equal to the bit.
 
-    With values as f16 llama.cpp takes another way for a single token than for several, from 256
-    tokens and with more than one thread, and another for 64 and more, and rounds differently:
-    guesses checked in a batch would not be judged as plain decoding judges. bf16 has one way, which
-    is slower. It is worth that where weights round alike in batches of any width.
+    With values as f16 llama.cpp takes another way for one token than for several, and rounds
+    differently. bf16 has one way, which takes 1.4 to 2.5 times as long. It helps only where weights
+    round alike in batches of any width.
     """
     if options.kv_type != "auto":
         return options.kv_type
-    exact = quantisation in ROUND_ALIKE and on_cpu(options) and not options.drafting
-    return "f16/bf16" if exact and options.flash_attention is not False else "f16"
+    helps = quantisation in ROUND_ALIKE and options.flash_attention is not False
+    return BIT_EXACT if alike(options) and helps and not options.drafting else "f16"
 
 
 def pooled(weights: Weights, options: Options) -> bool:
     """Whether all slots share one pool of keys and values.
 
-    Rows of any widths are run at once then, as suits a GPU. But each token looks at all that is in
-    the pool, and sums up what is its own in the order in which it lies there, which depends on who
-    came and went. Out of pools of their own, texts round as they do alone. Checkpoints of recurrent
-    layers are shared, which only one pool can do.
+    Rows of any widths are run at once then, and one text may fill what the others leave. But each
+    text is summed up in the order in which it lies in the pool, which depends on the others: equal
+    to the bit are only texts that have pools of their own. Recurrent layers need the shared one.
     """
-    return weights.recurrent or not on_cpu(options)
+    return weights.recurrent or not alike(options)
+
+
+def alike(options: Options) -> bool:
+    """Whether batches of all widths are to be rounded alike, which llama.cpp can do on a CPU."""
+    return options.bit_exact and on_cpu(options)
 
 
 def on_cpu(options: Options) -> bool:
@@ -169,8 +184,8 @@ def check(footprint: Footprint, options: Options) -> None:
     """Refuse what llama.cpp cannot do, or not with this model."""
     if not footprint.weight_bytes:
         raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
-    if footprint.architecture in LEARNED_POSITIONS:
-        within("context", options.context, 1, footprint.context)
+    if footprint.positions:  # llama.cpp aborts beyond the last one
+        within("context", options.context, 1, footprint.positions)
     known = ("auto", *KV_TYPES)
     if options.kv_type not in known:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")

@@ -21,7 +21,12 @@ from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
 
 class LlamaModel:
     def __init__(
-        self, weights: Weights, tokenizer: GgufTokenizer, options: Options, shape: Shape
+        self,
+        weights: Weights,
+        context: Context,
+        tokenizer: GgufTokenizer,
+        options: Options,
+        shape: Shape,
     ) -> None:
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
@@ -29,8 +34,8 @@ class LlamaModel:
         self.context = shape.cells // options.slots
         self.batch, self.tentative = options.batch, options.tentative
         self._weights = weights
-        self._context = Context(weights, shape)
-        self._undo = undo_for(weights, self._context, options.slots)
+        self._context = context
+        self._undo = undo_for(weights, context, options.slots)
         self._whole = weights.recurrent or weights.window > 0  # what is held cannot be cut short
         self._lengths = [0] * options.slots
         self._closed = False

@@ -4,79 +4,149 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from localspec.backend import Footprint, Needs, Options, Rehearsal
-from localspec_llamacpp.bindings import LOG, Context, Shape, Size, Weights
+from localspec.errors import BackendError, OutOfMemory, UsageError
+from localspec.tokenizer import Tokenizer
+from localspec_llamacpp.bindings import LOG, Cache, Context, Shape, Size, Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.metadata import Tensor
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.loading import all_or, check, shape
+from localspec_llamacpp.loading import all_or, check, check_kind, set_up, shape
+from localspec_llamacpp.tokenizer import GgufTokenizer
 
 LOGIT = 4  # bytes
 ACTIVATIONS, MASK = 64, 2  # bytes for each of a token's numbers, and for each token it sees
+LONG, MANY = 1 << 17, 256  # tokens and sequences, with which llama.cpp's figures are precise enough
+QUANTISED = ("q8_0", "q4_0")
 
 
 @contextmanager
 def rehearse(path: Path) -> Iterator[Rehearsal]:
-    footprint = inspect(path)
-    tensors = whole(read(path)).tensors
-    opened: dict[int, Weights] = {}
-
-    @cache
-    def needs(options: Options) -> Needs:
-        check(footprint, options)
-        layers = all_or(options.gpu_layers)
-        if layers not in opened:
-            opened[layers] = Weights(path, layers, empty=True)
-        weights = opened[layers]
-        form = shape(weights, options, footprint.quantisation)
-        sizes = laid_out(weights, form) or by_headers(footprint, form)
-        logits = form.outputs * weights.vocabulary * LOGIT
-        return account(tensors, footprint.layers, sizes, logits)
-
+    found = LlamaRehearsal(path)
     try:
-        yield needs
+        yield found
     finally:
-        for weights in opened.values():
+        found.close()
+
+
+class LlamaRehearsal:
+    """A file that is laid out with as many layers on GPUs as is asked for, once each."""
+
+    def __init__(self, path: Path) -> None:
+        self._headers = inspect(path)
+        check(self._headers, Options())
+        self._path = path
+        self._opened: dict[int, Weights] = {}
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        weights = self._weights(0)
+        check_kind(weights, self._headers)
+        form = shape(weights, Options(), "")
+        form = replace(form, sequences=MANY, outputs=MANY, cells=LONG, pooled=True, snapshots=0)
+        full = caches(weights, replace(form, full_windows=True))
+        cut = caches(weights, replace(form, sequences=1, outputs=1, full_windows=False))
+        return completed(self._headers, weights, full, cut)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return GgufTokenizer(self._weights(0), self._headers.tokenizer, self._headers.chat_template)
+
+    def needs(self, options: Options) -> Needs:
+        check(self._headers, options)
+        weights = self._weights(all_or(options.gpu_layers))
+        form, sizes = self._laid_out(weights, options)
+        logits = form.outputs * weights.vocabulary * LOGIT
+        return self._account(sizes or by_headers(self.footprint, form), logits)
+
+    def _laid_out(self, weights: Weights, options: Options) -> tuple[Shape, list[Size]]:
+        """What a context would take."""
+        LOG.take_sizes()
+        try:
+            form, context = set_up(weights, options, self._headers.quantisation)
+        except OutOfMemory:
+            raise
+        except BackendError as error:
+            if options.kv_type not in QUANTISED:
+                raise
+            raise UsageError(f"this model has no {options.kv_type} KV cache: {error}") from error
+        context.close()
+        return form, LOG.take_sizes()
+
+    def _account(self, sizes: Sequence[Size], logits: int) -> Needs:
+        held = {tensor.name: tensor.size for tensor in whole(read(self._path)).tensors}
+        # These are looked up by token, a row at a time, so llama.cpp leaves them with the host.
+        embeddings = sum(size for name, size in held.items() if "token_embd.weight" in name)
+        output = held.get("output.weight", 0)
+        working = [size for size in sizes if size.what == "compute"]
+        on_host = sum(size.bytes for size in working if is_host(size.where))
+        on_gpu = max((size.bytes for size in working if not is_host(size.where)), default=0)
+        return Needs(
+            weights=sum(held.values()),
+            kept=sum(size.bytes for size in sizes if not size.what),
+            working=(on_gpu or on_host) + logits,
+            layers=self._weights(0).layers,
+            embeddings=embeddings,
+            output=output or held.get("token_embd.weight", 0),
+            tied=not output,
+            host=on_host + logits if on_gpu else 0,
+        )
+
+    def _weights(self, layers: int) -> Weights:
+        if layers not in self._opened:
+            self._opened[layers] = Weights(self._path, layers, empty=True)
+        return self._opened[layers]
+
+    def close(self) -> None:
+        for weights in self._opened.values():
             weights.close()
 
 
-def laid_out(weights: Weights, form: Shape) -> list[Size]:
-    """What a context would take."""
-    LOG.take_sizes()
+def caches(weights: Weights, form: Shape) -> list[Cache]:
+    """The caches of a context, as llama.cpp lays them out."""
+    LOG.take_caches()
     Context(weights, form).close()
-    return LOG.take_sizes()
+    return LOG.take_caches()
+
+
+def completed(
+    headers: Footprint, weights: Weights, full: Sequence[Cache], cut: Sequence[Cache]
+) -> Footprint:
+    """Add what the engine lays out; a cache that need not be full is one of a window."""
+    pairs = list(zip(full, cut, strict=True))
+    recurrent = [cache for cache in full if cache.recurrent]
+    windows = [one for one, other in pairs if not one.recurrent and one.cells != other.cells]
+    every = [one for one, other in pairs if not one.recurrent and one.cells == other.cells]
+    return replace(
+        headers,
+        layers=weights.layers,
+        drafting_layers=weights.drafting_layers,
+        vocabulary=weights.vocabulary,
+        attention_layers=max((cache.layers for cache in every), default=0),
+        kv_bytes_per_token=sum(each(cache) for cache in every),
+        window=weights.window if windows else 0,
+        window_layers=max((cache.layers for cache in windows), default=0),
+        window_bytes_per_token=sum(each(cache) for cache in windows),
+        recurrent_layers=max((cache.layers for cache in recurrent), default=0),
+        state_bytes=sum(each(cache) for cache in recurrent),
+    )
+
+
+def each(cache: Cache) -> int:
+    """Bytes of a token, or of a sequence's state; llama.cpp tells sizes to 0.01 MiB."""
+    return round(cache.bytes / cache.cells)
 
 
 def by_headers(f: Footprint, form: Shape) -> list[Size]:
     """At most so much, should another llama.cpp tell its sizes in other words."""
-    each = f.kv_bytes_per_token + f.window_bytes_per_token
+    token = f.kv_bytes_per_token + f.window_bytes_per_token
     states = f.state_bytes * form.sequences * (1 + form.snapshots)
     computing = form.batch * (f.embedding * ACTIVATIONS + form.cells * MASK)
-    return [Size("", "", each * form.cells + states), Size("CPU", "compute", computing)]
-
-
-def account(tensors: Sequence[Tensor], layers: int, sizes: Sequence[Size], logits: int) -> Needs:
-    held = {tensor.name: tensor.size for tensor in tensors}
-    # These are looked up by token, a row at a time, so llama.cpp leaves them with the host.
-    embeddings = sum(size for name, size in held.items() if "token_embd.weight" in name)
-    output = held.get("output.weight", 0)
-    working = [size for size in sizes if size.what == "compute"]
-    on_host = sum(size.bytes for size in working if is_host(size.where))
-    on_gpu = max((size.bytes for size in working if not is_host(size.where)), default=0)
-    return Needs(
-        weights=sum(held.values()),
-        kept=sum(size.bytes for size in sizes if not size.what),
-        working=(on_gpu or on_host) + logits,
-        layers=layers,
-        embeddings=embeddings,
-        output=output or held.get("token_embd.weight", 0),
-        tied=not output,
-        host=on_host + logits if on_gpu else 0,
-    )
+    return [Size("", "", token * form.cells + states), Size("CPU", "compute", computing)]
 
 
 def is_host(buffer: str) -> bool:

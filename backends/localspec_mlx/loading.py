@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from mlx_lm.utils import load_adapters, load_model
 
 from localspec.backend import CONTEXT, Footprint, Options
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
@@ -40,11 +37,6 @@ def load(path: Path, options: Options) -> MlxModel:
         load_tokenizer(path, width(model)),
         replace(options, context=context(footprint, options)),
     )
-
-
-@contextmanager
-def tokenizer(path: Path) -> Iterator[Tokenizer]:
-    yield load_tokenizer(path, inspect(path).vocabulary)
 
 
 def context(footprint: Footprint, options: Options) -> int:

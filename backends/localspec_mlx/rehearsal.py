@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import mlx.core as mx
 
 from localspec.backend import Footprint, Needs, Options, Rehearsal
+from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import cells
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.runner import WIDE
@@ -24,18 +28,25 @@ MARKS = 2  # of a recurrent slot while guesses are checked
 
 @contextmanager
 def rehearse(path: Path) -> Iterator[Rehearsal]:
-    footprint = inspect(path)
+    yield MlxRehearsal(inspect(path))
 
-    def needs(options: Options) -> Needs:
+
+@dataclass(frozen=True)
+class MlxRehearsal:
+    footprint: Footprint
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return load_tokenizer(self.footprint.path, self.footprint.vocabulary)
+
+    def needs(self, options: Options) -> Needs:
         check(options)
         return Needs(
-            weights=footprint.weight_bytes,
-            kept=options.slots * kept(footprint, options),
-            working=working(footprint, options),
-            layers=footprint.layers,
+            weights=self.footprint.weight_bytes,
+            kept=options.slots * kept(self.footprint, options),
+            working=working(self.footprint, options),
+            layers=self.footprint.layers,
         )
-
-    yield needs
 
 
 def kept(f: Footprint, options: Options) -> int:

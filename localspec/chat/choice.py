@@ -53,8 +53,8 @@ def largest(loading: Loading) -> str:
     for pulled in sorted(store.everything(), key=lambda each: -each.bytes):
         name = f"{pulled.name}:{pulled.weights}"
         with suppress(LocalSpecError):
-            places = Places.of(name, None, loading.backend)
-            planned(places.target, places.draft, loading.options, loading.limits, insists=False)
+            with Places.of(name, None, loading.backend).examined() as (target, draft):
+                planned(target, draft, loading.options, loading.limits, insists=False)
             return name
     return ""
 

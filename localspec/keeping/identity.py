@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from localspec.backends import backend
-from localspec.fingerprint import fingerprint, versions
+from localspec.fingerprint import fingerprint, versions, weight_files
 from localspec.opening import Opened
 
-PARTED = re.compile(r"(.+-)(\d{5})-of-(\d{5})\.gguf")
 SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 
@@ -22,17 +20,6 @@ def identity(found: Opened) -> str:
     build = backend(place.engine).build()
     weights = [sampled(file) for file in weight_files(place.path)]
     return fingerprint([place.path], [place.engine, repr(way), repr(build), *versions(), *weights])
-
-
-def weight_files(path: Path) -> list[Path]:
-    """All files of a model: of a folder, or of a GGUF in parts."""
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.is_file())
-    part = PARTED.fullmatch(path.name)
-    if part is None:
-        return [path]
-    numbers = range(1, int(part[3]) + 1)
-    return [path.with_name(f"{part[1]}{each:05}-of-{part[3]}.gguf") for each in numbers]
 
 
 def sampled(file: Path) -> str:

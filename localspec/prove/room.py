@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from localspec.backends import inspect
+from localspec import trial
 from localspec.loading import Loading
 from localspec.locating import locate
 from localspec.opening import Opened, Places, opened
@@ -29,4 +29,4 @@ def stages(target: str, draft: str | None, loading: Loading) -> list[int]:
     """
     if draft is not None:
         locate(draft, loading.backend)
-    return [1, SLOTS] if inspect(target, loading.backend).recurrent else [SLOTS]
+    return [1, SLOTS] if trial.footprint(target, loading.backend).recurrent else [SLOTS]

@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 import uvicorn
 
-from localspec import wishes
+from localspec import trial, wishes
 from localspec.advice import advised
 from localspec.backend import CONTEXT
-from localspec.backends import backend, inspect
+from localspec.backends import inspect
 from localspec.errors import UsageError
 from localspec.loading import Loading, load
 from localspec.locating import locate
@@ -136,7 +136,7 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
     return Offer(
         name=files.stem if files.exists() and Path(name).exists() else name,
         load=open_it,
-        vocabulary=partial(backend(found.engine).tokenizer, files),
+        vocabulary=partial(trial.vocabulary, found),
         usual=advised(name, API),
         engine=found.engine,
         drafter=str(draft or "") or (found.draft.name if found.draft else ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from localspec_llamacpp.loading import granted_cores, kv_type
 from tests import engines
 from tests.runs import TEXTS
 from tests.tiny import write_vocabulary
+
+EXACT = Options(gpu_layers=0, bit_exact=True)
 
 
 def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):
@@ -84,7 +87,7 @@ def test_logits_are_views_of_the_engines_own_memory():
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
 def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
     first, other = (np.resize(tokens_of(each), 60) for each in ([5, 6, 7, 8, 9], [9, 7, 5]))
-    with closing(engines.target(architecture, slots=3)) as model:
+    with closing(engines.target(architecture, slots=3, bit_exact=True)) as model:
         model.forward([Row(1, first[:10])])
         alone = said_in_pieces(model, 1, first[10:])
         model.truncate(1, 0)
@@ -104,7 +107,7 @@ def said_in_pieces(model, slot, tokens):
 
 
 def test_a_long_text_is_not_copied_for_what_is_read_sooner():
-    with closing(engines.target("llama", slots=2)) as model:
+    with closing(engines.target("llama", slots=2, bit_exact=True)) as model:
         for _ in range(10):
             model.forward([Row(0, tokens_of([5, 3, 1] * 10))])
         assert [model.copy(0, 1, length) for length in (1, 2)] == [0, 2]
@@ -139,12 +142,13 @@ def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, fi
 @pytest.mark.parametrize(
     ("quantisation", "options", "expected"),
     [
-        ("Q8_0", Options(gpu_layers=0), "f16/bf16"),
-        ("Q4_0", Options(gpu_layers=0), "f16/bf16"),
-        ("Q4_K_M", Options(gpu_layers=0), "f16"),  # rounds by the width of a batch in any case
-        ("Q8_0", Options(gpu_layers=0, drafting=True), "f16"),  # guesses may be rounded anyhow
-        ("Q8_0", Options(gpu_layers=0, flash_attention=False), "f16"),
-        ("Q8_0", Options(gpu_layers=0, kv_type="q8_0"), "q8_0"),
+        ("Q8_0", Options(), "f16"),
+        ("Q8_0", EXACT, "f16/bf16"),
+        ("Q4_0", EXACT, "f16/bf16"),
+        ("Q4_K_M", EXACT, "f16"),  # rounds by the width of a batch in any case
+        ("Q8_0", replace(EXACT, drafting=True), "f16"),  # drafts may be rounded anyhow
+        ("Q8_0", replace(EXACT, flash_attention=False), "f16"),
+        ("Q8_0", replace(EXACT, kv_type="q8_0"), "q8_0"),
     ],
 )
 def test_values_are_kept_so_that_texts_stay_exact_where_they_can_be(

@@ -52,10 +52,8 @@ def test_a_small_model_is_described_by_its_headers(tmp_path: Path) -> None:
         embedding=64,
         vocabulary=384,
         context=4096,
+        attention_layers=3,
         kv_bytes_per_token=3 * 2 * 32 * 2,
-        window=0,
-        window_bytes_per_token=0,
-        state_bytes=0,
         tokenizer="bpe",
         chat_template=tiny_mlx.CHAT_TEMPLATE,
     )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from gguf import GGUFReader
 from tokenizers import (
     AddedToken,
     Regex,
@@ -17,15 +18,12 @@ from tokenizers import (
     processors,
 )
 
-from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.metadata import FLOAT32, INT32
 from tests.tiny_mlx import write_tokenizer
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPECIAL = ["<unk>", "<s>", "</s>"]
 MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("▁", "a"), ("c", "o"), ("▁", "co"), ("▁", "▁")]
-MOST = 1 << 20
 NORMAL, UNKNOWN, CONTROL, WRITTEN = 1, 2, 3, 4  # token types as GGUF numbers them
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
@@ -109,18 +107,15 @@ def add(folder: Path, *tokens: Mapping[str, object]) -> None:
 
 def from_gguf(path: Path, folder: Path) -> int:
     """Write the tokenizer.json of a vocabulary that is here as GGUF; return its size."""
-    header = read(path)
-    texts = [text.decode() for text in header.texts("tokenizer.ggml.tokens", MOST)]
-    types = header.numbers("tokenizer.ggml.token_type", MOST, INT32).tolist()
-    if header.text("tokenizer.ggml.model") == "llama":
-        scores = header.numbers("tokenizer.ggml.scores", MOST, FLOAT32).tolist()
-        made = _scored(texts, types, scores)
+    fields = GGUFReader(path).fields
+    told = {name.removeprefix("tokenizer.ggml."): fields[name].contents() for name in fields}
+    texts, types = told["tokens"], told["token_type"]
+    if told["model"] == "llama":
+        made = _scored(texts, types, told["scores"])
     else:
-        merges = [
-            merge.decode().split(" ") for merge in header.texts("tokenizer.ggml.merges", MOST)
-        ]
+        merges = [merge.split(" ") for merge in told["merges"]]
         ids = {text: at for at, text in enumerate(texts)}
-        name = header.text("tokenizer.ggml.pre")
+        name = told.get("pre")
         made = Tokenizer(models.BPE(ids, [*map(tuple, merges)], ignore_merges=name == "llama-bpe"))
         made.pre_tokenizer = pre_tokenizers.Sequence(_cuts(name))
         made.decoder = decoders.ByteLevel()

@@ -1,26 +1,19 @@
-"""Say what a GGUF file holds and what it will need, without loading it."""
+"""Say what a GGUF file holds, by its header alone."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from localspec.backend import Footprint
-from localspec_llamacpp.headers.architectures import NOT_GENERATIVE
-from localspec_llamacpp.headers.caches import cache_bytes, state_bytes
-from localspec_llamacpp.headers.checks import check_layers, check_sizes, check_weights
+from localspec_llamacpp.bindings import FILE_TYPES
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.hyperparameters import REDO, Hyperparameters
-from localspec_llamacpp.headers.layers import Layers, resolve
 from localspec_llamacpp.headers.metadata import Header
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.headers.quantisation import RECIPES, TYPES
-from localspec_llamacpp.headers.vocabulary import MODEL, check_vocabulary
 
-ARCHITECTURE = "general.architecture"
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 GUESSED = 1024  # added to a file type that a converter was not sure of
+TOKENS = "tokenizer.ggml.tokens"
+POSITIONS = "position_embd.weight"  # one row for each position that was learned
 OTHER_TYPES = {
     "adapter": "a LoRA adapter",
     "mmproj": "a vision projector",
@@ -29,67 +22,59 @@ OTHER_TYPES = {
 
 
 def inspect(path: Path) -> Footprint:
-    """Read a model's headers, refusing what llama.cpp would abort on.
+    """Read a model's header; what llama.cpp makes of it is llama.cpp's to say.
 
     A file that holds a vocabulary only has no `weight_bytes`; one cut into parts is given as its
     first, and counted whole.
     """
     header = whole(read(path))
-    params = Hyperparameters(header, architecture(header))
-    vocabulary = check_vocabulary(header)
-    layers = None
-    if header.tensors or params.has("block_count"):
-        check_sizes(params)
-        layers = resolve(params)
-        check_layers(params, layers)
-        check_weights(header)
-    return footprint(params, layers, vocabulary)
-
-
-def architecture(header: Header) -> str:
-    kind = header.text("general.type") or "model"
+    kind = header.text("general.type")
     if kind in OTHER_TYPES:
         header.refuse(f"is {OTHER_TYPES[kind]}, not a model: give the model it belongs to")
-    name = header.text(ARCHITECTURE)
-    if name is None or not NAME.fullmatch(name):
-        header.refuse(f"has {ARCHITECTURE} {name!r}, which is no architecture's name: {REDO}")
-    if name in NOT_GENERATIVE:
-        header.refuse(f"is a {name} model, which does not continue text: choose a language model")
-    return name
+    return footprint(header, header.text("general.architecture") or "unknown")
 
 
-def footprint(params: Hyperparameters, layers: Layers | None, vocabulary: int) -> Footprint:
-    header = params.header
+def footprint(header: Header, architecture: str) -> Footprint:
+    def number(key: str, default: int = 0) -> int:
+        return header.number(f"{architecture}.{key}", default)
+
+    heads = number("attention.head_count")
     return Footprint(
         path=header.path,
-        architecture=params.architecture,
+        architecture=architecture,
         name=" ".join((header.text("general.name") or header.path.stem).split()),
         quantisation=quantisation(header),
         file_bytes=header.file_bytes,
         weight_bytes=sum(tensor.size for tensor in header.tensors),
-        layers=layers.count if layers else 0,
-        heads=max(layers.heads, default=0) if layers else 0,
-        kv_heads=max(layers.kv_heads, default=0) if layers else 0,
-        embedding=params.number("embedding_length"),
-        vocabulary=vocabulary,
-        context=params.number("context_length"),
-        kv_bytes_per_token=cache_bytes(params, layers, False) if layers else 0,
-        window=layers.window if layers else 0,
-        window_bytes_per_token=cache_bytes(params, layers, True) if layers else 0,
-        state_bytes=state_bytes(params, layers) if layers else 0,
-        tokenizer=header.text(MODEL) or "",
+        layers=number("block_count"),
+        heads=heads,
+        kv_heads=number("attention.head_count_kv", heads),
+        embedding=number("embedding_length"),
+        vocabulary=header.length(TOKENS),
+        context=number("context_length"),
+        positions=sum(t.shape[-1] for t in header.tensors if t.name == POSITIONS),
+        experts=number("expert_count"),
+        active_experts=number("expert_used_count"),
+        drafting_layers=number("nextn_predict_layers"),
+        tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
+        projector=projector(header.path),
     )
 
 
 def quantisation(header: Header) -> str:
-    """The recipe the file names, else the format of most of its bytes."""
+    """The recipe that the file names, else the type of most of its bytes."""
     if not header.tensors:
         return "vocabulary only"
-    recipe = RECIPES.get(header.number("general.file_type", GUESSED) & ~GUESSED)
-    if recipe and "general.file_type" in header.values:
+    recipe: str | None = FILE_TYPES.get(header.number("general.file_type", -1) & ~GUESSED)
+    if recipe:
         return recipe
-    sizes: Counter[int] = Counter()
+    sizes: Counter[str] = Counter()
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.size
-    return TYPES[sizes.most_common(1)[0][0]].name
+    return sizes.most_common(1)[0][0]
+
+
+def projector(path: Path) -> Path | None:
+    """A vision projector that lies beside a model."""
+    return next(iter(sorted(path.parent.glob("*mmproj*.gguf"))), None)

@@ -6,6 +6,7 @@ there, so a hostile file costs one error, and neither memory nor time.
 
 from __future__ import annotations
 
+import math
 import mmap
 import stat
 import struct
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from localspec.errors import ModelFileError
+from localspec_llamacpp.bindings import TensorType, tensor_type
 from localspec_llamacpp.headers.metadata import (
     ARRAY,
     FORMATS,
@@ -27,7 +29,6 @@ from localspec_llamacpp.headers.metadata import (
     Value,
     refusal,
 )
-from localspec_llamacpp.headers.quantisation import TYPES
 
 SCALARS = {kind: struct.Struct(form) for kind, form in FORMATS.items()}
 AGAIN = "download it again"
@@ -37,7 +38,8 @@ MOST_TENSORS = 65_536  # the largest seen has about 3,000
 MOST_STRINGS = 4_194_304  # in all arrays together; a 262,144-token vocabulary needs 0.8 million
 MOST_TEXT = 16 << 20  # bytes of all strings that are kept
 LONGEST_KEY = 1024
-NAME_BYTES = 64  # of a tensor, its final zero included
+LONGEST_NAME = 1024  # of a tensor; llama.cpp takes 63 bytes
+MOST_ALIGNED = 1 << 20  # bytes
 OLD_MAGICS = (b"lmgg", b"tjgg", b"fmgg", b"algg")
 
 
@@ -103,11 +105,8 @@ class Reader:
             self.read_pair(values)
         header = Header(self.path, values, (), self.size)
         alignment = header.number("general.alignment", 32)
-        # The CPU backend asserts that mapped weights start on 32 bytes.
-        if alignment < 32 or alignment & (alignment - 1):
-            self.broken(
-                f"aligns its weights to {alignment} bytes, not to 32 or a larger power of two"
-            )
+        if not 0 < alignment <= MOST_ALIGNED:
+            self.broken(f"is broken: it aligns its weights to {alignment:,} bytes")
         return Header(self.path, values, self.read_tensors(tensors, alignment), self.size)
 
     def broken(self, what: str) -> NoReturn:
@@ -163,8 +162,6 @@ class Reader:
 
     def read_pair(self, values: dict[str, Value]) -> None:
         key = self.name("a key", LONGEST_KEY)
-        if not key or key in values:
-            self.broken(f"is broken: it has the key {key!r} twice" if key else "has an empty key")
         kind = self.number(UINT32)
         if kind == STRING:
             values[key] = self.read_text(key)
@@ -215,46 +212,23 @@ class Reader:
         self.at = at
 
     def read_tensors(self, count: int, alignment: int) -> tuple[Tensor, ...]:
-        found: dict[str, Tensor] = {}
-        end = 0
-        for _ in range(count):
-            name = self.name("a tensor name", NAME_BYTES - 1)
-            if name in found:
-                self.broken(f"is broken: it has the tensor {name} twice")
-            found[name] = self.read_tensor(name, -(-end // alignment) * alignment)
-            end = -(-end // alignment) * alignment + found[name].size
+        found = [self.read_tensor() for _ in range(count)]
         start = -(-self.at // alignment) * alignment
-        if count and start + end > self.size:
-            self.cut_short(f"{start + end:,} bytes")
-        return tuple(found.values())
+        for tensor in found:
+            if tensor.offset + tensor.size > self.size - start:
+                self.cut_short(f"{start + tensor.offset + tensor.size:,} bytes")
+        return tuple(found)
 
-    def read_tensor(self, name: str, expected: int) -> Tensor:
+    def read_tensor(self) -> Tensor:
+        name = self.name("a tensor name", LONGEST_NAME)
         axes = self.number(UINT32)
         if not 1 <= axes <= 4:
             self.broken(f"is broken: tensor {name} has {axes} dimensions; 1 to 4 are read")
         shape = tuple(self.number(UINT64) for _ in range(axes))
-        kind = self.number(UINT32)
-        size = self.tensor_bytes(name, shape, kind)
-        offset = self.number(UINT64)
-        if offset != expected:
-            self.broken(f"is broken: tensor {name} lies at {offset:,}, not at {expected:,}")
-        return Tensor(name, shape, kind, size)
+        kind = tensor_type(self.number(UINT32))
+        return Tensor(name, shape, kind.name, stored(shape, kind), self.number(UINT64))
 
-    def tensor_bytes(self, name: str, shape: tuple[int, ...], kind: int) -> int:
-        if kind not in TYPES:
-            known = f"llama-cpp-python 0.3.36 does not know (its newest is {max(TYPES)})"
-            raise refusal(
-                self.path, f"has tensor {name} of type {kind}, which {known}: choose another file"
-            )
-        elements = 1
-        for length in shape:
-            elements *= length
-        if not 0 < elements < 1 << 63:
-            self.broken(f"is broken: tensor {name} has the shape {list(shape)}")
-        quant = TYPES[kind]
-        if shape[0] % quant.block:
-            self.broken(
-                f"is broken: tensor {name} has rows of {shape[0]:,} numbers, "
-                f"not a multiple of {quant.name}'s {quant.block}"
-            )
-        return elements // quant.block * quant.size
+
+def stored(shape: tuple[int, ...], kind: TensorType) -> int:
+    """The bytes of a tensor; of a type that the engine does not know, none."""
+    return math.prod(shape) // kind.block * kind.bytes

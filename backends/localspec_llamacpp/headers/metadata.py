@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
 from localspec.errors import ModelFileError
 
-UINT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64 = 2, 4, 5, 6, 7, 8, 9, 10
-KINDS = ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64"]
-KINDS += ["i64", "f64"]
+UINT32, STRING, ARRAY, UINT64 = 4, 8, 9, 10
+WHOLE = (0, 1, 2, 3, 4, 5, 7, 10, 11)  # kinds of whole numbers, flags among them
 FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q"}
 FORMATS |= {11: "<q", 12: "<d"}
 LENGTH = struct.Struct("<Q").unpack_from  # of a string, which it precedes
 LONGEST_LINE = 400  # letters of a message
-LONGEST_ARRAY = 64 << 20  # bytes; the texts of 262,144 tokens take 5 million
+LONGEST_LIST = 4096  # numbers; the longest that is of use has one for each layer
 LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
 
@@ -47,8 +43,9 @@ class Value:
 class Tensor:
     name: str
     shape: tuple[int, ...]
-    kind: int
+    kind: str  # the name of its type
     size: int  # bytes
+    offset: int  # behind the start of all tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,65 +58,33 @@ class Header:
     def refuse(self, what: str) -> NoReturn:
         raise refusal(self.path, what)
 
-    def find(self, key: str, *kinds: int) -> Value | None:
-        """The value of a key, which must be of one of these kinds if it is there."""
-        found = self.values.get(key)
-        if found is not None and found.kind not in kinds:
-            self.refuse(f"has {key} as {KINDS[found.kind]}, not {either(kinds)}: convert it again")
-        return found
-
     def text(self, key: str) -> str | None:
-        found = self.find(key, STRING)
-        if found and found.place:
-            size = found.place.count
-            self.refuse(f"has a {key} of {size:,} bytes; at most {LONGEST_TEXT:,} are read")
+        """A string; None where there is none, or a longer one than any that is of use."""
+        found = self.values.get(key)
         return found.text if found else None
 
     def number(self, key: str, default: int = 0) -> int:
-        """An unsigned 32-bit value: the only kind llama.cpp takes for a count."""
-        found = self.find(key, UINT32)
-        return int(found.number) if found else default
+        """A whole number, the largest of an array of them."""
+        found = self.values.get(key)
+        if found is None:
+            return default
+        if found.place is not None:
+            return max(self._numbers(found.place), default=default)
+        return int(found.number) if found.kind in WHOLE else default
 
-    def place(self, key: str, *kinds: int) -> Place | None:
-        """Where an array lies, whose elements must be of one of these kinds."""
-        found = self.find(key, ARRAY)
-        place = found.place if found else None
-        if place and place.kind not in kinds:
-            self.refuse(f"has {key} as an array of {KINDS[place.kind]}, not of {either(kinds)}")
-        return place
+    def length(self, key: str) -> int:
+        """How many elements an array has."""
+        found = self.values.get(key)
+        return found.place.count if found and found.place and found.kind == ARRAY else 0
 
-    def numbers(self, key: str, most: int, *kinds: int) -> NDArray[np.generic]:
-        """Read an array of numbers from the file; empty where there is none."""
-        place = self.place(key, *kinds)
-        if place is None:
-            return np.zeros(0, np.int32)
-        return np.frombuffer(self._bytes(key, most, place), FORMATS[place.kind])
-
-    def texts(self, key: str, most: int) -> list[bytes]:
-        """Read an array of strings from the file; empty where there is none."""
-        place = self.place(key, STRING)
-        if place is None:
+    def _numbers(self, place: Place) -> list[int]:
+        if place.kind not in WHOLE or not 0 < place.count <= LONGEST_LIST:
             return []
-        data = self._bytes(key, most, place)
-        found, at = [], 0
-        for _ in range(place.count):
-            end = at + 8 + LENGTH(data, at)[0]
-            found.append(data[at + 8 : end])
-            at = end
-        return found
-
-    def _bytes(self, key: str, most: int, place: Place) -> bytes:
-        if place.count > most:
-            self.refuse(f"has {place.count:,} values of {key}; at most {most:,} are read")
-        size = place.end - place.start
-        if size > LONGEST_ARRAY:
-            self.refuse(f"has {size:,} bytes of {key}; at most {LONGEST_ARRAY:,} are read")
         with self.path.open("rb") as file:
             file.seek(place.start)
-            data = file.read(size)
-        if len(data) < size:
-            self.refuse(f"shrank while it was read: {len(data):,} of {size:,} bytes were left")
-        return data
+            data = file.read(place.end - place.start)
+        numbers = struct.iter_unpack(FORMATS[place.kind], data)
+        return [int(number) for (number,) in numbers]
 
 
 def refusal(path: Path, what: str) -> ModelFileError:
@@ -128,7 +93,3 @@ def refusal(path: Path, what: str) -> ModelFileError:
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     return ModelFileError(f"{path.name} {line}")
-
-
-def either(kinds: tuple[int, ...]) -> str:
-    return " or ".join(KINDS[kind] for kind in kinds)

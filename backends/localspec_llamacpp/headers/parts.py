@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 
 from localspec_llamacpp.headers.header import AGAIN, read
-from localspec_llamacpp.headers.metadata import INT32, UINT16, Header
+from localspec_llamacpp.headers.metadata import Header
 
 PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
 
 
 def whole(first: Header) -> Header:
     """The header of a model with the tensors and bytes of all its parts."""
-    parts = small_number(first, "split.count")
+    parts = first.number("split.count")
     if parts < 2:
         return first
     names = part_names(first, parts)
@@ -23,7 +23,7 @@ def whole(first: Header) -> Header:
         if not path.exists():
             first.refuse(f"is part 1 of {parts}; part {part} is missing: {name}")
         header = read(path)
-        number = small_number(header, "split.no") + 1
+        number = header.number("split.no") + 1
         if number != part:
             header.refuse(f"says it is part {number}, but lies where part {part} should: {AGAIN}")
         headers.append(header)
@@ -31,7 +31,7 @@ def whole(first: Header) -> Header:
 
 
 def part_names(first: Header, parts: int) -> list[str]:
-    number = small_number(first, "split.no") + 1
+    number = first.number("split.no") + 1
     match = PART.fullmatch(first.path.name)
     named = match and (int(match["part"]), int(match["parts"])) == (number, parts)
     if not match or not named:
@@ -46,22 +46,6 @@ def part_names(first: Header, parts: int) -> list[str]:
 
 
 def joined(headers: list[Header]) -> Header:
-    first = headers[0]
-    tensors = {}
-    for header in headers:
-        for tensor in header.tensors:
-            if tensor.name in tensors:
-                header.refuse(f"has the tensor {tensor.name}, and so has another part: {AGAIN}")
-            tensors[tensor.name] = tensor
-    promised = first.find("split.tensors.count", INT32)
-    count = int(promised.number) if promised else 0
-    if count != len(tensors):
-        first.refuse(f"promises {count} tensors in {len(headers)} parts, which hold {len(tensors)}")
+    tensors = tuple(tensor for header in headers for tensor in header.tensors)
     size = sum(header.file_bytes for header in headers)
-    return replace(first, tensors=tuple(tensors.values()), file_bytes=size)
-
-
-def small_number(header: Header, key: str) -> int:
-    # The engine asserts that these are 16 bits wide.
-    found = header.find(key, UINT16)
-    return int(found.number) if found else 0
+    return replace(headers[0], tensors=tensors, file_bytes=size)

@@ -32,6 +32,14 @@ CONTEXTS = (
     "max_context_length",
     "model_max_length",
 )
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+ACTIVE_EXPERTS = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "moe_topk",
+    "moe_k",
+    "top_k_experts",
+)
 SIZES = frozenset((*LAYERS, *HEADS, *WIDTHS, *TOKENS, *CONTEXTS, "num_key_value_heads", "head_dim"))
 # Embed, classify, see or hear; none of them continues a text token by token.
 NOT_GENERATIVE = """

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from localspec.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.config import CONTEXTS, HEADS, LAYERS, NAME, TOKENS, WIDTHS, Config
+from localspec_mlx.folder.config import (
+    ACTIVE_EXPERTS,
+    CONTEXTS,
+    EXPERTS,
+    HEADS,
+    LAYERS,
+    NAME,
+    TOKENS,
+    WIDTHS,
+    Config,
+)
 from localspec_mlx.folder.files import refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
@@ -58,6 +68,11 @@ def inspect(path: Path) -> Footprint:
         window=model.kept.window,
         window_bytes_per_token=model.kept.window_bytes,
         state_bytes=model.kept.state_bytes,
+        experts=config.number(EXPERTS, settings),
+        active_experts=config.number(ACTIVE_EXPERTS, settings),
+        attention_layers=model.kept.attention_layers,
+        window_layers=model.kept.window_layers,
+        recurrent_layers=model.kept.recurrent_layers,
         tokenizer=kind(folder),
         chat_template=chat_template(folder),
     )

@@ -60,6 +60,18 @@ class Kept:
         return sum(part.state_bytes for part in self.parts)
 
     @property
+    def attention_layers(self) -> int:
+        return sum(part.token_bytes > 0 and not part.window for part in self.parts)
+
+    @property
+    def window_layers(self) -> int:
+        return sum(part.token_bytes > 0 and part.window > 0 for part in self.parts)
+
+    @property
+    def recurrent_layers(self) -> int:
+        return sum(part.state_bytes > 0 for part in self.parts)
+
+    @property
     def heads(self) -> int:
         return max(part.heads for part in self.parts)
 
