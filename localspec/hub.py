@@ -27,8 +27,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
-from huggingface_hub.utils import hf_raise_for_status, http_stream_backoff
 from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import hf_raise_for_status, http_stream_backoff
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from localspec.errors import PullError
@@ -109,7 +109,7 @@ def head(found: Listing, file: Remote, most: int) -> Path | None:
 
 
 def begin(found: Listing, file: Remote, place: Path, most: int) -> bool:
-    """Fetch what `place` lacks of the first `most` bytes; False where the server sends no ranges."""
+    """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
     end = min(most, file.size)
     with told(found.repository), locked(place, file.name):
         begun = _size(place)

@@ -1,7 +1,8 @@
 """Judge a model by the first bytes of its files, before the rest is downloaded.
 
 Each file is laid out as long as the hub lists it, with a hole behind what is here, so that the
-engine's own reader of headers reads it. Zeros complete no header: one that is not all here is refused.
+engine's own reader of headers reads it. Zeros complete no header: one that is not all here is
+refused.
 """
 
 from __future__ import annotations

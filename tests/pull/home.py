@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.pull.fake_hub import FakeHub
 
+SCRIPTS = str(Path(__file__).parents[2] / "scripts")
+
 
 class Home:
     """A user's home, and the command in it."""
@@ -30,9 +32,11 @@ class Home:
             "HF_HUB_DOWNLOAD_TIMEOUT": "5",
         }
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, module: str = "localspec", **environment: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "localspec", *arguments],
+            [sys.executable, "-m", module, *arguments],
             env=self.environment | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -43,6 +47,21 @@ class Home:
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
+
+    def check_catalog(self, catalogue: str, *arguments: str) -> tuple[int, str, str]:
+        """Check entries that take the place of ours."""
+        self.catalogue.parent.mkdir(parents=True, exist_ok=True)
+        self.catalogue.write_text(catalogue)
+        wishes = (*arguments, "--catalogue", str(self.catalogue))
+        path = os.pathsep.join([SCRIPTS, os.environ.get("PYTHONPATH", "")])
+        process = self.start(*wishes, module="catalogue.check", PYTHONPATH=path)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    @property
+    def catalogue(self) -> Path:
+        """A user's own, beside which ours is read."""
+        return self.path / "config" / "localspec" / "models.toml"
 
     @property
     def registered(self) -> list[str]:
