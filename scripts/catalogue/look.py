@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -62,20 +63,25 @@ class Looks:
     def _judged(self, part: Part, engine: Engine, judge: Callable[[Path], Found]) -> Found:
         if part.listing is None:
             return judge(local(part))
-        for step in STEPS[engine]:
-            later = step if engine == "mlx" else min(step, LATER)
-            heads = [self._head(part.listing, part.files[0], step)]
-            heads += [self._head(part.listing, file, later) for file in part.files[1:]]
-            with outlined(part.files, heads) as folder:
-                try:
-                    first = Path(part.files[0].name).name
-                    return judge(folder if engine == "mlx" else folder / first)
-                except ModelFileError:
-                    if step == STEPS[engine][-1] or not any(
-                        file.size > step for file in part.files
-                    ):
-                        raise
-        raise AssertionError(STEPS)
+        model = "" if engine == "mlx" else Path(part.files[0].name).name
+        *steps, last = STEPS[engine]
+        for step in steps:
+            with suppress(ModelFileError), self._outlined(part, engine, step) as folder:
+                return judge(folder / model)
+            if all(file.size <= step for file in part.files):
+                break
+        with self._outlined(part, engine, last) as folder:
+            return judge(folder / model)
+
+    @contextmanager
+    def _outlined(self, part: Part, engine: Engine, most: int) -> Iterator[Path]:
+        """Files of which so much is here, and of a GGUF's later parts what describes them."""
+        assert part.listing is not None
+        later = most if engine == "mlx" else min(most, LATER)
+        heads = [self._head(part.listing, part.files[0], most)]
+        heads += [self._head(part.listing, file, later) for file in part.files[1:]]
+        with outlined(part.files, heads) as folder:
+            yield folder
 
     def _head(self, found: Listing, file: Remote, most: int) -> Path:
         place = self._folder / found.repository.replace("/", "--") / f"{file.name}.head"

@@ -195,6 +195,21 @@ def test_a_server_that_sends_no_ranges_is_told_of_and_read_no_further(hub, home)
     assert hub.sent < 40 * MB
 
 
+def test_as_much_is_read_as_the_header_needs_and_little_of_later_parts(hub, home):
+    split = {"split.count": Typed("u16", 2), "split.tensors.count": Typed("i32", 3)}
+    long = pairs(changes={"/general.filler": ["x" * MB] * 6})
+    first = gguf(long | split | {"split.no": Typed("u16", 0)}, TENSORS[:2])
+    second = gguf(split | {"split.no": Typed("u16", 1)}, TENSORS[2:])
+    for number, data in ((1, first), (2, second)):
+        hub.put("people/long", f"long-q8_0-0000{number}-of-00002.gguf", data + bytes(40 * MB))
+    code, out, _ = home.check_catalog(catalogue(Entry("long", size="90MB")))
+    assert code == 0, out
+    assert hub.sent == (8 + 4) * MB
+    assert hub.spans == [
+        (begin * MB, end * MB) for begin, end in ((0, 1), (0, 1), (1, 4), (1, 4), (4, 8))
+    ]
+
+
 def test_a_folder_with_a_cut_file_or_no_template_is_wrong(hub, home):
     for path in sorted(engines.tiny_folder("llama").iterdir()):
         large, data = path.suffix == ".safetensors", path.read_bytes()
