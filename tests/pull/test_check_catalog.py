@@ -62,7 +62,8 @@ def templated(template: str | None) -> bytes:
 
 def test_offers_that_are_what_the_catalogue_says_are_right(hub, home):
     hub.put("people/small", "small-q8_0.gguf", model())
-    hub.put("people/large", "large-q8_0.gguf", model() + bytes(40 * MB))
+    weights = ("blk.1.ffn_up.weight", (64, 1 << 17), 0, 32 * MB)
+    hub.put("people/large", "large-q8_0.gguf", model(tensors=[*TENSORS, weights]))
     hub.put("people/large", "mtp-large.gguf", gguf({"general.architecture": "mtp"}))
     hub.put("people/own", "own-q8_0.gguf", model({"nextn_predict_layers": 1}))
     hub.put("people/guesser", "guesser-q8_0.gguf", templated(None))
@@ -72,7 +73,7 @@ def test_offers_that_are_what_the_catalogue_says_are_right(hub, home):
     code, out, err = home.check_catalog(
         catalogue(
             Entry("small"),
-            Entry("large", size="42MB", drafter="model", draft="small:q8_0"),
+            Entry("large", size="34MB", drafter="model", draft="small:q8_0"),
             Entry("beside", source="hf:people/large", drafter="mtp", draft="hf:people/large:mtp-*"),
             Entry("own", drafter="mtp-inside"),
             Entry("guesser", more='good-at = ["drafting"]'),
