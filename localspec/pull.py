@@ -11,7 +11,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from localspec import hub, outline, store, trial
+from localspec import hub, store, trial
 from localspec.backends import vocabularies
 from localspec.errors import PullError
 from localspec.fingerprint import digest
@@ -19,6 +19,7 @@ from localspec.listing import Remote
 from localspec.locating import Found
 from localspec.machine import size
 from localspec.order import Order, Part
+from localspec.outline import require_readable
 from localspec.planning import Limits, there
 from localspec.sources import Address, Local, Package, Source
 
@@ -43,18 +44,17 @@ def room(wanted: Order) -> None:
 def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
     """Download, check and register a pair."""
     room(wanted)
-    used = wanted.parts if wanted.drafter == "model" else wanted.parts[:1]
-    for part in used:
+    for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
         if part.listing and wanted.engine == "llamacpp":
-            outline.require_readable(wanted.engine, part.listing, part.files)
+            require_readable(wanted.engine, part.listing, part.files)
     helds = [held(part, count) for part in wanted.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")
-    paths = [each.path for each in helds[: len(used)]]
-    for path in paths:
-        trial.passed(Found(wanted.engine, path), there(wanted.engine, Limits()).room)
-    if len(paths) > 1:
-        vocabularies(wanted.engine, paths[0], paths[1])
+    used = helds if wanted.drafter == "model" else helds[:1]
+    for each in used:
+        trial.passed(Found(wanted.engine, each.path), there(wanted.engine, Limits()).room)
+    if len(used) > 1:
+        vocabularies(wanted.engine, used[0].path, used[1].path)
     found = store.Pulled(wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft)
     store.keep(found)
     return found
