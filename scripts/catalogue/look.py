@@ -86,6 +86,7 @@ class Looks:
     def _head(self, found: Listing, file: Remote, most: int) -> Path:
         place = self._folder / found.repository.replace("/", "--") / f"{file.name}.head"
         place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()  # there is nothing to fetch of an empty file
         if file.name.endswith((".gguf", ".safetensors")):
             if not hub.begin(found, file, place, most):
                 raise PullError(f"{found.repository} sends no parts of {file.name}")

@@ -122,6 +122,7 @@ WRONG = {
         "has no layers for multi-token prediction (nextn_predict_layers) inside",
     ),
     "it is cut short": (Entry("short"), model()[:-2000], "short-q8_0.gguf is cut short"),
+    "it is empty": (Entry("empty"), b"", "empty-q8_0.gguf is empty"),
     "it is a web page": (
         Entry("page"),
         b"<!doctype html>" + bytes(2 * MB),
@@ -169,7 +170,7 @@ def told(tmp_path_factory) -> list[str]:
         hub.put("people/strange", "strange-q5_0.gguf", wide())
         hub.put("people/strange", "mtp-zeros.gguf", bytes(4096))
         for entry, data, _ in WRONG.values():
-            if data:
+            if not entry.source:
                 hub.put(f"people/{entry.name}", f"{entry.name}-q8_0.gguf", data)
         home = Home(tmp_path_factory.mktemp("home"), hub, tmp_path_factory.mktemp("cache"))
         code, out, err = home.check_catalog(catalogue(*entries))
