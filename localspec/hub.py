@@ -10,7 +10,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +28,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
 from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import hf_raise_for_status, http_stream_backoff
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from localspec.errors import PullError
@@ -36,6 +37,7 @@ from localspec.listing import Listing, Remote
 from localspec.sources import Address, Hub, inside
 
 HERE: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+PIECE = 1 << 20  # bytes that are written at once
 
 Count = Callable[[int], None]  # hears of bytes as they come
 
@@ -90,6 +92,56 @@ def fetch(found: Listing, file: Remote, count: Count) -> Path:
         if path is not None:  # a broken one may be in its place
             path.unlink()
         return Path(hf_hub_download(found.repository, file.name, revision=found.revision))
+
+
+def head(found: Listing, file: Remote, most: int) -> Path | None:
+    """Return a file of which the first `most` bytes are here, once they are.
+
+    What is fetched for it is where `fetch` goes on. None where that cannot be had.
+    """
+    place = part(found, file)
+    here = cached(found, file) or place.with_suffix("")
+    if here.exists():
+        return here
+    with suppress(PullError):
+        return place if begin(found, file, place, most) else None
+    return None
+
+
+def begin(found: Listing, file: Remote, place: Path, most: int) -> bool:
+    """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
+    end = min(most, file.size)
+    with told(found.repository), locked(place, file.name):
+        begun = _size(place)
+        if begun < end:
+            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            with place.open("ab") as out:
+                for piece in span(url, begun, end):
+                    out.write(piece)
+        return _size(place) >= end
+
+
+def span(url: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes of a file from `start` to `end`; none where the server sends all of it."""
+    headers = build_hf_headers(library_name="localspec")
+    headers |= {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
+    with http_stream_backoff(
+        "GET",
+        url,
+        headers=headers,
+        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+        retry_on_exceptions=(),  # what fails while the answer is read cannot be begun again
+        retry_on_status_codes=(408, 429),
+    ) as response:
+        hf_raise_for_status(response)
+        said = response.headers.get("Content-Range", "")
+        if response.status_code != 206 or not said.startswith(f"bytes {start}-"):
+            return
+        for piece in response.iter_bytes(PIECE):
+            yield piece[: end - start]
+            start += len(piece)
+            if start >= end:
+                return
 
 
 def fetch_address(source: Address, folder: Path, count: Count) -> Path:

@@ -19,6 +19,7 @@ from localspec.listing import Remote
 from localspec.locating import Found
 from localspec.machine import size
 from localspec.order import Order, Part
+from localspec.outline import require_readable
 from localspec.planning import Limits, there
 from localspec.sources import Address, Local, Package, Source
 
@@ -43,6 +44,9 @@ def room(wanted: Order) -> None:
 def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
     """Download, check and register a pair."""
     room(wanted)
+    for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
+        if part.listing and wanted.engine == "llamacpp":
+            require_readable(wanted.engine, part.listing, part.files)
     helds = [held(part, count) for part in wanted.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")

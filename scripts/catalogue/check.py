@@ -1,50 +1,83 @@
-"""Resolve every entry on the hub; write revision, size and sums into the catalogue."""
+"""Hold a catalogue against the hub, by headers alone; with --write, put down what was found."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from localspec import hub
-from localspec.catalog import builtin, entries
-from localspec.entry import Engine, Entry, Weights
+from catalogue.look import Looks
+from catalogue.offer import Claim, Finding, check
+from localspec.catalog import builtin
+from localspec.entry import Entry, Weights
 from localspec.errors import LocalSpecError
-from localspec.order import Part, chosen
+from localspec.order import Part
 from localspec.schema import read
 from localspec.sources import Hub
 
 
-def main() -> int:
-    """0 if every entry, or every one that was named, could be resolved."""
-    names, failed = sys.argv[1:], 0
-    text = builtin().read_text(encoding="utf-8")
-    for entry in entries().values():
-        if names and entry.name not in names:
-            continue
-        whole = True
-        for engine, name, weights, where in on_hub(entry):
-            try:
-                part = chosen(where, hub.listing(where), engine, name)
-            except LocalSpecError as error:
-                failed, whole = failed + 1, False
-                print(f"{entry.name} {name}: {error}")
-                continue
-            text = written(text, name, weights, part)
-            print(f"{entry.name} {name}: {len(part.files)} files, {part.bytes:,} bytes")
-        if whole:
-            text = checked(text, entry.name)
-    builtin().write_text(text, encoding="utf-8")
-    read(builtin())
-    print(f"{failed} could not be resolved")
-    return 1 if failed else 0
+def main(arguments: Sequence[str]) -> int:
+    """0 if every entry, or every one that was named, is what the catalogue says."""
+    wishes = parser().parse_args(arguments)
+    try:
+        entries = read(wishes.catalogue)
+    except LocalSpecError as error:
+        sys.exit(str(error))
+    if unknown := sorted(set(wishes.names) - entries.keys()):
+        sys.exit(f"{wishes.catalogue} has no {', '.join(unknown)}")
+    with TemporaryDirectory(prefix="localspec-") as folder:
+        looks = Looks(Path(folder))
+        findings = []
+        for claim in claims(entries, wishes.names):
+            found = check(claim, looks)
+            findings.append(replace(found, size=()) if wishes.write else found)
+            print(told(findings[-1]), flush=True)
+    if wishes.write:
+        put_down(wishes.catalogue, findings)
+    problems = [f"{each.claim}: {text}" for each in findings for text in each.all]
+    print(f"{len(findings)} offers, {len(problems)} problems", *problems, sep="\n")
+    return 1 if problems else 0
 
 
-def on_hub(entry: Entry) -> Iterator[tuple[Engine, str, Weights, Hub]]:
-    for engine, offer in entry.offers.items():
-        for name, weights in offer.weights.items():
-            if isinstance(weights.source, Hub):
-                yield engine, name, weights, weights.source
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("check-catalog", description=__doc__)
+    made.add_argument("names", nargs="*", metavar="NAME")
+    made.add_argument("--write", action="store_true", help="write revisions, sizes and sums")
+    made.add_argument("--catalogue", type=Path, default=builtin(), help="another models.toml")
+    return made
+
+
+def claims(entries: Mapping[str, Entry], names: Sequence[str]) -> Iterator[Claim]:
+    for entry in entries.values():
+        if not names or entry.name in names:
+            for engine, offer in entry.offers.items():
+                yield from (Claim(entry, engine, name) for name in offer.weights)
+
+
+def told(finding: Finding) -> str:
+    count = len(finding.all)
+    state = "right" if not count else "1 problem" if count == 1 else f"{count} problems"
+    return f"{finding.claim}: {state} ({finding.line})"
+
+
+def put_down(place: Path, findings: Sequence[Finding]) -> None:
+    """Write revisions, sizes and sums; an entry is checked that has no other problem."""
+    text = place.read_text(encoding="utf-8")
+    wrong = set()
+    for each in findings:
+        claim, part = each.claim, each.part
+        if part and isinstance(part.source, Hub):
+            text = written(text, claim.name, claim.weights, part)
+        if each.problems:
+            wrong.add(claim.entry.name)
+    for name in {each.claim.entry.name for each in findings} - wrong:
+        text = checked(text, name)
+    place.write_text(text, encoding="utf-8")
+    read(place)
 
 
 def written(text: str, name: str, weights: Weights, part: Part) -> str:
@@ -64,4 +97,4 @@ def checked(text: str, name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -48,7 +48,7 @@ class FakeHub:
         self.gated: set[str] = set()
         self.faults = Faults()
         self.sent = 0  # bytes of large files
-        self.starts: list[int] = []  # where downloads of large files began
+        self.spans: list[tuple[int, int]] = []  # of large files, as they were asked for
         self.lock = threading.Lock()
         hub = self
 
@@ -155,25 +155,27 @@ class Answers(BaseHTTPRequestHandler):
         file = owner.repositories[f"{organisation}/{name}"][file_name]
         data = file.data if file.said is None else file.said
         begin = 0
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        end = len(data)
         if asked and owner.faults.ranges:
             begin = int(asked[1])
+            end = min(end, int(asked[2]) + 1) if asked[2] else end
         status = 206 if asked and owner.faults.ranges else 200
         if begin > len(data):
             return self._refuse(416, "")
         with owner.lock:
-            owner.starts.append(begin)
+            owner.spans.append((begin, end))
         self.send_response(status)
-        self.send_header("Content-Length", str(len(data) - begin))
-        self.send_header("Content-Range", f"bytes {begin}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(end - begin))
+        self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
         self.end_headers()
-        for at in range(begin, len(data), PIECE):
+        for at in range(begin, end, PIECE):
             if owner.faults.cut_after is not None and owner.sent >= owner.faults.cut_after:
                 owner.faults.cut_after = None
                 self.close_connection = True
                 self.connection.close()
                 return None
-            piece = data[at : at + PIECE]
+            piece = data[at : min(at + PIECE, end)]
             try:
                 self.wfile.write(piece)
             except OSError:

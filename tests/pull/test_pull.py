@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,67 +18,6 @@ from tests.tiny import Head
 
 REPO = "people/tiny-gguf"
 NAME = "hf:people/tiny-gguf"
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeHub]:
-    made = FakeHub()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def shared_cache(tmp_path_factory) -> Path:
-    """Verdicts on files that were tried already."""
-    return tmp_path_factory.mktemp("cache")
-
-
-class Home:
-    """A user's home, and the command in it."""
-
-    def __init__(self, path: Path, hub: FakeHub, cache: Path) -> None:
-        self.path = path
-        self.environment = {
-            **os.environ,
-            "HOME": str(path),
-            "XDG_DATA_HOME": str(path / "data"),
-            "XDG_CONFIG_HOME": str(path / "config"),
-            "XDG_CACHE_HOME": str(cache),
-            "HF_HOME": str(path / "hf"),
-            "HF_ENDPOINT": hub.address,
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_ETAG_TIMEOUT": "5",
-            "HF_HUB_DOWNLOAD_TIMEOUT": "5",
-        }
-
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "localspec", *arguments],
-            env=self.environment | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
-        process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=120)
-        return process.returncode, out, err
-
-    @property
-    def registered(self) -> list[str]:
-        return sorted(path.name for path in (self.path / "data").rglob("*.json"))
-
-    @property
-    def parts(self) -> list[Path]:
-        return sorted((self.path / "hf").rglob("*.localspec"))
-
-
-@pytest.fixture
-def home(tmp_path, hub, shared_cache) -> Home:
-    return Home(tmp_path, hub, shared_cache)
 
 
 def content(seed: int = 0, drift: float = 0.0) -> bytes:
@@ -437,8 +374,8 @@ def test_killed_at_ten_points_it_goes_on_where_it_was(hub, home):
     hub.faults.pause = 0
     code, _, err = home.run("pull", NAME)
     assert code == 0, err
-    assert len(hub.starts) == 11
-    assert hub.starts == sorted(hub.starts)
-    assert hub.starts[-1] > 0.7 * len(file.data)
+    assert 11 <= len(hub.spans) <= 22  # a header may be asked for before the rest
+    assert hub.spans == sorted(hub.spans)
+    assert hub.spans[-1][0] > 0.7 * len(file.data)
     assert hub.sent - len(file.data) < 10 * (10 << 20)  # what came again
     assert home.run("verify-files", "tiny-gguf")[0] == 0

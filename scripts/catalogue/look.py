@@ -1,0 +1,120 @@
+"""What headers on the hub say of a model, read by range; nothing else is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from huggingface_hub import hf_hub_url
+from huggingface_hub.utils._headers import build_hf_headers
+
+from localspec import hub
+from localspec.backend import Footprint
+from localspec.backends import backend
+from localspec.entry import Engine
+from localspec.errors import ModelFileError, PullError
+from localspec.listing import Listing, Remote
+from localspec.order import Part
+from localspec.outline import HEADS, LATER, outlined
+from localspec.sources import Local, Package
+from localspec_llamacpp.headers.header import read
+
+Found = TypeVar("Found")
+
+MB = 1 << 20
+# Bytes of a file that are fetched, until its header is whole; MLX reads none beyond 16 MB.
+STEPS: Mapping[Engine, tuple[int, ...]] = {
+    "llamacpp": (1 * MB, 4 * MB, 8 * MB, 16 * MB, HEADS[-1]),
+    "mlx": (1 * MB, 16 * MB),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of a model by its headers."""
+
+    footprint: Footprint
+    pre: str = ""  # how a GGUF's tokenizer splits a text
+    drafting_layers: int = 0  # for multi-token prediction
+
+
+class Looks:
+    """Looks at models, at each one once; the heads of their files are kept in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[str, tuple[str, ...]], Look] = {}
+
+    def look(self, part: Part, engine: Engine) -> Look:
+        """Read what a model's headers say; raise what its engine has against them."""
+        key = (str(part.source), tuple(file.name for file in part.files))
+        if key not in self._known:
+            self._known[key] = self._judged(part, engine, lambda path: looked(path, engine))
+        return self._known[key]
+
+    def require_header(self, part: Part, engine: Engine) -> None:
+        """Refuse a file beside a model, as a drafter is, that is broken or no GGUF."""
+        if engine == "llamacpp":
+            self._judged(part, engine, read)
+
+    def _judged(self, part: Part, engine: Engine, judge: Callable[[Path], Found]) -> Found:
+        if part.listing is None:
+            return judge(local(part))
+        model = "" if engine == "mlx" else Path(part.files[0].name).name
+        *steps, last = STEPS[engine]
+        for step in steps:
+            with suppress(ModelFileError), self._outlined(part, engine, step) as folder:
+                return judge(folder / model)
+            if all(file.size <= step for file in part.files):
+                break
+        with self._outlined(part, engine, last) as folder:
+            return judge(folder / model)
+
+    @contextmanager
+    def _outlined(self, part: Part, engine: Engine, most: int) -> Iterator[Path]:
+        """Files of which so much is here, and of a GGUF's later parts what describes them."""
+        assert part.listing is not None
+        later = most if engine == "mlx" else min(most, LATER)
+        heads = [self._head(part.listing, part.files[0], most)]
+        heads += [self._head(part.listing, file, later) for file in part.files[1:]]
+        with outlined(part.files, heads) as folder:
+            yield folder
+
+    def _head(self, found: Listing, file: Remote, most: int) -> Path:
+        place = self._folder / found.repository.replace("/", "--") / f"{file.name}.head"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()  # there is nothing to fetch of an empty file
+        if file.name.endswith((".gguf", ".safetensors")):
+            if not hub.begin(found, file, place, most):
+                raise PullError(f"{found.repository} sends no parts of {file.name}")
+        else:
+            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            headers = build_hf_headers(library_name="localspec")
+            with hub.told(found.repository):
+                hub.go_on(url, place, file.size, headers, lambda _: None)
+        return place
+
+
+def local(part: Part) -> Path:
+    match part.source:
+        case Package() as package:
+            path = package.find()
+        case Local(path):
+            pass
+        case _:
+            path = None
+    if path is None or not path.exists():
+        raise PullError(f"{part.source} is not here")
+    return path
+
+
+def looked(path: Path, engine: Engine) -> Look:
+    footprint = backend(engine).inspect(path)
+    if engine == "mlx":
+        return Look(footprint)
+    header = read(path)
+    layers = header.number(f"{footprint.architecture}.nextn_predict_layers")
+    return Look(footprint, header.text("tokenizer.ggml.pre") or "", layers)

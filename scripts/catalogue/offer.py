@@ -1,0 +1,151 @@
+"""Hold what the catalogue says of one offer against what the hub has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catalogue.look import Look, Looks
+from localspec.entry import Engine, Entry, Offer, Weights
+from localspec.errors import LocalSpecError
+from localspec.order import Part, listed, part
+from localspec.published import drafts
+from localspec.renderer import SHARED
+from localspec.sources import source
+
+ROUNDED = 0.03  # of a size as published, "5.0GB"
+LEAST = 60_000_000  # bytes that a size of one digit may be off
+PADDING = 128  # tokens more or less that llama.cpp allows a draft model
+WITHOUT_CHAT = {"drafting", "fill in the middle"}
+QUESTION = "Why is the sky blue?"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One set of weights of the catalogue."""
+
+    entry: Entry
+    engine: Engine
+    name: str
+
+    @property
+    def offer(self) -> Offer:
+        return self.entry.offers[self.engine]
+
+    @property
+    def weights(self) -> Weights:
+        return self.offer.weights[self.name]
+
+    def __str__(self) -> str:
+        return f"{self.entry.name}:{self.name} for {self.engine}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What there is for a claim, and what is wrong with it."""
+
+    claim: Claim
+    part: Part | None
+    line: str
+    problems: tuple[str, ...] = ()
+    size: tuple[str, ...] = ()  # a problem that is solved by writing what was found
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.size, *self.problems)
+
+
+def check(claim: Claim, looks: Looks) -> Finding:
+    try:
+        found = listed(claim.weights, claim.engine, claim.name)
+    except LocalSpecError as error:
+        return Finding(claim, None, "not found", (str(error),))
+    size = tuple(sizes(claim, found))
+    line = counted(found) if found.files else str(found.source)
+    try:
+        look = looks.look(found, claim.engine)
+    except LocalSpecError as error:
+        return Finding(claim, found, line, (str(error),), size)
+    held = look.footprint
+    line += f", {held.architecture}, {held.quantisation}, {held.vocabulary:,} tokens"
+    wrong = (
+        *shapes(claim.entry, look),
+        *templates(claim.entry, look),
+        *drafters(claim, look, looks),
+    )
+    return Finding(claim, found, line, wrong, size)
+
+
+def counted(found: Part) -> str:
+    count = len(found.files)
+    return f"{count} file{'s' * (count != 1)}, {found.bytes:,} bytes"
+
+
+def sizes(claim: Claim, found: Part) -> Iterator[str]:
+    said = claim.weights.bytes
+    if found.files and abs(found.bytes - said) > max(LEAST, ROUNDED * said):
+        yield f"has {found.bytes:,} bytes; the catalogue says {said:,}"
+
+
+def shapes(entry: Entry, look: Look) -> Iterator[str]:
+    held = look.footprint
+    if entry.context > held.context:
+        yield f"was trained for {held.context:,} tokens; the catalogue says {entry.context:,}"
+    if entry.shape is None:
+        return
+    for what, here, said in (
+        ("layers", held.layers, entry.shape.layers),
+        ("heads of keys and values", held.kv_heads, entry.shape.kv_heads),
+        ("tokens", held.vocabulary, entry.shape.vocabulary),
+    ):
+        if here != said:
+            yield f"has {here:,} {what}; the catalogue says {said:,}"
+
+
+def templates(entry: Entry, look: Look) -> Iterator[str]:
+    """A template must be there for whoever chats, and write what was asked."""
+    template = look.footprint.chat_template
+    if not template:
+        if not entry.good_at or not set(entry.good_at) <= WITHOUT_CHAT:
+            yield "has no chat template"
+        return
+    asked = {"messages": [{"role": "user", "content": QUESTION}], "add_generation_prompt": True}
+    more = {"bos_token": "", "eos_token": "", "tools": None, "documents": None}
+    reply = SHARED.ask(template, asked | more)
+    if QUESTION not in reply.get("text", ""):
+        why = "; ".join(f"{how}: {reason}" for how, reason in reply.items() if how != "text")
+        yield f"has a chat template that does not write a question ({why or 'it is left out'})"
+
+
+def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
+    offer = claim.offer
+    try:
+        if offer.drafter == "mtp-inside":
+            if not look.drafting_layers:
+                yield "has no layers for multi-token prediction (nextn_predict_layers) inside"
+        elif offer.drafter == "model":
+            draft = looks.look(drafting(offer, claim.engine), claim.engine)
+            yield from vocabularies(offer, look, draft)
+        elif offer.draft:
+            looks.require_header(part(source(offer.draft), claim.engine, ""), claim.engine)
+    except LocalSpecError as error:
+        yield f"drafter {offer.draft}: {error}"
+
+
+def drafting(offer: Offer, engine: Engine) -> Part:
+    """The draft model of an offer, by the name that the catalogue gives it or by its source."""
+    named = drafts(offer, engine)
+    if named is None:
+        return part(source(offer.draft), engine, "")
+    return listed(named[1], engine, offer.draft.partition(":")[2])
+
+
+def vocabularies(offer: Offer, target: Look, draft: Look) -> Iterator[str]:
+    """A draft model reads texts as its target does, by all that headers tell."""
+    ours, theirs = target.footprint, draft.footprint
+    if (ours.tokenizer, target.pre) != (theirs.tokenizer, draft.pre):
+        kinds = f"{theirs.tokenizer} {draft.pre}, the model's {ours.tokenizer} {target.pre}"
+        yield f"drafter {offer.draft} has another tokenizer: {kinds}"
+    if abs(ours.vocabulary - theirs.vocabulary) > PADDING:
+        counts = f"{theirs.vocabulary:,} tokens, the model {ours.vocabulary:,}"
+        yield f"drafter {offer.draft} has another vocabulary: {counts}"
