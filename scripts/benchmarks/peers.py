@@ -62,7 +62,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     known = ", ".join(KNOWN)
     add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {known}")
     add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
-    add("--no-long", action="store_true", help="leave out prompts of 4,000 tokens")
+    add("--long", choices=["yes", "no", "only"], default="yes", help="prompts of 4,000 tokens")
     add("--json", type=Path, help="write all that was measured")
     add("--llama-server", type=Path, help="a binary that is there already")
     add("--quick", action="store_true", help=f"a trial of some minutes: {QUICK}")
@@ -109,10 +109,10 @@ def comparison_of(given: argparse.Namespace, starter: Starter) -> Comparison:
 
 def wish(given: argparse.Namespace) -> Wish:
     return Wish(
-        given.streams,
+        [] if given.long == "only" else given.streams,
         given.temperatures,
         given.per_category,
-        long=not given.no_long,
+        long=given.long != "no",
         least_prompts=1 if given.quick else Wish().least_prompts,
     )
 

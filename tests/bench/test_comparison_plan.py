@@ -98,6 +98,11 @@ def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_lon
         assert sum(map(len, each.sections)) >= 16
 
 
+def test_long_prompts_may_be_measured_alone_or_left_out():
+    assert [each.context for each in settings(read(None), Wish(streams=()))] == [8192]
+    assert {each.context for each in settings(read(None), Wish(long=False))} == {2048}
+
+
 def test_no_prompt_is_asked_twice_in_a_setting():
     for each in settings(read(None), Wish()):
         prompts = [question.prompt for section in each.sections for question in section]

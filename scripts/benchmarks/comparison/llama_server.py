@@ -59,11 +59,11 @@ def build(folder: Path, run: Run | None = None) -> Path:
     """Build the programs into a folder, unless they are there; other builds wait for the first."""
     server = folder / f"llama-server{SUFFIX}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(folder.with_suffix(".lock")):
+    with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
         if not server.is_file():
             print(f"building llama-server into {folder}: some minutes", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-                made = compiled(Path(place), run or logged(folder.with_suffix(".log")))
+                made = compiled(Path(place), run or logged(folder.with_name(f"{folder.name}.log")))
                 shutil.rmtree(folder, ignore_errors=True)
                 made.rename(folder)
     return server
