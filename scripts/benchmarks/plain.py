@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -39,39 +39,49 @@ TURNS = 40
 SLOWER, HEAVIER_BYTES = 1.03, 60 << 20  # goals
 
 
-def bare_loop(path: Path) -> Iterator[int]:
-    """Greedy tokens, with nothing around the engine."""
+def bare_loop(
+    path: Path, threads: int | None = None, *, as_localspec: bool = True
+) -> Generator[int, None, None]:
+    """Greedy tokens with nothing around the engine; KV types are LocalSpec's or llama.cpp's."""
     model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
     params = lib.llama_context_default_params()
     params.n_ctx = CONTEXT
-    params.type_k, params.type_v = KV_TYPES[kv_type(Options(), inspect(path).quantisation)]
-    params.n_threads = params.n_threads_batch = physical_cores()
+    if as_localspec:
+        params.type_k, params.type_v = KV_TYPES[kv_type(Options(), inspect(path).quantisation)]
+    params.n_threads = params.n_threads_batch = threads or physical_cores()
     context = lib.llama_init_from_model(model, params)
     width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
     tokens = (lib.llama_token * 64)()
     size = lib.llama_tokenize(
         lib.llama_model_get_vocab(model), PROMPT.encode(), len(PROMPT), tokens, 64, False, False
     )
-    while True:
-        lib.llama_decode(context, lib.llama_batch_get_one(tokens, size))
-        logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(context, -1), (width,))
-        tokens[0], size = int(logits.argmax()), 1
-        yield tokens[0]
+    try:
+        while True:
+            lib.llama_decode(context, lib.llama_batch_get_one(tokens, size))
+            logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(context, -1), (width,))
+            tokens[0], size = int(logits.argmax()), 1
+            yield tokens[0]
+    finally:
+        lib.llama_free(context)
+        lib.llama_model_free(model)
 
 
-def through_engine(path: Path) -> Iterator[int]:
+def through_engine(path: Path, threads: int | None = None) -> Generator[int, None, None]:
     """The same tokens through slots, rounds, sampling and text; what a stream is fed from."""
-    target = localspec_llamacpp.load(path, Options(context=CONTEXT))
+    target = localspec_llamacpp.load(path, Options(context=CONTEXT, threads=threads))
     engine = Engine(target, Silent(), 0)
     prompt: Tokens = target.tokenizer.encode(PROMPT)
     heard: list[Event] = []
     engine.add(engine.prepare(prompt, Settings(ignore_end=True), heard.append))
-    while True:
-        engine.step()
-        for event in heard:
-            assert isinstance(event, Chunk), event
-            yield from event.tokens
-        heard.clear()
+    try:
+        while True:
+            engine.step()
+            for event in heard:
+                assert isinstance(event, Chunk), event
+                yield from event.tokens
+            heard.clear()
+    finally:
+        target.close()
 
 
 def seconds_a_token(loop: Iterator[int]) -> tuple[float, list[int]]:

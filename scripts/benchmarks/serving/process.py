@@ -111,8 +111,11 @@ def answering(
         if found and answers(found):
             return found
         time.sleep(0.1)
-    said = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:])
-    raise SystemExit(f"{name} did not start:\n{said}")
+    raise SystemExit(f"{name} did not start:\n{last_lines(log)}")
+
+
+def last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:])
 
 
 def answers(address: str) -> bool:

@@ -1,0 +1,1 @@
+"""Servers that people would run instead, beside ours: what `scripts/bench peers` is made of."""

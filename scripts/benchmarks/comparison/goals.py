@@ -1,0 +1,71 @@
+"""What LocalSpec is to reach beside llama-server, and whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.comparison.plan import LONG_CONTEXT, Setting
+from benchmarks.comparison.questions import REPEATING
+from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, NGRAMS, PLAIN
+from benchmarks.comparison.summary import ALL, Figures, ratio
+
+LONGEST_P95_GAP = 0.5  # seconds
+REPEATS = (*REPEATING, "translation")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    claim: str
+    value: float
+    bound: float
+    at_most: bool = False
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.bound if self.at_most else self.value >= self.bound
+
+    def __str__(self) -> str:
+        sign = "at most" if self.at_most else "at least"
+        verdict = "met" if self.met else "MISSED"
+        return f"{self.claim}: {self.value:.3f}, goal {sign} {self.bound:g}: {verdict}"
+
+
+def goals(setting: Setting, found: Sequence[Figures]) -> Iterator[Goal]:
+    """Judge a setting; sides that were not measured have no goals."""
+    by = {(each.side, each.category): each for each in found}
+    if (GUESSING, ALL) not in by:
+        return
+    ours = by[GUESSING, ALL]
+    if setting.context == LONG_CONTEXT:
+        yield Goal("first token beside llama-server", ours.first_ratio, 1.05, at_most=True)
+        yield Goal("decoding beside llama-server", ours.speed_ratio, 0.97)
+    elif setting.streams == 1:
+        theirs = [by[name, ALL] for name in (LLAMA_SERVER, *NGRAMS) if (name, ALL) in by]
+        least = min(ratio(ours.speeds, each.speeds) for each in theirs)
+        yield Goal("speed beside llama-server", ours.speed_ratio, 0.97)
+        yield Goal("speed beside the best mode of llama-server", least, 1.0)
+        yield from categories(found)
+    else:
+        yield Goal("throughput beside llama-server", ours.speed_ratio, 1.0)
+        yield Goal("p95 of gaps, seconds", ours.gap_p95, LONGEST_P95_GAP, at_most=True)
+        yield Goal(
+            "p95 of first tokens beside llama-server", ours.first_p95_ratio, 1.0, at_most=True
+        )
+    yield from guessing(found)
+
+
+def categories(found: Sequence[Figures]) -> Iterator[Goal]:
+    for each in found:
+        if each.side == GUESSING and each.category != ALL:
+            yield Goal(f"{each.category} beside llama-server", each.speed_ratio, 0.97)
+
+
+def guessing(found: Sequence[Figures]) -> Iterator[Goal]:
+    """Judge guessing beside our own plain decoding."""
+    plain = {each.category: each.speeds for each in found if each.side == PLAIN}
+    for each in found:
+        if each.side == GUESSING and each.category in plain:
+            bound = 1.1 if each.category in REPEATS else 0.98
+            gain = ratio(each.speeds, plain[each.category])
+            yield Goal(f"guessing beside plain, {each.category}", gain, bound)

@@ -1,0 +1,118 @@
+"""llama.cpp's own programs, built from the sources inside the llama-cpp-python sdist."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+VARIABLE = "LLAMA_SERVER"  # names a binary that is there already
+PROGRAMS = ("llama-server", "llama-bench")
+SUFFIX = ".exe" if sys.platform == "win32" else ""
+LINES = 20  # of a build's log, to show why it failed
+CMAKE = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DBUILD_SHARED_LIBS=OFF",  # so that the programs can leave the build folder
+    "-DLLAMA_OPENSSL=OFF",
+    "-DLLAMA_BUILD_UI=OFF",
+    "-DLLAMA_USE_PREBUILT_UI=OFF",  # which would be downloaded
+    "-DLLAMA_BUILD_TESTS=OFF",
+    "-DLLAMA_BUILD_EXAMPLES=OFF",
+)
+
+Run = Callable[[Sequence[str]], None]
+
+
+def find(given: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the server to compare with: the given one, the environment's, or a built one."""
+    named = given or (Path(environment[VARIABLE]) if environment.get(VARIABLE) else None)
+    if named is None:
+        return build(cache_folder() / version("llama-cpp-python"))
+    if not named.is_file():
+        raise SystemExit(f"there is no llama-server at {named}")
+    return named.resolve()
+
+
+def bench_beside(server: Path) -> Path:
+    """Return the llama-bench of the same build."""
+    program = server.with_name(f"llama-bench{SUFFIX}")
+    if not program.is_file():
+        raise SystemExit(f"there is no llama-bench beside {server}: build it there as well")
+    return program
+
+
+def cache_folder() -> Path:
+    return platformdirs.user_cache_path("localspec", appauthor=False) / "llama-server"
+
+
+def build(folder: Path, run: Run | None = None) -> Path:
+    """Build the programs into a folder, unless they are there; other builds wait for the first."""
+    server = folder / f"llama-server{SUFFIX}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
+        if not server.is_file():
+            print(f"building llama-server into {folder}: some minutes", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+                made = compiled(Path(place), run or logged(folder.with_name(f"{folder.name}.log")))
+                shutil.rmtree(folder, ignore_errors=True)
+                made.rename(folder)
+    return server
+
+
+def compiled(place: Path, run: Run) -> Path:
+    """Download, unpack and compile; return the folder that holds nothing but the programs."""
+    package = f"llama-cpp-python=={version('llama-cpp-python')}"
+    only_sources = ("--no-deps", "--no-binary", "llama-cpp-python")
+    run([sys.executable, "-m", "pip", "download", *only_sources, package, "-d", str(place)])
+    sources = unpacked(next(place.glob("*.tar.gz")), place) / "vendor" / "llama.cpp"
+    made, build_folder = place / "programs", str(place / "build")
+    more = shlex.split(os.environ.get("CMAKE_ARGS", ""))  # which the installed package heeded too
+    run(["cmake", "-S", str(sources), "-B", build_folder, *CMAKE, *more])
+    targets = ("--target", *PROGRAMS)
+    jobs = ("--parallel", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1)))
+    run(["cmake", "--build", build_folder, "--config", "Release", *jobs, *targets])
+    made.mkdir()
+    for name in PROGRAMS:
+        found = next(Path(build_folder).glob(f"bin/**/{name}{SUFFIX}"))
+        shutil.copy2(found, made / found.name)
+    return made
+
+
+def unpacked(archive: Path, place: Path) -> Path:
+    with tarfile.open(archive) as sdist:
+        sdist.extractall(place, filter="data")
+    return place / archive.name.removesuffix(".tar.gz")
+
+
+def logged(log: Path) -> Run:
+    """Run commands into one log; the first that fails ends everything with the log's last lines."""
+    log.unlink(missing_ok=True)
+
+    def run(command: Sequence[str]) -> None:
+        with log.open("ab") as out:
+            try:
+                code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT).returncode
+            except OSError as error:
+                raise SystemExit(f"{command[0]} cannot be run: {error}") from error
+        if code:
+            said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+            raise SystemExit("\n".join([*said, f"{shlex.join(command)} failed: see {log}"]))
+
+    return run
+
+
+def told_version(server: Path) -> str:
+    """What the program says of itself."""
+    done = subprocess.run([str(server), "--version"], capture_output=True, text=True)
+    lines = (done.stdout + done.stderr).splitlines()
+    return next((line for line in lines if line.startswith("version")), "version unknown")

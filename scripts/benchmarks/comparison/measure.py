@@ -1,0 +1,128 @@
+"""Ask all sides the same, in turn, and only one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from benchmarks.comparison.asking import AskingError, Body, Reply, ask
+from benchmarks.comparison.plan import Section, Setting, rotated
+from benchmarks.comparison.questions import Question, body
+from benchmarks.comparison.sides import Side
+from benchmarks.serving.process import Server, last_lines
+
+DYING_SECONDS = 2.0  # from a broken connection to the end of the process
+WARM_UP = Question("warm-up", "Tell me in a few sentences what a lighthouse is for.")
+WARM_UP_TOKENS = 32
+
+Start = Callable[[Side, int, int], AbstractContextManager[Server]]
+
+
+@dataclass(frozen=True, slots=True)
+class Volley:
+    """The replies of one side to one section."""
+
+    side: str
+    round: int
+    section: int
+    seconds: float  # until the last reply was over
+    replies: Sequence[Reply]  # in the order of the prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared, and how often."""
+
+    sides: Sequence[Side]
+    start: Start
+    rounds: int
+    max_tokens: int
+    together: bool  # whether all sides may stay loaded
+
+    def measure(self, setting: Setting) -> Iterator[Volley]:
+        """Begin each round with new servers, which have heard none of the replies before."""
+        for number in range(self.rounds):
+            yield from (self._in_turn if self.together else self._one_by_one)(setting, number)
+
+    def _in_turn(self, setting: Setting, number: int) -> Iterator[Volley]:
+        with ExitStack() as stack:
+            askers = [stack.enter_context(self._warm(side, setting)) for side in self.sides]
+            for at in range(len(setting.sections)):
+                for asker in rotated(askers, number + at):
+                    yield self._volley(asker, setting, number, at)
+
+    def _one_by_one(self, setting: Setting, number: int) -> Iterator[Volley]:
+        for side in rotated(self.sides, number):
+            with self._warm(side, setting) as asker:
+                for at in range(len(setting.sections)):
+                    yield self._volley(asker, setting, number, at)
+
+    @contextmanager
+    def _warm(self, side: Side, setting: Setting) -> Iterator[Asker]:
+        """Start a side and let it answer as many requests at once as it will get."""
+        with self.start(side, setting.streams, setting.context) as server:
+            section = [WARM_UP] * setting.streams
+            bodies = [body(WARM_UP, f"0.{n}", WARM_UP_TOKENS, 0) for n in range(setting.streams)]
+            asker = Asker(server, side.name)
+            asker.replies(section, bodies, setting.streams)
+            yield asker
+
+    def _volley(self, asker: Asker, setting: Setting, number: int, at: int) -> Volley:
+        section = setting.sections[at]
+        bodies = [
+            body(each, f"{number + 1}.{at + 1}.{n + 1}", self.max_tokens, setting.temperature)
+            for n, each in enumerate(section)
+        ]
+        begun = time.perf_counter()
+        replies = asker.replies(section, bodies, setting.streams)
+        return Volley(asker.name, number, at, time.perf_counter() - begun, replies)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks one server, and tells its log's last lines if it dies of it."""
+
+    server: Server
+    name: str
+
+    def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[Reply]:
+        """Ask everything in as many streams, each of which takes the next prompt when it can."""
+        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for at in range(len(bodies)):
+            waiting.put(at)
+        found: dict[int, Reply] = {}
+        errors: list[AskingError] = []
+
+        def stream() -> None:
+            try:
+                while not errors:
+                    at = waiting.get_nowait()
+                    found[at] = ask(self.server.address, bodies[at], section[at].category)
+            except queue.Empty:
+                return
+            except AskingError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=stream, daemon=True) for _ in range(streams)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            self._fail(errors[0])
+        return [found[at] for at in range(len(bodies))]
+
+    def _fail(self, error: AskingError) -> NoReturn:
+        process = self.server.process
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(DYING_SECONDS)
+        ended = "" if process.poll() is None else f" and ended with {process.returncode}"
+        said = last_lines(self.server.log)
+        raise SystemExit(f"{self.name} did not answer{ended}: {error}\n{said}") from error

@@ -1,0 +1,146 @@
+"""What servers are asked: prompts by category, each under a mark of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from localspec.bench import prompts
+from localspec.bench.prompts import TEXTS
+from localspec.errors import UsageError
+from localspec.message import Message, text
+
+CONVERSATION = "conversation"
+CATEGORIES: Mapping[str, str] = {  # of files, and what they are called in tables
+    "translation": "translation",
+    "translate": "translation",
+    "qa": "questions",
+    "rag": "retrieval",
+    "summarization": "summarisation",
+    "summarise": "summarisation",
+    "math_reasoning": "mathematics",
+    "math": "mathematics",
+    "reason": "mathematics",
+    "coding": "coding",
+    "code": "coding",
+    "extraction": "extraction",
+    "extract": "extraction",
+    "edit": "code edit",
+}
+REPEATING = ("code edit", "extraction")  # replies that say again what the prompt says
+MOST_LETTERS = 3500  # of a short prompt
+LONG_LETTERS = 17_000  # about 4,000 tokens
+QUESTIONS = (
+    "who wrote the first dictionary of the english language",
+    "what is the largest lake in africa by area",
+    "why does bread rise when it is left in a warm place",
+    "which planets of the solar system have rings",
+)
+ABOUT_DOCUMENTS = (
+    ("ferry.txt", "When does the ferry leave, and what may delay it?"),
+    ("lighthouse.txt", "What is said about how the lighthouse was built?"),
+    ("minutes.txt", "What was decided, and by whom?"),
+    ("letter.txt", "What does the writer of the letter want?"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    category: str
+    prompt: str
+
+
+def read(path: Path | None) -> list[Question]:
+    """Return the prompts of a file, and of LocalSpec's own what repeats; all its own without."""
+    own = [*map(of_prompt, prompts.built_in()), *asked_of_documents()]
+    if path is None:
+        return own
+    return [*from_file(path), *(each for each in own if each.category in REPEATING)]
+
+
+def from_file(path: Path) -> list[Question]:
+    """Read JSON lines with `category`, and `turns` (of which the first is asked) or `prompt`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        entries = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"prompts cannot be read from {path}: {error}") from error
+    if not any(isinstance(entry, dict) and "turns" in entry for entry in entries):
+        return [of_prompt(each) for each in prompts.read(path)]
+    try:
+        return [
+            Question(CATEGORIES.get(each["category"], CONVERSATION), str(each["turns"][0]))
+            for each in entries
+        ]
+    except (KeyError, IndexError, TypeError) as error:
+        raise UsageError(f"{path} has a line without category or turns") from error
+
+
+def of_prompt(prompt: prompts.Prompt) -> Question:
+    said = "\n\n".join(text(message) for message in prompt.messages)
+    return Question(CATEGORIES.get(prompt.category, CONVERSATION), said)
+
+
+def asked_of_documents() -> Iterator[Question]:
+    """Questions without and with a document, which the prompts of `localspec bench` lack."""
+    for each in QUESTIONS:
+        yield Question("questions", each)
+    for name, ask in ABOUT_DOCUMENTS:
+        document = (TEXTS / "documents" / name).read_text(encoding="utf-8")
+        yield Question("retrieval", f"{document}\n\n{ask}")
+
+
+def by_category(questions: Sequence[Question], limit: int, seed: int) -> list[Question]:
+    """Choose at most `limit` short prompts of each category, category after category."""
+    return [each for group in shuffled(questions, seed) for each in group[:limit]]
+
+
+def mixed(questions: Sequence[Question], count: int, seed: int) -> list[Question]:
+    """Choose `count` short prompts, of all categories in turn."""
+    turns = chain.from_iterable(zip_longest(*shuffled(questions, seed)))
+    chosen = [each for each in turns if each is not None][:count]
+    if len(chosen) < count:
+        raise SystemExit(f"{count} different prompts are wanted, {len(chosen)} are there")
+    random.Random(seed).shuffle(chosen)
+    return chosen
+
+
+def shuffled(questions: Sequence[Question], seed: int) -> list[list[Question]]:
+    groups: dict[str, list[Question]] = {}
+    for each in questions:
+        if len(each.prompt) <= MOST_LETTERS:
+            groups.setdefault(each.category, []).append(each)
+    for _, group in sorted(groups.items()):
+        random.Random(seed).shuffle(group)
+    return [group for _, group in sorted(groups.items())]
+
+
+def long_prompts(questions: Sequence[Question], count: int, seed: int) -> list[Question]:
+    """Put other prompts together to some of about 4,000 tokens."""
+    made = []
+    for number in range(count):
+        parts = sorted({each.prompt for each in questions})
+        random.Random(seed + number).shuffle(parts)
+        joined = "\n\n".join(parts)[:LONG_LETTERS]
+        made.append(Question("long", f"{joined}\n\nWhat is all of this about? Tell it in full."))
+    return made
+
+
+def body(question: Question, mark: str, max_tokens: int, temperature: float) -> dict[str, object]:
+    """Make a request that begins as no other does, so that nothing of it comes from a cache."""
+    said: Message = {"role": "user", "content": f"({mark}) {question.prompt}"}
+    asked: dict[str, object] = {
+        "messages": [said],
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if temperature > 0:
+        seed = random.Random(mark).getrandbits(31)
+        asked |= {"top_k": 40, "top_p": 0.95, "min_p": 0.0, "seed": seed}
+    return asked

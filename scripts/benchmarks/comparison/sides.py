@@ -1,0 +1,84 @@
+"""The servers that are compared, and how each is started."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.serving.process import Server, free_port, localspec, running
+
+LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
+NGRAMS = ("ngram-mod", "ngram-simple", "ngram-cache", "ngram-map-k", "ngram-map-k4v")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A server under a name, with options of its own."""
+
+    name: str
+    program: Literal["llama-server", "localspec"]
+    options: tuple[str, ...] = ()
+
+
+KNOWN = {
+    LLAMA_SERVER: Side(LLAMA_SERVER, "llama-server"),
+    **{name: Side(name, "llama-server", ("--spec-type", name)) for name in NGRAMS},
+    PLAIN: Side(PLAIN, "localspec", ("--proposer", "none")),
+    GUESSING: Side(GUESSING, "localspec"),
+}
+USUAL = (LLAMA_SERVER, "ngram-mod", PLAIN, GUESSING)
+
+
+def chosen(modes: Sequence[str], ours: Sequence[str]) -> list[Side]:
+    """Return the named sides, llama-server first, and more of ours by `NAME=OPTIONS`."""
+    names = list(dict.fromkeys([LLAMA_SERVER, *modes]))
+    if strange := [name for name in names if name not in KNOWN]:
+        raise SystemExit(f"there is no mode {strange[0]!r}; known: {', '.join(KNOWN)}")
+    return [*(KNOWN[name] for name in names), *map(of_ours, ours)]
+
+
+def of_ours(text: str) -> Side:
+    name, equals, options = text.partition("=")
+    if not equals or not name or name in KNOWN:
+        raise SystemExit(f"--ours {text!r} is not NAME=OPTIONS with a name that is new")
+    return Side(name, "localspec", tuple(shlex.split(options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Starts any side on the same file with the same number of threads."""
+
+    model: Path
+    llama_server: Path
+    threads: int
+    folder: Path  # for logs
+
+    def start(self, side: Side, streams: int, context: int) -> AbstractContextManager[Server]:
+        """Start a side for so many requests at once, with a context of so many tokens for each."""
+        log = self.folder / f"{side.name}.log"
+        if side.program == "localspec":
+            sizes = ("--slots", str(streams), "--context", str(context))
+            threads = ("--threads", str(self.threads))
+            return localspec(self.model, log, *threads, *sizes, *side.options)
+        port = free_port()
+        command = self.llama_server_command(side, streams, context, port)
+        return running(side.name, command, log, lambda: f"http://127.0.0.1:{port}")
+
+    def llama_server_command(
+        self, side: Side, streams: int, context: int, port: int
+    ) -> Sequence[str]:
+        wishes = {
+            "--model": self.model,
+            "--host": "127.0.0.1",
+            "--port": port,
+            "--threads": self.threads,
+            "--threads-batch": self.threads,
+            "--parallel": streams,
+            "--ctx-size": streams * context,  # of all slots together
+        }
+        options = [part for name, value in wishes.items() for part in (name, str(value))]
+        return [str(self.llama_server), *options, *side.options]

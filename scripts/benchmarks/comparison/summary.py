@@ -1,0 +1,137 @@
+"""Figures of a setting: each side beside the first, by round, and the median of the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from benchmarks.comparison.asking import Reply
+from benchmarks.comparison.measure import Volley
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One side in one category of a setting, or in all; seconds, and tokens a second.
+
+    Ratios are to the first side. Percentiles are of all rounds together.
+    """
+
+    side: str
+    category: str
+    speeds: tuple[float, ...]  # by round
+    speed: float
+    speed_ratio: float
+    first_p50: float
+    first_p95: float
+    first_ratio: float
+    first_p95_ratio: float
+    gap_p50: float
+    gap_p95: float
+    gap_longest: float
+    same_texts: float  # share of replies that are the first side's
+    cached: float  # share of prompt tokens that came from a cache
+    prompt_tokens: float  # mean of a prompt
+    tokens: int
+
+
+def summarise(volleys: Sequence[Volley], streams: int) -> list[Figures]:
+    """Return the figures of each side over everything, then by category if one stream asked."""
+    sides = list(dict.fromkeys(each.side for each in volleys))  # round one begins with the first
+    categories = sorted({reply.category for each in volleys for reply in each.replies})
+    wanted = [ALL, *categories] if streams == 1 and len(categories) > 1 else [ALL]
+    measure = decoding_speed if streams == 1 else throughput
+    return [
+        figures(Part(volleys, category, measure), side, sides[0])
+        for category in wanted
+        for side in sides
+    ]
+
+
+def decoding_speed(volleys: Sequence[Volley], category: str) -> float:
+    """Tokens after the first by the time they took."""
+    replies = replies_of(volleys, category)
+    seconds = sum(each.decoding_seconds for each in replies)
+    return sum(each.decoded for each in replies) / max(seconds, 1e-9)
+
+
+def throughput(volleys: Sequence[Volley], category: str) -> float:
+    """All tokens by all the time, reading of prompts included."""
+    tokens = sum(each.tokens for each in replies_of(volleys, category))
+    return tokens / max(sum(each.seconds for each in volleys), 1e-9)
+
+
+def replies_of(volleys: Sequence[Volley], category: str) -> list[Reply]:
+    replies = chain.from_iterable(each.replies for each in volleys)
+    return [each for each in replies if category in (ALL, each.category)]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was measured of all sides in a category."""
+
+    volleys: Sequence[Volley]
+    category: str
+    speed: Callable[[Sequence[Volley], str], float]
+
+    def of(self, side: str, number: int | None = None) -> list[Volley]:
+        """Return a side's volleys, of one round or of all, by round and section."""
+        mine = [each for each in self.volleys if each.side == side]
+        chosen = [each for each in mine if number is None or each.round == number]
+        return sorted(chosen, key=lambda each: (each.round, each.section))
+
+    def speeds(self, side: str) -> list[float]:
+        return [self.speed(self.of(side, number), self.category) for number in self.rounds]
+
+    def firsts(self, side: str, percent: float) -> list[float]:
+        """Return a percentile of the times to the first token, round by round."""
+        replies = [replies_of(self.of(side, number), self.category) for number in self.rounds]
+        return [percentile([each.first_seconds for each in group], percent) for group in replies]
+
+    @property
+    def rounds(self) -> list[int]:
+        return sorted({each.round for each in self.volleys})
+
+
+def figures(part: Part, side: str, yardstick: str) -> Figures:
+    mine = replies_of(part.of(side), part.category)
+    theirs = replies_of(part.of(yardstick), part.category)
+    firsts = [each.first_seconds for each in mine]
+    gaps = [gap for each in mine for gap in each.gaps] or [0.0]
+    same = sum(a.text == b.text for a, b in zip(mine, theirs, strict=True))
+    read = sum(each.prompt_tokens for each in mine)
+    return Figures(
+        side,
+        part.category,
+        tuple(part.speeds(side)),
+        speed=median(part.speeds(side)),
+        speed_ratio=ratio(part.speeds(side), part.speeds(yardstick)),
+        first_p50=percentile(firsts, 50),
+        first_p95=percentile(firsts, 95),
+        first_ratio=ratio(part.firsts(side, 50), part.firsts(yardstick, 50)),
+        first_p95_ratio=ratio(part.firsts(side, 95), part.firsts(yardstick, 95)),
+        gap_p50=percentile(gaps, 50),
+        gap_p95=percentile(gaps, 95),
+        gap_longest=max(gaps),
+        same_texts=same / len(mine),
+        cached=sum(each.cached_tokens for each in mine) / max(read, 1),
+        prompt_tokens=read / len(mine),
+        tokens=sum(each.tokens for each in mine),
+    )
+
+
+def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median over the rounds of one by the other in the same round."""
+    return median([a / max(b, 1e-9) for a, b in zip(mine, theirs, strict=True)])
+
+
+def median(values: Sequence[float]) -> float:
+    return float(np.median(values))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    return float(np.percentile(values, percent))

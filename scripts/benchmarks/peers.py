@@ -1,0 +1,150 @@
+"""`localspec serve` against llama.cpp's own llama-server: the same file, threads and prompts.
+
+`scripts/bench peers [NAME_OR_PATH]` prints a table for each setting; every server answers in turn,
+and only one at a time. llama-server is built once from the sources of the installed
+llama-cpp-python, unless --llama-server or $LLAMA_SERVER names one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from benchmarks.comparison import llama_server
+from benchmarks.comparison.goals import Goal, goals
+from benchmarks.comparison.measure import Comparison
+from benchmarks.comparison.plan import Setting, Wish, settings
+from benchmarks.comparison.questions import read
+from benchmarks.comparison.report import record, save, shown
+from benchmarks.comparison.sides import KNOWN, USUAL, Starter, chosen
+from benchmarks.comparison.summary import summarise
+from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
+from benchmarks.machine import heading
+from localspec.bench.machine import command, machine, revision, versions
+from localspec.errors import LocalSpecError
+from localspec_llamacpp.loading import physical_cores
+
+ROOM = 2  # times its file that a server takes, at most as a rule
+QUICK = {"streams": [1, 4], "rounds": 1, "max_tokens": 32, "per_category": 1, "temperatures": [0.0]}
+
+
+def main() -> bool:
+    """Measure and print; False if a goal was missed."""
+    given = arguments(sys.argv[2:])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return compare(given, Path(folder))
+    except LocalSpecError as error:
+        raise SystemExit(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit("stopped; the servers have ended") from None
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
+    add = parser.add_argument
+    add("model", nargs="?", default=STARTER, metavar="NAME_OR_PATH")
+    add("--quantise", choices=KINDS, help="first; the starter to q8_0 if not given")
+    add("--streams", type=numbers, default=[1, 2, 4, 8, 16], metavar="N,...")
+    add("--temperatures", type=temperatures, default=[0.0, 1.0], metavar="T,...")
+    add("--rounds", type=positive, default=3, help="each with servers that were just started")
+    add("--threads", type=positive, default=physical_cores(), help="of each server")
+    add("--max-tokens", type=positive, default=128, help="of a reply")
+    add("--per-category", type=positive, default=4, help="prompts that one stream asks")
+    add("--prompts", type=Path, help="JSON lines with category, and turns or prompt")
+    known = ", ".join(KNOWN)
+    add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {known}")
+    add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
+    add("--long", choices=["yes", "no", "only"], default="yes", help="prompts of 4,000 tokens")
+    add("--json", type=Path, help="write all that was measured")
+    add("--llama-server", type=Path, help="a binary that is there already")
+    add("--quick", action="store_true", help=f"a trial of some minutes: {QUICK}")
+    parser.set_defaults(**(QUICK if "--quick" in words else {}))
+    return parser.parse_args(words)
+
+
+def compare(given: argparse.Namespace, folder: Path) -> bool:
+    kind = given.quantise or ("q8_0" if given.model == STARTER else AS_IT_IS)
+    model = weights(given.model, kind, folder)
+    starter = Starter(model, llama_server.find(given.llama_server), given.threads, folder)
+    comparison = comparison_of(given, starter)
+    head = [heading(), f"peer       {llama_server.told_version(starter.llama_server)}"]
+    head += [f"model      {model.name}, {given.threads} threads"]
+    print("```", *head, "```", sep="\n", flush=True)
+    if not comparison.together:
+        print("\nMemory is short: only one server is loaded at a time.", flush=True)
+    about = about_run(given, starter)
+    records, missed = list[object](), list[Goal]()
+    for setting in settings(read(given.prompts), wish(given)):
+        found, judged = measured(comparison, setting)
+        records.append(found)
+        missed += [goal for goal in judged if not goal.met]
+        if given.json:
+            save(given.json, about, records)
+    return not missed
+
+
+def measured(comparison: Comparison, setting: Setting) -> tuple[dict[str, object], list[Goal]]:
+    """Measure and print a setting."""
+    volleys = list(comparison.measure(setting))
+    found = summarise(volleys, setting.streams)
+    judged = list(goals(setting, found))
+    print(f"\n{shown(setting, found, judged)}", flush=True)
+    return record(setting, found, judged, volleys), judged
+
+
+def comparison_of(given: argparse.Namespace, starter: Starter) -> Comparison:
+    sides = chosen(given.modes, given.ours)
+    needed = ROOM * starter.model.stat().st_size * len(sides)
+    together = needed <= psutil.virtual_memory().available
+    return Comparison(sides, starter.start, given.rounds, given.max_tokens, together)
+
+
+def wish(given: argparse.Namespace) -> Wish:
+    return Wish(
+        [] if given.long == "only" else given.streams,
+        given.temperatures,
+        given.per_category,
+        long=given.long != "no",
+        least_prompts=1 if given.quick else Wish().least_prompts,
+    )
+
+
+def about_run(given: argparse.Namespace, starter: Starter) -> dict[str, object]:
+    return {
+        "command": command("scripts/bench"),
+        "revision": revision(),
+        "versions": versions(),
+        "machine": machine(),
+        "llama_server": llama_server.told_version(starter.llama_server),
+        "model": starter.model.name,
+        "threads": given.threads,
+        "rounds": given.rounds,
+        "max_tokens": given.max_tokens,
+    }
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def numbers(text: str) -> list[int]:
+    return [positive(part) for part in text.split(",")]
+
+
+def temperatures(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    return text.split(",")

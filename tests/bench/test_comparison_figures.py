@@ -1,0 +1,160 @@
+"""Figures, goals and tables of a comparison, from replies made by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.comparison.asking import Reply
+from benchmarks.comparison.goals import goals
+from benchmarks.comparison.measure import Volley
+from benchmarks.comparison.plan import LONG_CONTEXT, Setting
+from benchmarks.comparison.report import record, save, shown
+from benchmarks.comparison.summary import summarise
+
+
+def reply(category="coding", tokens=11, first=0.1, decoding=1.0, text="a", gaps=(0.1,)):
+    return Reply(category, text, tokens, 20, 5, first, decoding, gaps)
+
+
+def volley(side, *replies, number=0, section=0, seconds=2.0):
+    return Volley(side, number, section, seconds, replies)
+
+
+def setting(streams=1, context=2048, temperature=0.0):
+    return Setting("a setting", streams, temperature, context, ())
+
+
+def by_side(found, category="all"):
+    return {each.side: each for each in found if each.category == category}
+
+
+def test_one_stream_is_measured_by_what_comes_after_the_first_token():
+    found = by_side(
+        summarise([volley("llama-server", reply()), volley("ours", reply(decoding=0.5))], 1)
+    )
+    assert (found["llama-server"].speed, found["ours"].speed) == (10, 20)
+    assert (found["llama-server"].speed_ratio, found["ours"].speed_ratio) == (1, 2)
+
+
+def test_several_streams_are_measured_by_all_tokens_in_all_their_time():
+    both = [reply(tokens=10), reply(tokens=30)]
+    volleys = [volley("llama-server", *both, seconds=2), volley("ours", *both, seconds=4)]
+    found = by_side(summarise(volleys, 2))
+    assert (found["llama-server"].speed, found["ours"].speed) == (20, 10)
+
+
+def test_a_ratio_is_the_median_of_those_within_a_round():
+    """The machine was twice as fast in one round, which says nothing about either side."""
+    volleys = []
+    for number, (theirs, ours) in enumerate([(1.0, 0.5), (2.0, 1.0), (1.0, 10.0)]):
+        volleys += [volley("llama-server", reply(decoding=theirs), number=number)]
+        volleys += [volley("ours", reply(decoding=ours), number=number)]
+    assert by_side(summarise(volleys, 1))["ours"].speed_ratio == 2
+
+
+def test_replies_of_both_sides_meet_by_round_and_section_whatever_their_order():
+    texts = {0: "x", 1: "y"}
+    volleys = [volley("llama-server", reply(text=texts[at]), section=at) for at in (0, 1)]
+    volleys += [volley("ours", reply(text=texts[at]), section=at) for at in (1, 0)]
+    assert by_side(summarise(volleys, 1))["ours"].same_texts == 1
+    volleys[-1] = volley("ours", reply(text="z"), section=0)
+    assert by_side(summarise(volleys, 1))["ours"].same_texts == 0.5
+
+
+def test_categories_are_told_apart_for_one_stream_only():
+    replies = [reply(decoding=1.0), reply("edit", decoding=0.5)]
+    volleys = [volley("llama-server", *replies)]
+    assert [each.category for each in summarise(volleys, 1)] == ["all", "coding", "edit"]
+    assert by_side(summarise(volleys, 1), "edit")["llama-server"].speed == 20
+    assert [each.category for each in summarise(volleys, 2)] == ["all"]
+
+
+def test_first_tokens_gaps_and_caches_are_counted_over_all_rounds():
+    firsts = [0.1, 0.2, 0.3]
+    volleys = [
+        volley("llama-server", reply(first=first, gaps=(first, 2 * first)), number=number)
+        for number, first in enumerate(firsts)
+    ]
+    found = by_side(summarise(volleys, 1))["llama-server"]
+    assert (found.first_p50, found.first_p95) == pytest.approx((0.2, 0.29))
+    assert (found.gap_longest, found.cached, found.prompt_tokens) == (0.6, 0.25, 20)
+
+
+def judged(volleys, wanted):
+    found = summarise(volleys, wanted.streams)
+    return {goal.claim: goal for goal in goals(wanted, found)}
+
+
+def test_the_best_mode_of_llama_server_is_what_one_stream_is_held_to():
+    volleys = [
+        volley("llama-server", reply(decoding=1.0)),
+        volley("ngram-mod", reply(decoding=0.5)),
+        volley("localspec", reply(decoding=0.8)),
+    ]
+    found = judged(volleys, setting())
+    assert found["speed beside llama-server"].met
+    best = found["speed beside the best mode of llama-server"]
+    assert (best.value, best.met) == (pytest.approx(0.625), False)
+
+
+def test_long_gaps_and_late_first_tokens_miss_their_goals():
+    volleys = [
+        volley("llama-server", reply(first=0.1)),
+        volley("localspec", reply(first=0.2, gaps=(0.6,)), seconds=1.0),
+    ]
+    found = judged(volleys, setting(streams=2))
+    met = {claim: goal.met for claim, goal in found.items()}
+    assert met == {
+        "throughput beside llama-server": True,
+        "p95 of gaps, seconds": False,
+        "p95 of first tokens beside llama-server": False,
+    }
+
+
+def test_a_long_prompt_is_held_to_the_time_of_its_first_token():
+    volleys = [volley("llama-server", reply(first=1.0)), volley("localspec", reply(first=1.06))]
+    found = judged(volleys, setting(context=LONG_CONTEXT))
+    assert not found["first token beside llama-server"].met
+
+
+@pytest.mark.parametrize(("category", "met"), [("coding", True), ("code edit", False)])
+def test_guessing_has_to_pay_where_texts_repeat_and_to_cost_little_elsewhere(category, met):
+    others = [reply(category), reply("questions")]
+    volleys = [volley(side, *others) for side in ("llama-server", "localspec-plain", "localspec")]
+    assert judged(volleys, setting())[f"guessing beside plain, {category}"].met is met
+
+
+def test_without_our_own_side_nothing_is_judged():
+    assert judged([volley("llama-server", reply())], setting()) == {}
+
+
+def test_tables_show_all_sides_and_categories_with_the_goals():
+    volleys = [volley(side, reply(), reply("edit")) for side in ("llama-server", "localspec")]
+    found = summarise(volleys, 1)
+    said = shown(setting(), found, list(goals(setting(), found)))
+    assert (
+        "| localspec | 10.0 | 1.00 | 100 | 100 | 1.00 | 1.00 | 100 | 100 | 100 | 100% | 25% |"
+        in said
+    )
+    assert "| category | llama-server, tokens/s | localspec |" in said
+    assert "| category | llama-server, first token, ms | localspec |" in said
+    assert "* speed beside llama-server: 1.000, goal at least 0.97: met" in said
+
+
+def test_drawn_texts_are_not_compared():
+    found = summarise([volley("llama-server", reply())], 1)
+    assert "100%" not in shown(setting(temperature=1.0), found, [])
+
+
+def test_everything_is_written_as_json_with_short_numbers(tmp_path):
+    volleys = [volley("llama-server", reply(first=0.123456789))]
+    found = summarise(volleys, 1)
+    path = tmp_path / "found.json"
+    save(path, {"machine": "a machine"}, [record(setting(), found, [], volleys)])
+    told = json.loads(path.read_text(encoding="utf-8"))
+    [one] = told["settings"]
+    assert told["machine"] == "a machine"
+    assert one["volleys"][0]["replies"][0]["first_seconds"] == 0.12346
+    assert [each.name for each in tmp_path.iterdir()] == ["found.json"]

@@ -1,0 +1,203 @@
+"""What is compared: prompts, settings, servers and their options, and the build of llama-server."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tarfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from benchmarks.comparison import llama_server
+from benchmarks.comparison.plan import Wish, settings
+from benchmarks.comparison.questions import (
+    MOST_LETTERS,
+    Question,
+    by_category,
+    long_prompts,
+    mixed,
+    read,
+)
+from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, chosen
+from localspec.errors import UsageError
+
+CATEGORIES = {
+    *("code edit", "coding", "conversation", "extraction", "mathematics", "questions"),
+    *("retrieval", "summarisation", "translation"),
+}
+
+
+def file_of(folder, *entries):
+    path = folder / "prompts.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in entries), encoding="utf-8")
+    return path
+
+
+def test_our_own_prompts_are_of_every_category():
+    assert {each.category for each in read(None)} == CATEGORIES
+
+
+def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tmp_path):
+    path = file_of(
+        tmp_path,
+        {"category": "math_reasoning", "turns": ["one and one?", "and two?"], "id": 3},
+        {"category": "roleplay", "turns": ["be a king"]},
+    )
+    found = read(path)
+    assert found[:2] == [
+        Question("mathematics", "one and one?"),
+        Question("conversation", "be a king"),
+    ]
+    assert {each.category for each in found[2:]} == {"code edit", "extraction"}
+
+
+def test_a_file_may_have_the_form_of_localspec_bench(tmp_path):
+    path = file_of(tmp_path, {"category": "qa", "prompt": "why?"})
+    assert read(path)[0] == Question("questions", "why?")
+
+
+def test_a_file_without_what_is_needed_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match="without category or turns"):
+        read(file_of(tmp_path, {"turns": ["x"]}))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(tmp_path / "nothing.jsonl")
+
+
+def test_one_stream_asks_so_many_short_prompts_of_each_category():
+    questions = [Question("a", "x" * size) for size in (1, 2, 3, MOST_LETTERS + 1)]
+    chosen_ones = by_category([*questions, Question("b", "y")], 2, seed=1)
+    assert [each.category for each in chosen_ones] == ["a", "a", "b"]
+    assert all(len(each.prompt) <= MOST_LETTERS for each in by_category(questions, 9, seed=1))
+
+
+def test_streams_ask_different_prompts_of_all_categories():
+    questions = [Question(category, f"{category}{n}") for category in "abc" for n in range(9)]
+    found = mixed(questions, 6, seed=1)
+    assert len({each.prompt for each in found}) == 6
+    assert sorted(each.category for each in found) == list("aabbcc")
+    with pytest.raises(SystemExit, match="28 different prompts are wanted, 27 are there"):
+        mixed(questions, 28, seed=1)
+
+
+def test_long_prompts_are_long_and_begin_differently():
+    one, other = long_prompts(read(None), 2, seed=1)
+    assert min(len(one.prompt), len(other.prompt)) > 14_000
+    assert one.prompt[:50] != other.prompt[:50]
+
+
+def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_long_one():
+    found = list(settings(read(None), Wish()))
+    assert [each.name for each in found][:2] == ["one stream, T=0", "2 streams, T=0"]
+    assert len(found) == 2 * 5 + 1
+    assert found[-1].context == 8192
+    for each in found[1:5]:
+        assert all(len(section) == 2 * each.streams for section in each.sections)
+        assert sum(map(len, each.sections)) >= 16
+
+
+def test_long_prompts_may_be_measured_alone_or_left_out():
+    assert [each.context for each in settings(read(None), Wish(streams=()))] == [8192]
+    assert {each.context for each in settings(read(None), Wish(long=False))} == {2048}
+
+
+def test_no_prompt_is_asked_twice_in_a_setting():
+    for each in settings(read(None), Wish()):
+        prompts = [question.prompt for section in each.sections for question in section]
+        assert len(set(prompts)) == len(prompts), each.name
+
+
+def test_llama_server_is_always_the_first_side():
+    assert [each.name for each in chosen([GUESSING], [])] == [LLAMA_SERVER, GUESSING]
+    assert [each.name for each in chosen(USUAL, [])] == list(USUAL)
+
+
+def test_more_of_our_servers_have_options_of_their_own():
+    *_, last = chosen([], ["exact=--kv-type f16 --depth 2"])
+    assert (last.name, last.program) == ("exact", "localspec")
+    assert last.options == ("--kv-type", "f16", "--depth", "2")
+
+
+@pytest.mark.parametrize("text", ["no options", "=--plain", "localspec=--plain"])
+def test_what_is_no_further_server_of_ours_is_refused(text):
+    with pytest.raises(SystemExit, match="is not NAME=OPTIONS"):
+        chosen([], [text])
+
+
+def test_a_mode_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(SystemExit, match="no mode 'ngram'; known: llama-server, ngram-mod"):
+        chosen(["ngram"], [])
+
+
+def test_every_slot_of_llama_server_has_the_whole_context_of_one_of_ours():
+    starter = Starter(Path("model.gguf"), Path("llama-server"), 2, Path())
+    [_, side] = chosen(["ngram-mod"], [])
+    words = starter.llama_server_command(side, 4, 2048, 81)
+    options = dict(zip(words[1::2], words[2::2], strict=True))
+    assert (options["--parallel"], options["--ctx-size"]) == ("4", "8192")
+    assert (options["--threads"], options["--threads-batch"]) == ("2", "2")
+    assert (options["--spec-type"], options["--port"]) == ("ngram-mod", "81")
+
+
+def test_a_given_server_goes_before_that_of_the_environment(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for each in (one, other):
+        each.touch()
+    assert llama_server.find(one, {"LLAMA_SERVER": str(other)}) == one
+    assert llama_server.find(None, {"LLAMA_SERVER": str(other)}) == other
+    with pytest.raises(SystemExit, match="no llama-server at"):
+        llama_server.find(tmp_path / "none", {})
+
+
+class Builder:
+    """Does what pip and cmake would, but for the work."""
+
+    def __init__(self):
+        self.commands = []
+
+    def __call__(self, command):
+        self.commands.append(list(command))
+        if "download" in command:
+            place = Path(command[-1])
+            name = f"llama_cpp_python-{version('llama-cpp-python')}"
+            sources = place / "made" / name / "vendor" / "llama.cpp"
+            sources.mkdir(parents=True)
+            with tarfile.open(place / f"{name}.tar.gz", "w:gz") as sdist:
+                sdist.add(place / "made" / name, name)
+        if "--build" in command:
+            programs = Path(command[command.index("--build") + 1]) / "bin"
+            programs.mkdir(parents=True)
+            for name in llama_server.PROGRAMS:
+                (programs / f"{name}{llama_server.SUFFIX}").write_text("program")
+
+
+def test_llama_server_is_built_once_from_the_installed_version_and_nothing_else_is_kept(tmp_path):
+    builder, folder = Builder(), tmp_path / "cache" / "1.2"
+    server = llama_server.build(folder, builder)
+    download, configure, build = builder.commands
+    assert f"llama-cpp-python=={version('llama-cpp-python')}" in download
+    assert configure[2].endswith("vendor/llama.cpp".replace("/", os.sep))
+    assert build[-2:] == ["llama-server", "llama-bench"]
+    assert sorted(each.stem for each in folder.iterdir()) == ["llama-bench", "llama-server"]
+    assert [each.name for each in folder.parent.iterdir() if each.is_dir()] == ["1.2"]
+    assert llama_server.build(folder, builder) == server
+    assert len(builder.commands) == 3
+    assert llama_server.bench_beside(server).read_text() == "program"
+
+
+def test_a_build_that_fails_tells_the_end_of_its_log_and_leaves_nothing(tmp_path):
+    def failing(command):
+        say = "import sys; print('no compiler'); sys.exit(2)"
+        llama_server.logged(tmp_path / "log")([sys.executable, "-c", say])
+
+    folder = tmp_path / "cache" / "1.2"
+    with pytest.raises(SystemExit, match=r"(?s)no compiler.*failed: see"):
+        llama_server.build(folder, failing)
+    assert [each for each in folder.parent.iterdir() if each.is_dir()] == []
+
+
+def test_a_tool_that_is_missing_is_named(tmp_path):
+    with pytest.raises(SystemExit, match="no-such-cmake cannot be run"):
+        llama_server.logged(tmp_path / "log")(["no-such-cmake"])
