@@ -6,10 +6,11 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from localspec.job import Event, Job, Result
+from localspec.server.bell import Bell
 from localspec.server.faults import Fault, Refused
 from localspec.server.house import Served
 from localspec.settings import Settings
@@ -35,8 +36,9 @@ class Inbox:
     The loop is only woken if it waits: what came meanwhile is taken together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bell: Bell) -> None:
         self._loop = asyncio.get_running_loop()
+        self._bell = bell
         self._arrivals: deque[Arrival] = deque()
         self._waiting: asyncio.Future[None] | None = None
 
@@ -47,8 +49,7 @@ class Inbox:
         self._arrivals.append((number, event))
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            with suppress(RuntimeError):  # the loop has ended, and nobody listens any more
-                self._loop.call_soon_threadsafe(_wake, waiting)
+            self._bell.call(partial(_wake, waiting))
 
     async def take(self) -> list[Arrival]:
         """Wait for an event; return those that have come."""
@@ -150,8 +151,11 @@ class Watch:
         self._exchanges = exchanges
         self._timer: asyncio.TimerHandle | None = None
 
+    def now(self) -> float:
+        return self._loop.time()
+
     def start(self, exchange: Exchange) -> None:
-        exchange.start(self._loop.time())
+        exchange.start(self.now())
         self._wait()
 
     def stop(self) -> None:
@@ -164,7 +168,7 @@ class Watch:
         self._timer = self._loop.call_at(due, self._look) if due < math.inf else None
 
     def _look(self) -> None:
-        now = self._loop.time()
+        now = self.now()
         for exchange in self._exchanges:
             exchange.look(now)
         self._wait()

@@ -99,7 +99,7 @@ class Choices:
 
     def __init__(self, prompts: Sequence[Prepared], limit: Limit, copies: int) -> None:
         self.copies = copies  # replies to each prompt
-        self._inbox = Inbox()
+        self._inbox = Inbox(prompts[0].served.bell)
         each = [sown(prompt, copy) for prompt in prompts for copy in range(copies)]
         self.replies = [
             Reply.to(one, Exchange(limit, self._inbox, number)) for number, one in enumerate(each)
@@ -151,7 +151,7 @@ class Choices:
 
     def _read(self, arrivals: Sequence[Arrival]) -> tuple[list[Numbered], Exception | None]:
         """What has come, up to an error."""
-        now, found = asyncio.get_running_loop().time(), list[Numbered]()
+        now, found = self._watch.now(), list[Numbered]()
         for number, event in arrivals:
             if isinstance(event, Exception):
                 return found, event

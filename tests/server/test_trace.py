@@ -13,6 +13,7 @@ import pytest
 from localspec.costs import Costs
 from localspec.errors import LocalSpecError
 from localspec.job import Chunk, Event
+from localspec.server.bell import Bell
 from localspec.server.exchange import Exchange, Inbox, Limit, Watch
 from localspec.server.faults import Refused
 from tests.server.scripted import TEMPLATE, Server
@@ -227,7 +228,7 @@ def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
 def test_it_is_quiet_again_once_a_prompt_is_read():
     async def waits() -> Counter[bool]:
         """Before the reply begins, and after."""
-        inbox = Inbox()
+        inbox = Inbox(Bell())
         exchange = Exchange(Limit(0.2, reading_seconds=0.01), inbox)
         watch = Watch([exchange])
         watch.start(exchange)
@@ -249,7 +250,7 @@ def test_it_is_quiet_again_once_a_prompt_is_read():
 
 def test_a_reply_is_not_too_late_whose_client_is_slow_to_read_it():
     async def arrived() -> list[Event | None]:
-        inbox = Inbox()
+        inbox = Inbox(Bell())
         exchange = Exchange(Limit(0.05, reading_seconds=0.01), inbox)
         watch = Watch([exchange])
         watch.start(exchange)
@@ -267,7 +268,7 @@ def test_who_goes_away_in_any_moment_frees_the_slot():
     """A cancellation that met a token on its way was lost, and the reply went on to its end."""
 
     async def met() -> bool:
-        inbox = Inbox()
+        inbox = Inbox(Bell())
 
         async def listen() -> None:
             while True:
@@ -287,7 +288,7 @@ def test_who_goes_away_in_any_moment_frees_the_slot():
 
 def test_what_came_from_many_threads_is_taken_whole_and_in_order():
     async def arrived() -> list[tuple[int, Event | None]]:
-        inbox, found = Inbox(), []
+        inbox, found = Inbox(Bell()), []
 
         def tell(number: int) -> None:
             for at in range(2000):
