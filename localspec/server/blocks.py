@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
@@ -63,26 +63,24 @@ class Blocks:
     def reply(self) -> Reply:
         return self._choices.replies[0]
 
-    async def changes(self) -> AsyncGenerator[Change | None]:
-        """All of them; None where nothing came for a while."""
-        async with aclosing(self._choices.steps()) as steps:
-            async for _, step in steps:
-                if step is None:
-                    yield None
-                    continue
-                for change in self._taken(step):
-                    yield change
-        for change in self._end():
-            yield change
-        tokenizer = self._choices.served.runtime.tokenizer
-        self.thoughts = len(await asyncio.to_thread(tokenizer.encode, self.reply.reasoning))
-
     async def whole(self) -> None:
-        async with aclosing(self.changes()) as changes:
-            async for _ in changes:
-                pass
+        async with aclosing(self._choices.steps()) as steps:
+            async for each in steps:
+                for _, step in each:
+                    for _ in self.changes(step) if step else ():
+                        pass
+        for _ in self.end():
+            pass
+        await self.count()
 
-    def _taken(self, step: Step) -> Iterator[Change]:
+    async def count(self) -> None:
+        """Count the tokens of its thoughts, once all of it has come."""
+        if thought := self.reply.reasoning:
+            tokenizer = self._choices.served.runtime.tokenizer
+            self.thoughts = len(await asyncio.to_thread(tokenizer.encode, thought))
+
+    def changes(self, step: Step) -> Iterator[Change]:
+        """What a step changes."""
         self._logprobs += step.chunk.logprobs if step.chunk else ()
         for part in step.parts:
             match part:
@@ -115,7 +113,8 @@ class Blocks:
         block.logprobs += shown if block.kind == "text" else ()
         return Grown(block, text, shown)
 
-    def _end(self) -> Iterator[Change]:
+    def end(self) -> Iterator[Change]:
+        """What changes once all steps were taken."""
         if not self.found:
             yield from self._open("text")
         yield self._close("incomplete" if self.reply.finish == "length" else "completed")

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,15 +16,7 @@ from localspec.server.faults import Fault
 from localspec.server.house import House, Served
 from localspec.server.journal import quote
 from localspec.server.reply import Choices
-from localspec.server.streaming import SSE, Events, Streaming, answered
-
-
-class Answer(Protocol):
-    """In the words of one API."""
-
-    async def whole(self) -> dict[str, object]: ...
-
-    def stream(self) -> Events: ...
+from localspec.server.streaming import SSE, Answer, Streaming, answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +48,11 @@ class Desk:
             prompts = await asyncio.to_thread(errand.prepare, served)
             if self.quotes:
                 quote(prompts)
-            choices = Choices.to(prompts, errand.limit or self.limit, errand.copies)
+            choices = Choices(prompts, errand.limit or self.limit, errand.copies)
             leases.callback(choices.cancel)
             await choices.begin()
             answer = errand.answer(choices)
             if errand.stream:
-                events = answer.stream()
-                return Streaming(events, leases.pop_all(), errand.failing, errand.media_type)
+                kept, failing = leases.pop_all(), errand.failing
+                return Streaming(answer, choices, kept, failing, errand.media_type)
             return JSONResponse(await answered(request, answer.whole()))

@@ -1,18 +1,24 @@
-"""One reply on its way from the models' thread to the event loop."""
+"""Replies on their way from the models' thread to the event loop: one queue for each request."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from localspec.job import Chunk, Event, Job, Result
+from localspec.job import Event, Job, Result
+from localspec.server.bell import Bell
 from localspec.server.faults import Fault, Refused
 from localspec.server.house import Served
 from localspec.settings import Settings
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
+MOST = 64  # events that are taken at once: more of them wait for a client that is slow
+
+Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +30,62 @@ class Limit:
     reading_seconds: float = QUIET_SECONDS  # after which it should, while its prompt is read
 
 
-@dataclass(slots=True, eq=False)
-class Exchange:
-    """Iterate for chunks, and None where nothing came for a while; then read `result`."""
+class Inbox:
+    """Any thread puts events in, the event loop takes them out.
 
-    limit: Limit
-    events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
-    result: Result | None = None
-    job: Job | None = None
+    The loop is only woken if it waits: what came meanwhile is taken together.
+    """
+
+    def __init__(self, bell: Bell) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bell = bell
+        self._arrivals: deque[Arrival] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def put(self, number: int, event: Event | None) -> None:
+        self._arrivals.append((number, event))
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._bell.call(partial(_wake, waiting))
+
+    async def take(self) -> list[Arrival]:
+        """Wait for an event; return those that have come."""
+        while not self._arrivals:
+            waiting = self._loop.create_future()
+            self._waiting = waiting
+            if not self._arrivals:  # else one came before it could be seen that somebody waits
+                await waiting
+        return [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MOST))]
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+class Exchange:
+    """One reply: its request to the models, and how long it may take and be silent."""
+
+    def __init__(self, limit: Limit, inbox: Inbox, number: int = 0) -> None:
+        self.job: Job | None = None
+        self._limit = limit
+        self._inbox = inbox
+        self._number = number
+        self._ended = False  # whether its last event has come; the models' thread sets it
+        self._end = math.inf  # by the clock of the loop
+        self._heard = math.inf  # when something came of it
+        self._quiet = limit.reading_seconds
 
     async def begin(self, served: Served, tokens: Sequence[int], settings: Settings) -> None:
         """Queue the request; what is wrong with it is raised here."""
-        loop = asyncio.get_running_loop()
 
         def hear(event: Event) -> None:
             if isinstance(event, Result):
                 served.note(event)
-            with suppress(RuntimeError):  # the loop has ended, and nobody listens any more
-                loop.call_soon_threadsafe(self.events.put_nowait, event)
+            self.note(event)
 
         submitting = asyncio.ensure_future(
             asyncio.to_thread(served.runtime.submit, tokens, settings, hear)
@@ -57,36 +101,77 @@ class Exchange:
         if self.job is not None:
             self.job.cancelled = True
 
-    async def chunks(self) -> AsyncIterator[Chunk | None]:
-        loop = asyncio.get_running_loop()
-        end, quiet = loop.time() + self.limit.seconds, self.limit.reading_seconds
-        while self.result is None:
-            left = end - loop.time()
-            event = await self._next(min(left, quiet)) if left > 0 else None
-            if event is None and loop.time() >= end:
-                event = await self._cut()
-            if isinstance(event, Exception):
-                raise event
-            if isinstance(event, Result):
-                self.result = event
-            else:
-                quiet = QUIET_SECONDS if event else quiet
-                yield event
+    def note(self, event: Event) -> None:
+        """Pass on what the models' thread tells."""
+        if isinstance(event, Result | Exception):
+            self._ended = True
+        self._inbox.put(self._number, event)
 
-    async def _next(self, seconds: float) -> Event | None:
-        try:
-            async with asyncio.timeout(seconds):  # wait_for of 3.11 may lose a cancellation
-                return await self.events.get()
-        except TimeoutError:
-            return None
+    def start(self, now: float) -> None:
+        """From now on its time runs."""
+        self._heard, self._end = now, now + self._limit.seconds
 
-    async def _cut(self) -> Event:
-        """End a reply that takes too long."""
+    def hear(self, now: float) -> None:
+        """Note that a part of the reply has come."""
+        self._heard, self._quiet = now, QUIET_SECONDS
+
+    @property
+    def due(self) -> float:
+        """When to look after it again."""
+        return math.inf if self._ended else min(self._end, self._heard + self._quiet)
+
+    def look(self, now: float) -> None:
+        """End a reply that takes too long, and tell of one that is silent."""
+        if self._ended:
+            return
+        if now >= self._end:
+            self._cut()
+        elif now >= self._heard + self._quiet:
+            self._heard = now
+            if not self._inbox:  # else there is something to tell, once the client has room
+                self._inbox.put(self._number, None)
+
+    def _cut(self) -> None:
         self.cancel()
-        if not self.limit.cuts:
-            message = f"the reply took longer than {self.limit.seconds:g} s, which is the limit"
-            return Refused(Fault(504, message, code="timeout"))
-        return await self.events.get()
+        self._end = self._heard = math.inf
+        if not self._limit.cuts:
+            self._ended = True
+            message = f"the reply took longer than {self._limit.seconds:g} s, which is the limit"
+            self._inbox.put(self._number, Refused(Fault(504, message, code="timeout")))
+
+
+class Watch:
+    """One timer for all replies of a request.
+
+    It is not moved whenever something comes: when it is early, it looks and waits again.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._exchanges = exchanges
+        self._timer: asyncio.TimerHandle | None = None
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def start(self, exchange: Exchange) -> None:
+        exchange.start(self.now())
+        self._wait()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        self.stop()
+        due = min(exchange.due for exchange in self._exchanges)
+        self._timer = self._loop.call_at(due, self._look) if due < math.inf else None
+
+    def _look(self) -> None:
+        now = self.now()
+        for exchange in self._exchanges:
+            exchange.look(now)
+        self._wait()
 
 
 def _drop(submitting: asyncio.Future[Job]) -> None:

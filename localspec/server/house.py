@@ -15,6 +15,7 @@ from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
 from localspec.job import Result
 from localspec.runtime import Runtime
 from localspec.sampling import Sampling
+from localspec.server.bell import Bell
 from localspec.server.faults import overloaded
 from localspec.tokenizer import Tokenizer
 
@@ -47,6 +48,7 @@ class Served:
     runtime: Runtime
     dialect: Dialect
     note: Callable[[Result], None]  # of each reply, on the models' thread
+    bell: Bell  # by which that thread wakes the event loop
     users: int = 0  # requests that hold or wait for a slot
     used: float = field(default_factory=time.monotonic)
 
@@ -72,6 +74,7 @@ class House:
         self._waiting = waiting
         self._idle = idle_seconds
         self._door = asyncio.Lock()  # one loads or leaves at a time
+        self._rung: Bell | None = None
 
     @property
     def names(self) -> list[str]:
@@ -109,6 +112,12 @@ class House:
         async with self.lease(name):
             pass
 
+    @property
+    def _bell(self) -> Bell:
+        if self._rung is None:
+            self._rung = Bell()
+        return self._rung
+
     async def _load(self, offer: Offer) -> Served:
         while True:
             try:
@@ -119,7 +128,7 @@ class House:
                     raise
         dialect = dialect_of(runtime.tokenizer.chat_template)
         served = self.loaded[offer.name] = Served(
-            offer, runtime, dialect, partial(self._note, offer.name)
+            offer, runtime, dialect, partial(self._note, offer.name), self._bell
         )
         return served
 
@@ -149,3 +158,6 @@ class House:
         async with self._door:
             for served in list(self.loaded.values()):
                 await self._leave(served)
+        if self._rung is not None:  # and the models' threads, which ring it, have ended
+            self._rung.close()
+            self._rung = None

@@ -13,6 +13,7 @@ from localspec.server.asking import Prepared
 
 log = logging.getLogger("localspec.server")
 SILENT = ("/health", "/metrics")  # asked every few seconds
+DIRECT = "localspec.send"  # under which a scope has how to send past what wraps the application
 
 
 class Journal:
@@ -34,6 +35,7 @@ class Journal:
             await send(message)
 
         try:
+            scope[DIRECT] = send
             await self._app(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - begun

@@ -11,7 +11,7 @@ from typing import Literal
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.job import Chunk, Result
 from localspec.server.asking import Prepared, Reads
-from localspec.server.exchange import Exchange, Limit
+from localspec.server.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.server.house import Served
 
 Finish = Literal["stop", "length", "tool_calls"]
@@ -31,6 +31,9 @@ class Step:
     chunk: Chunk | None = None
 
 
+Numbered = tuple[int, Step | None]  # of which reply; None: nothing came for a while
+
+
 def said(parts: Sequence[Part]) -> str:
     """The content among parts."""
     return "".join(part.text for part in parts if isinstance(part, Content))
@@ -41,18 +44,23 @@ class Reply:
     prepared: Prepared
     exchange: Exchange
     reader: Reads
-    content: str = ""
     reasoning: str = ""
     calls: list[Called] = field(default_factory=list)
+    ended: Result | None = None
+    _texts: list[str] = field(default_factory=list)
 
     @classmethod
-    def to(cls, prepared: Prepared, limit: Limit) -> Reply:
-        return cls(prepared, Exchange(limit), prepared.reader())
+    def to(cls, prepared: Prepared, exchange: Exchange) -> Reply:
+        return cls(prepared, exchange, prepared.reader())
+
+    @property
+    def content(self) -> str:
+        return "".join(self._texts)
 
     @property
     def result(self) -> Result:
-        assert self.exchange.result is not None, "read before its end"
-        return self.exchange.result
+        assert self.ended is not None, "read before its end"
+        return self.ended
 
     @property
     def finish(self) -> Finish:
@@ -65,43 +73,41 @@ class Reply:
         wish = self.prepared
         await self.exchange.begin(wish.served, wish.tokens, wish.settings)
 
-    async def steps(self) -> AsyncGenerator[Step | None]:
-        """All of it, and its slot free again however this ends."""
-        try:
-            async for chunk in self.exchange.chunks():
-                yield self._step(self.reader.read(chunk.text), chunk) if chunk else None
-            yield self._step(self.reader.close())
-        finally:
-            self.exchange.cancel()
+    def take(self, event: Chunk | Result) -> Step:
+        """What comes of the models, taken apart."""
+        if isinstance(event, Chunk):
+            return Step(self._noted(self.reader.read(event.text)), event)
+        self.ended = event
+        return Step(self._noted(self.reader.close()))
 
-    def _step(self, parts: Sequence[Part], chunk: Chunk | None = None) -> Step:
+    def _noted(self, parts: Sequence[Part]) -> Sequence[Part]:
         for part in parts:
             match part:
                 case Content(text):
-                    self.content += text
+                    self._texts.append(text)
                 case Reasoning(text):
                     self.reasoning += text
                 case Call(_, name):
                     self.calls.append(Called(name))
                 case Arguments(index, text):
                     self.calls[index].arguments += text
-        return Step(parts, chunk)
+        return parts
 
 
-Events = asyncio.Queue[tuple[int, Step | None] | Exception | None]
-
-
-@dataclass(slots=True, eq=False)
 class Choices:
     """Several replies; those to one prompt share what the first of them has read."""
 
-    replies: Sequence[Reply]
-    copies: int  # replies to each prompt
-
-    @classmethod
-    def to(cls, prompts: Sequence[Prepared], limit: Limit, copies: int) -> Choices:
+    def __init__(self, prompts: Sequence[Prepared], limit: Limit, copies: int) -> None:
+        self.copies = copies  # replies to each prompt
+        self._inbox = Inbox(prompts[0].served.bell)
         each = [sown(prompt, copy) for prompt in prompts for copy in range(copies)]
-        return cls([Reply.to(one, limit) for one in each], copies)
+        self.replies = [
+            Reply.to(one, Exchange(limit, self._inbox, number)) for number, one in enumerate(each)
+        ]
+        self._watch = Watch([reply.exchange for reply in self.replies])
+        self._open = len(self.replies)
+        self._later = {number for number in range(self._open) if number % copies}  # to be begun
+        self._beginning: list[asyncio.Task[None]] = []
 
     @property
     def served(self) -> Served:
@@ -120,48 +126,59 @@ class Choices:
         for reply in self.replies:
             reply.exchange.cancel()
 
-    async def steps(self) -> AsyncGenerator[tuple[int, Step | None]]:
-        """Of all of them, as they come, each with its number."""
-        events: Events = asyncio.Queue()
-        read = [asyncio.Event() for _ in self.firsts]
-        tasks = [
-            asyncio.create_task(self._pass_on(number, events, read[number // self.copies]))
-            for number in range(len(self.replies))
-        ]
+    async def steps(self) -> AsyncGenerator[Sequence[Numbered]]:
+        """Of all of them, as they come, each with its number; their slots are free at the end."""
+        for reply in self.firsts:
+            self._watch.start(reply.exchange)
         try:
-            ended = 0
-            while ended < len(tasks):
-                event = await events.get()
-                if isinstance(event, Exception):
-                    raise event
-                if event is None:
-                    ended += 1
-                else:
-                    yield event
+            while self._open:
+                steps, error = self._read(await self._inbox.take())
+                if steps:
+                    yield steps
+                if error:
+                    raise error
         finally:
-            for task in tasks:
+            self.cancel()
+            self._watch.stop()
+            for task in self._beginning:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._beginning, return_exceptions=True)
 
     async def whole(self) -> None:
         async with aclosing(self.steps()) as steps:
             async for _ in steps:
                 pass
 
-    async def _pass_on(self, number: int, events: Events, read: asyncio.Event) -> None:
+    def _read(self, arrivals: Sequence[Arrival]) -> tuple[list[Numbered], Exception | None]:
+        """What has come, up to an error."""
+        now, found = self._watch.now(), list[Numbered]()
+        for number, event in arrivals:
+            if isinstance(event, Exception):
+                return found, event
+            if event is None:
+                found.append((number, None))
+                continue
+            reply = self.replies[number]
+            reply.exchange.hear(now)
+            found.append((number, reply.take(event)))
+            self._open -= isinstance(event, Result)
+            if self._later:
+                self._begin_copies(number)
+        return found, None
+
+    def _begin_copies(self, first: int) -> None:
+        for number in range(first + 1, first - first % self.copies + self.copies):
+            if number in self._later:
+                self._later.remove(number)
+                self._beginning.append(asyncio.create_task(self._begin_copy(number)))
+
+    async def _begin_copy(self, number: int) -> None:
         reply = self.replies[number]
         try:
-            if number % self.copies:
-                await read.wait()
-                await reply.begin()
-            async with aclosing(reply.steps()) as steps:
-                async for step in steps:
-                    events.put_nowait((number, step))
-                    if step:
-                        read.set()
-            events.put_nowait(None)
+            await reply.begin()
+            self._watch.start(reply.exchange)
         except Exception as error:
-            events.put_nowait(error)
+            self._inbox.put(number, error)
 
 
 def sown(prepared: Prepared, copy: int) -> Prepared:

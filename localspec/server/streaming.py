@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing, suppress
+from typing import Protocol, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from localspec.server.faults import Fault, fault_of
+from localspec.server.journal import DIRECT
+from localspec.server.reply import Choices, Step
 
 T = TypeVar("T")
-Events = AsyncGenerator[bytes | None]  # None: nothing came for a while
+Bodies = Iterable[bytes | None]  # None: the client should hear that the server still lives
 
 SSE = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -24,25 +26,49 @@ KEEP_ALIVE = b": still here\n\n"
 log = logging.getLogger("localspec.server")
 
 
+class Answer(Protocol):
+    """In the words of one API."""
+
+    async def whole(self) -> dict[str, object]: ...
+
+    def opening(self) -> Bodies:
+        """How a stream begins."""
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        """What a step of a reply adds to it; None: nothing came for a while."""
+
+    async def closing(self) -> Bodies:
+        """How it ends."""
+
+
 class Streaming(Response):
-    """Every stream ends in what its API calls an end, or in an error in its words."""
+    """Every stream ends in what its API calls an end, or in an error in its words.
+
+    What has come by the time the loop gets to it is sent together, in one write.
+    """
 
     def __init__(
         self,
-        events: Events,
+        answer: Answer,
+        choices: Choices,
         leases: AsyncExitStack,
         failing: Callable[[Fault], bytes],
         media_type: str = SSE,
     ) -> None:
         super().__init__(media_type=media_type, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
-        self._events = events
+        self._answer = answer
+        self._choices = choices
         self._leases = leases
         self._failing = failing
+        self._keep_alive = KEEP_ALIVE if media_type == SSE else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # What wraps `send` looks at the start of a response only, and would be awaited in vain.
+        direct: Send = scope.get(DIRECT, send)
+
         async def put(body: bytes, *, more: bool = True) -> None:
-            await send({"type": "http.response.body", "body": body, "more_body": more})
+            await direct({"type": "http.response.body", "body": body, "more_body": more})
 
         async with self._leases:
             try:
@@ -58,15 +84,19 @@ class Streaming(Response):
                 raise
             except Exception as error:
                 await put(self._failing(reported(error)), more=False)
-            finally:
-                await self._events.aclose()
 
     async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> None:
-        async for event in self._events:
-            if event is not None:
-                await put(event)
-            elif self.media_type == SSE:
-                await put(KEEP_ALIVE)
+        answer = self._answer
+        await put(self._joined(answer.opening()))
+        async with aclosing(self._choices.steps()) as steps:
+            async for each in steps:
+                found = [body for number, step in each for body in answer.bodies(number, step)]
+                if body := self._joined(found):
+                    await put(body)
+        await put(self._joined(await answer.closing()))
+
+    def _joined(self, bodies: Bodies) -> bytes:
+        return b"".join([self._keep_alive if body is None else body for body in bodies])
 
 
 class Gone(Exception):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from types import SimpleNamespace
 
 import anthropic
@@ -317,14 +315,8 @@ def test_a_client_hears_that_the_server_still_works():
         replies = (SimpleNamespace(prepared=SimpleNamespace(tokens=[1, 2])),)
         served = SimpleNamespace(name="quiet")
 
-        async def steps(self):
-            yield 0, None
-
-    async def first_two():
-        async with aclosing(MessagesAnswer(Quiet(), hides_thoughts=False).stream()) as events:
-            return [await anext(events), await anext(events)]
-
-    start, ping = asyncio.run(first_two())
+    answer = MessagesAnswer(Quiet(), hides_thoughts=False)
+    [start], [ping] = answer.opening(), answer.bodies(0, None)
     assert b'"input_tokens": 2' in start
     assert ping == b'event: ping\ndata: {"type": "ping"}\n\n'
 

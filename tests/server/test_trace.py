@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from localspec.costs import Costs
-from localspec.job import Chunk
-from localspec.server.exchange import Exchange, Limit
+from localspec.errors import LocalSpecError
+from localspec.job import Chunk, Event
+from localspec.server.bell import Bell
+from localspec.server.exchange import Exchange, Inbox, Limit, Watch
 from localspec.server.faults import Refused
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_chat import CALL, WEATHER
 
 TRACE = {"trace": True}
+CHUNK = Chunk("a", (1,), 0, "")
 LONG = "Größe 😀 of the line of the line of the line of the line"
 REPLIES = {
     "long": LONG,
@@ -225,34 +228,55 @@ def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
 def test_it_is_quiet_again_once_a_prompt_is_read():
     async def waits() -> Counter[bool]:
         """Before the reply begins, and after."""
-        exchange = Exchange(Limit(0.2, reading_seconds=0.01))
-        chunk = Chunk("a", (1,), 0, "")
-        asyncio.get_running_loop().call_later(0.1, exchange.events.put_nowait, chunk)
+        inbox = Inbox(Bell())
+        exchange = Exchange(Limit(0.2, reading_seconds=0.01), inbox)
+        watch = Watch([exchange])
+        watch.start(exchange)
+        asyncio.get_running_loop().call_later(0.1, inbox.put, 0, CHUNK)
         found, begun = Counter[bool](), False
-        with suppress(Refused):
-            async for each in exchange.chunks():
-                begun = begun or each is chunk
-                found[begun] += each is None
-        return found
+        while True:
+            for _, event in await inbox.take():
+                if isinstance(event, Refused):
+                    return found
+                if event is CHUNK:
+                    begun = True
+                    exchange.hear(asyncio.get_running_loop().time())
+                found[begun] += event is None
 
     found = asyncio.run(waits())
     assert found[False] > 2
     assert found[True] == 0
 
 
+def test_a_reply_is_not_too_late_whose_client_is_slow_to_read_it():
+    async def arrived() -> list[Event | None]:
+        inbox = Inbox(Bell())
+        exchange = Exchange(Limit(0.05, reading_seconds=0.01), inbox)
+        watch = Watch([exchange])
+        watch.start(exchange)
+        exchange.note(CHUNK)
+        exchange.note(LocalSpecError("the last event"))
+        await asyncio.sleep(0.1)
+        return [event for _, event in await inbox.take()]
+
+    first, last = asyncio.run(arrived())
+    assert first is CHUNK
+    assert str(last) == "the last event"
+
+
 def test_who_goes_away_in_any_moment_frees_the_slot():
     """A cancellation that met a token on its way was lost, and the reply went on to its end."""
 
     async def met() -> bool:
-        exchange = Exchange(Limit(60))
+        inbox = Inbox(Bell())
 
         async def listen() -> None:
-            async for _ in exchange.chunks():
-                pass
+            while True:
+                await inbox.take()
 
         task = asyncio.create_task(listen())
         await asyncio.sleep(0)
-        exchange.events.put_nowait(Chunk("a", (1,), 0, ""))
+        inbox.put(0, CHUNK)
         await asyncio.sleep(0)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=1)
@@ -260,3 +284,22 @@ def test_who_goes_away_in_any_moment_frees_the_slot():
         return bool(done) and task.cancelled()
 
     assert asyncio.run(met())
+
+
+def test_what_came_from_many_threads_is_taken_whole_and_in_order():
+    async def arrived() -> list[tuple[int, Event | None]]:
+        inbox, found = Inbox(Bell()), []
+
+        def tell(number: int) -> None:
+            for at in range(2000):
+                inbox.put(number, replace(CHUNK, tokens=(at,)))
+
+        told = [asyncio.create_task(asyncio.to_thread(tell, number)) for number in range(4)]
+        while len(found) < 8000:
+            found += await asyncio.wait_for(inbox.take(), 5)
+        await asyncio.gather(*told)
+        return found
+
+    found = asyncio.run(arrived())
+    for number in range(4):
+        assert [event.tokens[0] for of, event in found if of == number] == [*range(2000)]

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
 from localspec.server.anthropic.request import MessagesRequest
-from localspec.server.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Opened
+from localspec.server.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.faults import Fault
-from localspec.server.reply import Choices
-from localspec.server.streaming import Events
+from localspec.server.frame import MARK, Frame, encoded
+from localspec.server.reply import Choices, Step
+from localspec.server.streaming import Bodies
 
 Data = dict[str, object]
+DELTAS: Mapping[Kind, tuple[str, str]] = {
+    "text": ("text_delta", "text"),
+    "thought": ("thinking_delta", "thinking"),
+    "call": ("input_json_delta", "partial_json"),
+}
 
 
 def event(kind: str, data: Mapping[str, object]) -> bytes:
-    body = json.dumps({"type": kind, **data}, ensure_ascii=False)
+    body = encoded({"type": kind, **data})
     return f"event: {kind}\ndata: {body}\n\n".encode()
 
 
@@ -38,6 +42,7 @@ class MessagesAnswer:
     hides_thoughts: bool
     blocks: Blocks = field(init=False)
     id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
+    _grown: tuple[Block, Frame] | None = None  # the newest block that grew
 
     def __post_init__(self) -> None:
         self.blocks = Blocks(self.choices)
@@ -51,18 +56,23 @@ class MessagesAnswer:
         content = [self._content(block) for block in self.blocks.found]
         return self._message(content, self._usage()) | self._stop()
 
-    async def stream(self) -> Events:
+    def opening(self) -> Bodies:
         usage: Data = {"input_tokens": len(self.blocks.reply.prepared.tokens), "output_tokens": 0}
-        yield event("message_start", {"message": self._message([], usage)})
-        async with aclosing(self.blocks.changes()) as changes:
-            async for change in changes:
-                if change is None:
-                    yield PING
-                    continue
-                for body in self._events(change):
-                    yield body
-        yield event("message_delta", {"delta": self._stop(), "usage": self._usage()})
-        yield event("message_stop", {})
+        return [event("message_start", {"message": self._message([], usage)})]
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [PING]
+        return [body for change in self.blocks.changes(step) for body in self._events(change)]
+
+    async def closing(self) -> Bodies:
+        found = [body for change in self.blocks.end() for body in self._events(change)]
+        await self.blocks.count()
+        return [
+            *found,
+            event("message_delta", {"delta": self._stop(), "usage": self._usage()}),
+            event("message_stop", {}),
+        ]
 
     def _events(self, change: Change) -> Iterator[bytes]:
         index = {"index": change.block.index}
@@ -70,8 +80,8 @@ class MessagesAnswer:
             case Opened(block):
                 yield event("content_block_start", index | {"content_block": self._begun(block)})
             case Grown(block, text):
-                if delta := self._delta(block, text):
-                    yield event("content_block_delta", index | {"delta": delta})
+                if block.kind != "thought" or not self.hides_thoughts:
+                    yield self._frame(block).around(text)
             case Closed(block):
                 if block.kind == "thought":
                     delta = {"type": "signature_delta", "signature": self._signature(block)}
@@ -88,16 +98,14 @@ class MessagesAnswer:
                 id = f"toolu_{block.id}"
                 return {"type": "tool_use", "id": id, "name": block.name, "input": {}}
 
-    def _delta(self, block: Block, text: str) -> Data | None:
-        match block.kind:
-            case "text":
-                return {"type": "text_delta", "text": text}
-            case "thought":
-                if self.hides_thoughts:
-                    return None
-                return {"type": "thinking_delta", "thinking": text}
-            case "call":
-                return {"type": "input_json_delta", "partial_json": text}
+    def _frame(self, block: Block) -> Frame:
+        """Around what it grows by."""
+        if self._grown is None or self._grown[0] is not block:
+            kind, name = DELTAS[block.kind]
+            data = {"index": block.index, "delta": {"type": kind, name: MARK}}
+            whole = event("content_block_delta", data)
+            self._grown = block, Frame.of(whole)
+        return self._grown[1]
 
     def _content(self, block: Block) -> Data:
         begun = self._begun(block)

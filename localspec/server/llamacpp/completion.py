@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from localspec.job import Result
 from localspec.server.figures import timings
+from localspec.server.frame import MARK, Frame
 from localspec.server.llamacpp.completion_request import Wished
 from localspec.server.llamacpp.lines import Block
 from localspec.server.openai.chat import event
 from localspec.server.reply import Choices, Step
-from localspec.server.streaming import Events
+from localspec.server.streaming import Bodies
+
+TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 
 
 @dataclass(slots=True, eq=False)
@@ -31,24 +34,23 @@ class Completion:
         return cls(wished, choices, Block(wished.n_indent))
 
     async def whole(self) -> dict[str, object]:
-        async with aclosing(self._texts()) as texts:
-            async for _ in texts:
-                pass
+        async with aclosing(self.choices.steps()) as steps:
+            async for each in steps:
+                for _, step in each:
+                    self._taken(step) if step else ""
         return self._end("".join(self.content))
 
-    async def stream(self) -> Events:
-        async with aclosing(self._texts()) as texts:
-            async for text in texts:
-                if text is None:
-                    yield None
-                elif text:
-                    yield event({"index": 0, "content": text, "stop": False})
-        yield event(self._end(""))
+    def opening(self) -> Bodies:
+        return ()
 
-    async def _texts(self) -> AsyncGenerator[str | None]:
-        async with aclosing(self.choices.steps()) as steps:
-            async for _, step in steps:
-                yield self._taken(step) if step else None
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [None]
+        text = self._taken(step)
+        return [TEXT.around(text)] if text else ()
+
+    async def closing(self) -> Bodies:
+        return [event(self._end(""))]
 
     def _taken(self, step: Step) -> str:
         """What a step adds; where nothing more is wanted, the reply is ended."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from localspec.dialects import Reasoning
 from localspec.server.faults import Fault
 from localspec.server.openai.chat import new_id
 from localspec.server.reply import Called, Choices, Step, said
-from localspec.server.streaming import Events
+from localspec.server.streaming import Bodies
 
 Kind = Literal["chat", "generate"]
 
@@ -73,11 +72,14 @@ class OllamaAnswer:
         calls = objects(reply.calls)
         return self.words.body(reply.content, reply.reasoning, calls, self._end())
 
-    async def stream(self) -> Events:
-        async with aclosing(self.choices.steps()) as steps:
-            async for _, step in steps:
-                yield self._line(step) if step else None
-        yield line(self.words.body("", end=self._end()))
+    def opening(self) -> Bodies:
+        return ()
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        return [self._line(step) if step else None]
+
+    async def closing(self) -> Bodies:
+        return [line(self.words.body("", end=self._end()))]
 
     def _line(self, step: Step) -> bytes | None:
         """A call is told when it is whole."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.job import Chunk
 from localspec.server.faults import Fault
 from localspec.server.figures import progress, timings, usage
+from localspec.server.frame import MARK, Frame, encoded
 from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step
-from localspec.server.streaming import Events
+from localspec.server.streaming import Bodies
 from localspec.trail import Trail
 
 DONE = b"data: [DONE]\n\n"
@@ -27,7 +26,7 @@ def new_id(kind: str) -> str:
 
 
 def event(data: Mapping[str, object]) -> bytes:
-    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+    return b"data: " + encoded(data).encode() + b"\n\n"
 
 
 def failing(fault: Fault) -> bytes:
@@ -45,6 +44,7 @@ class ChatAnswer:
     tells_progress: bool = False
     id: str = field(default_factory=lambda: new_id("chatcmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
+    _frames: dict[tuple[int, str], Frame] = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: ChatRequest, choices: Choices) -> ChatAnswer:
@@ -63,21 +63,42 @@ class ChatAnswer:
             "timings": timings(replies[0].result),
         }
 
-    async def stream(self) -> Events:
-        for number in range(len(self.choices.replies)):
-            yield self._chunk(number, {"role": "assistant", "content": ""})
-        async with aclosing(self.choices.steps()) as steps:
-            async for number, step in steps:
-                for body in self._bodies(number, step) if step else [self._waiting(number)]:
-                    yield body
-        if self.wants_usage:
-            counted = {"choices": [], "usage": usage(self.choices)}
-            yield event(self._head("chat.completion.chunk") | counted)
-        yield DONE
+    def opening(self) -> Bodies:
+        first = {"role": "assistant", "content": ""}
+        return [self._chunk(number, first) for number in range(len(self.choices.replies))]
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [self._waiting(number)]
+        if step.chunk is None or self.spelling or self.trails:
+            return self._bodies(number, step)
+        return [self._plain(number, part) for part in step.parts]
+
+    async def closing(self) -> Bodies:
+        if not self.wants_usage:
+            return [DONE]
+        counted = {"choices": [], "usage": usage(self.choices)}
+        return [event(self._head("chat.completion.chunk") | counted), DONE]
 
     def _waiting(self, number: int) -> bytes | None:
         found = progress(self.choices.replies[number]) if self.tells_progress else None
         return self._chunk(number, {}, more={"prompt_progress": found}) if found else None
+
+    def _plain(self, number: int, part: Part) -> bytes:
+        """A part of which no more is told than what it says."""
+        match part:
+            case Content(text):
+                return self._frame(number, "content").around(text)
+            case Reasoning(text):
+                return self._frame(number, "reasoning_content").around(text)
+        [delta] = deltas([part])
+        return self._chunk(number, delta)
+
+    def _frame(self, number: int, name: str) -> Frame:
+        found = self._frames.get((number, name))
+        if found is None:
+            found = self._frames[number, name] = Frame.of(self._chunk(number, {name: MARK}))
+        return found
 
     def _bodies(self, number: int, step: Step) -> list[bytes]:
         logprobs, traces = self._logprobs(step.chunk), self._traces(number, step)

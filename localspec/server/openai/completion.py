@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from localspec.logprobs import EmittedLogprob
 from localspec.server.figures import timings, usage
+from localspec.server.frame import MARK, Frame
 from localspec.server.openai.chat import DONE, event, new_id
 from localspec.server.openai.completion_request import CompletionRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step, said
-from localspec.server.streaming import Events
+from localspec.server.streaming import Bodies
 from localspec.text import sendable
 
 
@@ -28,6 +28,7 @@ class CompletionAnswer:
     id: str = field(default_factory=lambda: new_id("cmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
     _told: dict[int, int] = field(default_factory=dict)  # letters that have log-probabilities
+    _frames: dict[int, Frame] = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: CompletionRequest, choices: Choices) -> CompletionAnswer:
@@ -52,22 +53,29 @@ class CompletionAnswer:
             timings=timings(replies[0].result),
         )
 
-    async def stream(self) -> Events:
+    def opening(self) -> Bodies:
         for number in range(len(self.choices.replies)):
             if text := self._echo(number):
                 yield self._chunk(number, text)
-        async with aclosing(self.choices.steps()) as steps:
-            async for number, step in steps:
-                yield self._body(number, step) if step else None
-        if self.wants_usage:
-            yield event(self._head(choices=[], usage=usage(self.choices)))
-        yield DONE
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        return [self._body(number, step) if step else None]
+
+    async def closing(self) -> Bodies:
+        if not self.wants_usage:
+            return [DONE]
+        return [event(self._head(choices=[], usage=usage(self.choices))), DONE]
 
     def _body(self, number: int, step: Step) -> bytes:
         if step.chunk is None:
             reply = self.choices.replies[number]
             return self._chunk(number, said(step.parts), finish=reply.finish)
-        return self._chunk(number, said(step.parts), step.chunk.logprobs)
+        if step.chunk.logprobs:
+            return self._chunk(number, said(step.parts), step.chunk.logprobs)
+        frame = self._frames.get(number)
+        if frame is None:
+            frame = self._frames[number] = Frame.of(self._chunk(number, MARK))
+        return frame.around(said(step.parts))
 
     def _chunk(
         self,

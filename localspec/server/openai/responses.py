@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -25,8 +24,8 @@ from localspec.server.faults import Fault
 from localspec.server.openai.chat import new_id
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
-from localspec.server.reply import Choices
-from localspec.server.streaming import Events
+from localspec.server.reply import Choices, Step
+from localspec.server.streaming import Bodies
 
 Data = dict[str, object]
 
@@ -71,18 +70,21 @@ class ResponsesAnswer:
         await self.blocks.whole()
         return self._ended()
 
-    async def stream(self) -> Events:
-        for kind in ("response.created", "response.in_progress"):
-            yield self.events.event(kind, {"response": self._response("in_progress")})
-        async with aclosing(self.blocks.changes()) as changes:
-            async for change in changes:
-                if change is None:
-                    yield None
-                    continue
-                for body in self._events(change):
-                    yield body
+    def opening(self) -> Bodies:
+        begun = {"response": self._response("in_progress")}
+        kinds = ("response.created", "response.in_progress")
+        return [self.events.event(kind, begun) for kind in kinds]
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [None]
+        return [body for change in self.blocks.changes(step) for body in self._events(change)]
+
+    async def closing(self) -> Bodies:
+        found = [body for change in self.blocks.end() for body in self._events(change)]
+        await self.blocks.count()
         ended = self._ended()
-        yield self.events.event(f"response.{ended['status']}", {"response": ended})
+        return [*found, self.events.event(f"response.{ended['status']}", {"response": ended})]
 
     def _events(self, change: Change) -> Iterator[bytes]:
         block, event = change.block, self.events.event

@@ -1,0 +1,57 @@
+"""Wakes the event loop from the models' threads, as rarely and as cheaply as the system allows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+Call = Callable[[], None]
+
+
+class Bell:
+    """Calls on an event loop what other threads ask for; all that is asked meanwhile, at once.
+
+    Where the system has descriptors for events, one of them wakes the loop: `call_soon_threadsafe`
+    makes a handle, locks, and has the loop read its socket twice, some 0.04 ms beside a busy model.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._calls: deque[Call] = deque()
+        self._rung = False  # whether the loop will come to look at them
+        self._descriptor: int | None = None
+        if sys.platform == "linux":
+            self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._loop.add_reader(self._descriptor, self._answer)
+
+    def call(self, call: Call) -> None:
+        """Any thread may."""
+        self._calls.append(call)
+        if not self._rung:
+            self._rung = True
+            self._ring()
+
+    def close(self) -> None:
+        """Call nothing any more."""
+        self._rung = True  # or a late call would write to what the descriptor's number is by then
+        if self._descriptor is not None and sys.platform == "linux":
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+
+    def _ring(self) -> None:
+        if self._descriptor is not None and sys.platform == "linux":
+            os.eventfd_write(self._descriptor, 1)
+        else:
+            with suppress(RuntimeError):  # the loop has ended, and nobody listens any more
+                self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        if self._descriptor is not None and sys.platform == "linux":
+            os.eventfd_read(self._descriptor)
+        self._rung = False  # before the calls: what is asked for from now on rings again
+        while self._calls:
+            self._calls.popleft()()
