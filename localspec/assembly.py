@@ -8,8 +8,7 @@ from functools import partial
 
 from localspec import guessers
 from localspec.depth import Depth
-from localspec.engine import Company, Engine
-from localspec.keeping.keeping import Keeping
+from localspec.engine import ALONE, Company, Engine
 from localspec.opening import Opened
 from localspec.pair import Pair
 from localspec.planning import Limits, Watcher, there
@@ -22,18 +21,16 @@ INSTEAD = "suffix"  # guesses where there is nobody but a draft model, and no me
 
 
 def automatic(
-    found: Opened, wanted: Sequence[str], depth: Depth, keeping: Keeping | None = None
+    found: Opened, wanted: Sequence[str], depth: Depth, company: Company = ALONE
 ) -> Engine:
     """An engine that guesses as far as it pays, by whom it pays most."""
-    company = Company(costs=depth.costs, keeping=keeping)
+    company = replace(company, costs=depth.costs)
     return assembled(found, Circle(wanted, depth), found.pair.target.tentative, company)
 
 
-def fixed(
-    found: Opened, wanted: Sequence[str], depth: int, keeping: Keeping | None = None
-) -> Engine:
+def fixed(found: Opened, wanted: Sequence[str], depth: int, company: Company = ALONE) -> Engine:
     """An engine that guesses so far whenever one of these can, the first first."""
-    return assembled(found, Circle(wanted), depth, Company(keeping=keeping))
+    return assembled(found, Circle(wanted), depth, company)
 
 
 def assembled(found: Opened, circle: Circle, depth: int, company: Company) -> Engine:

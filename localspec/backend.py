@@ -22,7 +22,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
 
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
-CONTEXT = 8192  # tokens, where a model was trained for more and none were asked for
+CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
 
@@ -155,7 +155,7 @@ class Options:
     """How to load a model; None leaves the choice to the engine."""
 
     slots: int = 1
-    context: int | None = None  # tokens each slot can hold
+    context: int | None = None  # tokens of one text; of all together where slots share a pool
     batch: int = 512  # most tokens in one forward
     tentative: int = 8  # most tokens a row may mark as tentative
     kv_type: str = "auto"  # of keys and values: 16 bits as suits the engine; or "q8_0", "q4_0"
@@ -189,7 +189,8 @@ class Model(Protocol):
     tokenizer: Tokenizer
     vocabulary: int  # width of a row of logits
     slots: int
-    context: int
+    context: int  # tokens that one slot can hold
+    pool: int  # tokens that all slots can hold together; `ContextFull` beyond
     batch: int
     tentative: int
 

@@ -13,13 +13,13 @@ from localspec.backend import Model
 from localspec.costs import Costs
 from localspec.depth import Lap
 from localspec.draft import Draft
-from localspec.errors import BackendError, OutOfMemory, reported
+from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
 from localspec.figures import Clockwork
 from localspec.gain import gain
 from localspec.job import Event, FinishReason, Job
 from localspec.keeping.keeping import Keeping
 from localspec.lexicon import Lexicon
-from localspec.pace import Pace
+from localspec.pace import MAX_GAP, Pace
 from localspec.proposer import Proposer
 from localspec.relief import Relief
 from localspec.round import Turn, conclude, run
@@ -30,6 +30,7 @@ from localspec.slots import Slots
 from localspec.tokens import Logits, Tokens
 
 DEPTH = 4  # tokens to guess ahead, if nobody says
+MARGIN = 64  # tokens of a reply that there must be room for before it is begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Company:
     costs: Costs | None = None  # which learn from that
     relief: Relief | None = None  # what can be given up for memory
     keeping: Keeping | None = None  # what slots had to give up
+    max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
 
 ALONE = Company()
@@ -66,7 +68,7 @@ class Engine:
         self.keeping = company.keeping or Keeping()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
-        self._pace = Pace()
+        self._pace = Pace(company.max_gap)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
         self._slots = Slots(target, self.keeping)
@@ -116,6 +118,7 @@ class Engine:
         self._notify()
         emitted = sum(self._conclude(*each) for each in done)
         seconds = self._clock() - begun
+        self._slots.tidy()
         if done:
             self._pace.note(read, seconds)
         if self._watch and done:
@@ -151,10 +154,28 @@ class Engine:
             for turn in turns:
                 g = turn.generation
                 g.cached = self.target.truncate(g.slot, g.cached)
-            if self._slots.make_room() or self._give_up(error):
-                return self._run(self._scheduler.plan([turn.generation for turn in turns]))
+            if self._make_room(error):
+                left = [turn.generation for turn in turns if turn.slot in self._active]
+                return self._run(self._scheduler.plan(left)) if left else []
             self._fail([turn.slot for turn in turns], error)
             return []
+
+    def _make_room(self, error: BackendError) -> bool:
+        """Free what the engine lacks, if that can be done."""
+        if isinstance(error, ContextFull):
+            return self._slots.give_up() or self._postpone()
+        return self._slots.make_room() or self._give_up(error)
+
+    def _postpone(self) -> bool:
+        """Let the newest request wait until others are done; whether there are others."""
+        if len(self._active) < 2:
+            return False
+        slot = next(reversed(self._active))
+        job = self._release(slot)
+        self._slots.put_aside(slot)
+        job.generation.slot, job.generation.cached = -1, 0
+        self._waiting.appendleft(job)
+        return True
 
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
@@ -202,15 +223,22 @@ class Engine:
         job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:
-        while self._waiting and self._slots.free:
+        while self._waiting and self._slots.free and self._has_room(self._waiting[0]):
             job = self._waiting.popleft()
             g = job.generation
             held = {slot: each.generation.held for slot, each in self._active.items()}
             place = self._slots.take(g.tokens[:-1], held)
             g.slot = place.slot
-            job.clock.started = self._clock()
             self._active[place.slot] = job
-            g.cached = job.reused = self._slots.settle(place, g.tokens[:-1])
+            g.cached = self._slots.settle(place, g.tokens[:-1])
+            if len(g.history) == g.prompt:
+                job.clock.started, job.reused = self._clock(), g.cached
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether the pool holds another text beside the active ones, and some of its reply."""
+        taken = sum(len(each.generation.history) for each in self._active.values())
+        needed = len(job.generation.history) + MARGIN
+        return not self._active or taken + needed <= self.target.pool
 
     def _release(self, slot: int) -> Job:
         """Take a request off its slot, which keeps what it holds for another to go on from."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from localspec import assembly, guessers, measured, trial
 from localspec.backend import Options
 from localspec.depth import Depth
+from localspec.engine import Company
 from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
 from localspec.keeping.disk import Disk
@@ -16,6 +17,7 @@ from localspec.keeping.identity import identity
 from localspec.keeping.keeping import Keeping
 from localspec.keeping.ram import Ram
 from localspec.opening import Opened, Places, opened
+from localspec.pace import MAX_GAP
 from localspec.planning import Limits
 from localspec.runtime import Known, Runtime
 
@@ -34,6 +36,7 @@ class Loading:
     cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
     cache_bytes: int = 8 << 30
     cache_ram: int = 0  # bytes of memory for texts that slots had to give up
+    max_gap: float = MAX_GAP  # seconds that replies may pause while a prompt is read
 
     def __post_init__(self) -> None:
         if self.backend not in WISHES:
@@ -65,12 +68,12 @@ def load(
         found = closing.enter_context(
             opened(places, loading.options, loading.limits, insists=loading.insists)
         )
-        keeping = kept(loading, found)
+        company = Company(keeping=kept(loading, found), max_gap=loading.max_gap)
         if loading.depth is None and wanted:
             depth = Depth(measured.calibrated(found).costs())
-            engine = assembly.automatic(found, wanted, depth, keeping)
+            engine = assembly.automatic(found, wanted, depth, company)
         else:
-            engine = assembly.fixed(found, wanted, loading.depth or 0, keeping)
+            engine = assembly.fixed(found, wanted, loading.depth or 0, company)
         closing.callback(engine.close)
         known = Known(found.pair.match, found.plan, wanted)
         return Runtime(engine, closing.pop_all(), known)

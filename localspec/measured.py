@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,11 +25,17 @@ def calibrated(found: Opened) -> Calibration:
     name = place(found)
     known = find(name)
     if known is None:
-        known = calibrate(found.pair.target, found.pair.draft)
+        known = apart(found)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(GUESS)
         keep(name, known)
     return known
+
+
+def apart(found: Opened) -> Calibration:
+    """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(calibrate, found.pair.target, found.pair.draft).result()
 
 
 def place(found: Opened) -> str:

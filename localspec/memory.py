@@ -1,20 +1,22 @@
 """What fits where: needs and free memory to a plan, with what was conceded for it. No engine here.
 
-Wishes that were made are never conceded. The others go in this order: the draft model's keys and
-values to 8 bits; the draft model; the target's keys and values to 8 bits; context; layers on GPUs.
+Wishes that were made are never conceded. The others go in this order: context beyond 16,384
+tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
+KV cache to 8 bits; context beyond 4,096; layers on GPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from localspec.backend import Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine, Pool, size
 from localspec.placing import Fit, Item, Way, on_gpus, place, with_context
 
-LEAST_CONTEXT = 4096
+ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
 HALVED = "q8_0"
 NO_DRAFT = "no draft model: guesses are looked up in the text instead"
@@ -83,7 +85,7 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
     concessions: list[Concession] = []
     way = Way(wanted.options, wanted.drafting if wanted.draft else None)
     fit = fitted(wanted, with_context(way, wanted.options.context or wanted.context), machine)
-    for step in (smaller_draft, no_draft, smaller_context_cells, shorter_context, fewer_layers):
+    for step in STEPS:
         if not fit.short:
             break
         try:
@@ -124,15 +126,15 @@ def smaller_context_cells(wanted: Wanted, fit: Fit, machine: Machine) -> Concede
     return "keys and values in 8 bits", fitted(wanted, way, machine)
 
 
-def shorter_context(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def shorter_context(least: int, wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
     most = fit.way.options.context or 0
-    if wanted.options.context is not None or most <= LEAST_CONTEXT:
+    if wanted.options.context is not None or most <= least:
         return None
 
     def attempt(tokens: int) -> Fit:
         return fitted(wanted, with_context(fit.way, tokens), machine)
 
-    tokens = largest(LEAST_CONTEXT, most, STEP, lambda tokens: not attempt(tokens).short)
+    tokens = largest(least, most, STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
@@ -146,6 +148,17 @@ def fewer_layers(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
 
     count = largest(0, fit.layers, 1, lambda layers: not on_gpus(attempt(layers), machine).short)
     return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
+
+
+STEPS: tuple[Callable[[Wanted, Fit, Machine], Conceded], ...] = (
+    partial(shorter_context, ROOMY_CONTEXT),
+    smaller_draft,
+    no_draft,
+    partial(shorter_context, MODEST_CONTEXT),
+    smaller_context_cells,
+    partial(shorter_context, LEAST_CONTEXT),
+    fewer_layers,
+)
 
 
 def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> int:

@@ -40,7 +40,7 @@ def planned(
     machine = there(engine, limits)
     if limits.device == "cpu":
         options = on_cpu(engine, machine, options)
-    drafting = replace(options, drafting=True, adapter=None)
+    drafting = replace(options, drafting=True, adapter=None, bit_exact=False)
     if draft is not None and draft.found.engine != engine:
         drafting = foreign(draft.found.engine, drafting)
     usual = min(target.footprint().context or CONTEXT, CONTEXT)

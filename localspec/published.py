@@ -75,7 +75,7 @@ def guessed(weights: Weights, shape: Shape | None) -> Estimate:
     """What loading would take, by published sizes; of an unknown shape the weights alone."""
 
     def needs(options: Options) -> Needs:
-        cells = (options.context or CONTEXT) * options.slots
+        cells = options.context or CONTEXT
         if shape is None:
             return Needs(weights.bytes, 0, COMPUTING)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4

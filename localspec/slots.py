@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from localspec import prefix
 from localspec.backend import Model
-from localspec.keeping.keeping import Keeping
+from localspec.keeping.keeping import LEAST, Keeping
 from localspec.prefix import Place
 from localspec.tokens import NONE, Tokens
 
+PATIENCE = 8  # rounds; a conversation may go on at once
 LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is asked anew
 
 
@@ -17,8 +18,10 @@ class Slots:
     def __init__(self, model: Model, keeping: Keeping) -> None:
         self._model = model
         self._keeping = keeping
+        self._shared = model.pool < model.slots * model.context
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
         self._free = list(range(model.slots))  # the longest unused first
+        self._idle = [0] * model.slots  # rounds since a slot was used
 
     @property
     def free(self) -> bool:
@@ -44,6 +47,32 @@ class Slots:
         """A slot is free, and keeps what it holds for another to go on from."""
         self._held[slot] = held
         self._free.append(slot)
+        self._idle[slot] = 0
+
+    def tidy(self) -> None:
+        """After a round, move a text that idles out of the pool, where it slows the others down."""
+        if not self._shared or not self._keeping.has_memory:
+            return
+        for slot in self._free:
+            self._idle[slot] += 1
+        late = [slot for slot in self._free if self._idle[slot] > PATIENCE and self._is_long(slot)]
+        if late:
+            self.put_aside(late[0])
+
+    def _is_long(self, slot: int) -> bool:
+        return len(self._held[slot]) >= LEAST
+
+    def put_aside(self, slot: int) -> None:
+        """Keep elsewhere what a free slot holds, and empty it."""
+        self._keeping.keep(self._model, slot, self._held[slot])
+        self.empty(slot)
+
+    def give_up(self) -> bool:
+        """Put the longest unused text aside; whether there was any."""
+        full = [slot for slot in self._free if len(self._held[slot])]
+        if full:
+            self.put_aside(full[0])
+        return bool(full)
 
     def empty(self, slot: int) -> None:
         self._held[slot] = NONE

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Roll, Row, Saved
 from localspec.draft import Draft
+from localspec.errors import ContextFull
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Infill, Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
@@ -73,6 +74,7 @@ class ScriptedModel:
 
     slots = 8
     context = 1 << 20
+    pool = 1 << 30
     batch = 64
     tentative = 16
 
@@ -91,6 +93,9 @@ class ScriptedModel:
         total = sum(len(row.tokens) for row in rows)
         assert 0 < total <= self.batch, f"{total} tokens in one forward"
         assert len({row.slot for row in rows}) == len(rows), "a slot has two rows"
+        held = sum(map(len, self.held.values()))
+        if held + total > self.pool:
+            raise ContextFull(rows[0].slot, self.pool)
         self.forwards += 1
         return [self._append(row) for row in rows]
 

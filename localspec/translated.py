@@ -35,7 +35,7 @@ class Translated:
     def __init__(self, model: Model, target: Tokenizer, match: Match, width: int) -> None:
         self.tokenizer = target
         self.vocabulary = width
-        self.slots, self.context = model.slots, model.context
+        self.slots, self.context, self.pool = model.slots, model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
         self._model = model
         self._match = match

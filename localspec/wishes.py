@@ -12,6 +12,7 @@ from localspec.backend import Options
 from localspec.entry import WISHES, Wish
 from localspec.errors import UsageError
 from localspec.loading import Loading
+from localspec.pace import MAX_GAP
 from localspec.planning import Limits
 from localspec.sampling import Sampling
 from localspec.settings import Settings
@@ -58,13 +59,21 @@ LOADING = (
         help="Tokens to guess ahead; what pays, by measurement, if not given.",
     ),
     click.Option(
-        ["--context"], type=click.IntRange(1), help="Tokens of prompt and reply together."
+        ["--context"],
+        type=click.IntRange(1),
+        help="Tokens of prompt and reply; of all requests together, where they share a KV cache.",
     ),
     click.Option(
         ["--kv-type"],
         type=click.Choice(["auto", "f16", "q8_0", "q4_0"]),
         default="auto",
         help="Precision of keys and values; 16 bits if not given.",
+    ),
+    click.Option(
+        ["--bit-exact"],
+        is_flag=True,
+        help="Greedy text equal to the bit, alone, beside others and with drafts: llama.cpp on a "
+        "CPU, weights as Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0. Tokens take 1.4 to 2.5 times as long.",
     ),
     click.Option(
         ["--flash-attention"],
@@ -120,6 +129,14 @@ SERVING = (
     click.Option(["--port"], type=click.IntRange(0, 65535), default=8080, help="0: any."),
     click.Option(
         ["--slots"], type=click.IntRange(1), default=4, help="Requests that are answered at once."
+    ),
+    click.Option(
+        ["--max-gap"],
+        type=click.FloatRange(0, min_open=True),
+        default=MAX_GAP,
+        metavar="SECONDS",
+        help="Longest that replies may pause while a prompt is read; longer, and new requests "
+        "begin sooner.",
     ),
     click.Option(
         ["--queue"], type=click.IntRange(0), default=64, help="Requests that may wait for a slot."
@@ -211,12 +228,16 @@ def loading(context: click.Context) -> Loading:
         kv_type=wish["kv_type"],
         flash_attention={"auto": None, "on": True, "off": False}[wish["flash_attention"]],
         gpu_layers=wish["gpu_layers"],
+        bit_exact=wish["bit_exact"],
         threads=wish["threads"],
         adapter=wish["adapter"],
         verbose=wish["verbose"],
     )
     limits = Limits(wish["device"], wish["budget"])
-    return Loading(options, wish["proposer"], wish["depth"], wish["backend"], limits)
+    max_gap = wish.get("max_gap", MAX_GAP)
+    return Loading(
+        options, wish["proposer"], wish["depth"], wish["backend"], limits, max_gap=max_gap
+    )
 
 
 def settings(context: click.Context, logprobs: int | None = None) -> Settings:

@@ -60,7 +60,13 @@ def target(name: str, **options) -> Model:
     wishes = replace(OPTIONS, **options)
     if name in MLX:
         return localspec_mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
-    return localspec_llamacpp.load(tiny(name), wishes)
+    return localspec_llamacpp.load(tiny(name), roomy(wishes))
+
+
+def roomy(options: Options) -> Options:
+    """As much room for each slot, also where they share it."""
+    each = options.context or 0
+    return options if options.bit_exact else replace(options, context=each * options.slots)
 
 
 def draft(name: str = "llama", **options) -> Model:
@@ -69,13 +75,13 @@ def draft(name: str = "llama", **options) -> Model:
     if name in MLX:
         path = tiny_folder(name[4:], drift=0.2)
         return localspec_mlx.load(path, replace(wishes, threads=None))
-    return localspec_llamacpp.load(tiny(name, head=Head(drift=0.2)), wishes)
+    return localspec_llamacpp.load(tiny(name, head=Head(drift=0.2)), roomy(wishes))
 
 
 def strange_draft(target: Model) -> Translated:
     """A draft with another vocabulary."""
     path = tiny("llama", layout="shuffled", head=Head(drift=0.2))
-    model = localspec_llamacpp.load(path, replace(OPTIONS, drafting=True))
+    model = localspec_llamacpp.load(path, roomy(replace(OPTIONS, drafting=True)))
     return Translated(
         model, target.tokenizer, match(target.tokenizer, model.tokenizer), target.vocabulary
     )

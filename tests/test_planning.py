@@ -162,7 +162,7 @@ def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architectu
         with localspec_llamacpp.rehearse(path) as rehearsal:
             found.append(rehearsal.needs(options))
     told, guessed = found
-    assert told.kept <= guessed.kept <= 6 * told.kept
+    assert told.kept <= 1.03 * guessed.kept <= 6 * told.kept  # sizes are told to 0.01 MiB
     assert guessed.working > 0
     assert guessed.weights == told.weights
 

@@ -36,6 +36,7 @@ class Altered:
         self.model = model or scripted()
         self.tokenizer, self.vocabulary = self.model.tokenizer, self.model.vocabulary
         self.slots, self.context = self.model.slots, self.model.context
+        self.pool = self.model.pool
         self.batch, self.tentative = self.model.batch, self.model.tentative
         self._says = says or (lambda rows, logits: None)
         self._forgets = forgets or (lambda slot, length: None)

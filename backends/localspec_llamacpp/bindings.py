@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from localspec import host
 from localspec.backend import Device
-from localspec.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.tokens import Logits, Tokens
 
 FILE_TYPES = {
@@ -47,7 +47,7 @@ CACHE = re.compile(
 RECURRENT_LAYER = "llama_memory_recurrent, layer "
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
-NO_MEMORY = -2  # a status of `llama_decode`
+NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 
 
 class Size(NamedTuple):
@@ -295,7 +295,7 @@ class Context:
         if not self.pointer:
             wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {wish}")
-        self.pooled = shape.pooled
+        self.pooled, self.cells = shape.pooled, shape.cells
         self._memory = lib.llama_get_memory(self.pointer)
         if not self._memory:
             lib.llama_free(self.pointer)
@@ -315,9 +315,10 @@ class Context:
         LOG.take_errors()
         status = lib.llama_decode(self.pointer, self._batch.struct)
         if status:
-            reason = "no room left in the context" if status == 1 else LOG.take_errors()
+            if status == NO_CELLS:
+                raise ContextFull(parts[0].sequence, self.cells)
             kind = OutOfMemory if status == NO_MEMORY else BackendError
-            raise kind(f"llama.cpp could not run a batch ({status}): {reason}")
+            raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
         return self._logits(outputs)
 
     def _logits(self, rows: int) -> Logits:

@@ -74,10 +74,11 @@ def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
         context = min(context, weights.context or context)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
+    shared = pooled(weights, options)
     return Shape(
         sequences=sequences,
-        pooled=pooled(weights, options),
-        cells=context * options.slots,
+        pooled=shared,
+        cells=context if shared else context * options.slots,
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
         snapshots=snapshots(weights, options),
@@ -194,6 +195,8 @@ def check(footprint: Footprint, options: Options) -> None:
         raise UsageError(
             "adapters are for MLX models: merge this one with llama.cpp's llama-export-lora"
         )
+    if options.bit_exact and not on_cpu(options):
+        raise UsageError("texts can be equal to the bit on a CPU only: add --device cpu")
     if options.gpu_layers and not has_gpu():
         raise UsageError(
             f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "

@@ -31,7 +31,8 @@ class LlamaModel:
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
-        self.context = shape.cells // options.slots
+        self.context = shape.cells // (1 if shape.pooled else options.slots)
+        self.pool = shape.cells
         self.batch, self.tentative = options.batch, options.tentative
         self._weights = weights
         self._context = context

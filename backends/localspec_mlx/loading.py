@@ -87,6 +87,8 @@ def check(options: Options) -> None:
             f"KV type {options.kv_type!r} is not for MLX, which keeps what the model computes "
             f"(auto) or quantises it; known: {', '.join(known)}"
         )
+    if options.bit_exact:
+        raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
     for name, value in (
         ("gpu_layers", options.gpu_layers),
         ("threads", options.threads),

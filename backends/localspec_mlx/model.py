@@ -42,6 +42,7 @@ class MlxModel:
         self.tokenizer = tokenizer
         self.vocabulary = tokenizer.size
         self.slots, self.context = options.slots, options.context
+        self.pool = options.slots * options.context
         self.batch, self.tentative = options.batch, options.tentative
         self.host = Host()
         self._stream = mx.new_thread_local_stream(mx.default_device())

@@ -27,7 +27,7 @@ class Watched:
         self.tokenizer = model.tokenizer
         self.vocabulary = model.vocabulary
         self.slots = model.slots
-        self.context = model.context
+        self.context, self.pool = model.context, model.pool
         self.batch = model.batch
         self.tentative = model.tentative
         self.latest = Forward(0, 0.0)

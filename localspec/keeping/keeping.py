@@ -27,6 +27,10 @@ class Keeping:
         """Of memory that is in use now; any thread may ask."""
         return self._ram.bytes
 
+    @property
+    def has_memory(self) -> bool:
+        return self._ram.limit > 0
+
     def keep(self, model: Model, slot: int, held: Tokens) -> None:
         """Put what a slot holds elsewhere, if there is room for it; nobody waits for the disk."""
         room = self._ram.room if len(held) >= LEAST else 0

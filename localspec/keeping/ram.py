@@ -21,14 +21,14 @@ class Ram:
     """Together of at most so many bytes, and of a share of what is free."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
+        self.limit = limit_bytes
         self._texts: list[Aside] = []  # the longest unused first
 
     @property
     def room(self) -> int:
         """Bytes that all texts may take."""
         free = host.memory().free_bytes + self.bytes
-        return min(self._limit, free // SHARE)
+        return min(self.limit, free // SHARE)
 
     @property
     def bytes(self) -> int:

@@ -49,8 +49,18 @@ class DraftModelProposer:
             self._read(asks)
             return self._roll([ask for ask in asks if ask.limit])
         except ContextFull as full:
+            if self._empty_released():
+                return self._draft(asks)
             self._give_up(full.slot)
             return self._draft([ask for ask in asks if ask.slot != full.slot])
+
+    def _empty_released(self) -> bool:
+        """Free what only texts of another time could use; whether there was any."""
+        full = [slot for slot in self._released if len(self._held[slot])]
+        for slot in full:
+            self._held[slot] = NONE
+            self._model.truncate(slot, 0)
+        return bool(full)
 
     def _give_up(self, slot: int) -> None:
         """Its text takes more of the draft's own tokens than a slot can hold."""

@@ -58,7 +58,8 @@ def prove(context: click.Context, model: str, as_json: bool) -> None:
 
     Greedy texts, with guesses of every kind and depth, alone and several at once, are held against
     the plain ones, and what is sampled with guesses against the model's own law. Exits with 0 if
-    nothing but rounding makes a difference, else with 1. Ctrl-C reports what there is.
+    nothing but rounding makes a difference, and with --bit-exact not even that, else with 1.
+    Ctrl-C reports what there is.
     """
     wanted = wished(context)
     context.meta.update(CHOSEN)

@@ -62,7 +62,8 @@ def attempt(
                 tallies, tests = sampled(models.pair, wishes, replies, watch)
         if watch.stopped:
             break
-    return judge(compared, tallies, tests, wishes.sampling.temperature)
+    exact, temperature = loading.options.bit_exact, wishes.sampling.temperature
+    return judge(compared, tallies, tests, temperature, bit_exact=exact)
 
 
 def greedy(models: Pair, wishes: Wishes, watch: Watch) -> tuple[list[Reply], list[Comparison]]:

@@ -50,7 +50,8 @@ class Recorder:
         self.tokenizer = model.tokenizer
         self.vocabulary = model.vocabulary
         self.slots = max(1, model.slots // 2)
-        self.context, self.batch, self.tentative = model.context, model.batch, model.tentative
+        self.context, self.pool = model.context, model.pool
+        self.batch, self.tentative = model.batch, model.tentative
         self.steps = [Step()]
         self._model = model
 

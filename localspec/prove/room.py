@@ -11,14 +11,14 @@ from localspec.locating import locate
 from localspec.opening import Opened, Places, opened
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
-CONTEXT = 2048  # tokens a slot, if the user wishes no other number
+CONTEXT = 2048  # tokens for each slot, if the user wishes no other number
 
 
 def roomy(
     target: str, draft: str | None, loading: Loading, slots: int
 ) -> AbstractContextManager[Opened]:
     wished = loading.options
-    options = replace(wished, slots=slots, context=wished.context or CONTEXT)
+    options = replace(wished, slots=slots, context=wished.context or slots * CONTEXT)
     return opened(Places.of(target, draft, loading.backend), options, loading.limits)
 
 

@@ -47,9 +47,15 @@ def judge(
     tallies: Mapping[str, Tally],
     tests: Sequence[Trial],
     temperature: float,
+    *,
+    bit_exact: bool = False,
 ) -> Verdict:
+    """Judge a proof; where texts are to be equal to the bit, rounding excuses nothing."""
     greedy, sampled = _greedy(compared), _sampled(tallies, tests, temperature)
     faults = [*greedy_faults(greedy), *sampled_faults(sampled)]
+    if bit_exact and greedy.differences:
+        count = len(greedy.differences)
+        faults.insert(0, f"{count} of {greedy.texts} greedy texts are not equal to the bit")
     return Verdict(not faults, faults, greedy, sampled)
 
 

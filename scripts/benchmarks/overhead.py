@@ -43,7 +43,7 @@ CHOOSING = ((1, 30), (16, 150))  # texts at once, and the goal
 class ReadyModel:
     """Returns views of logits prepared beforehand, in which every text goes round in a circle."""
 
-    slots, context, batch, tentative = 1, 1 << 20, 512, 4
+    slots, context, pool, batch, tentative = 1, 1 << 20, 1 << 20, 512, 4
 
     def __init__(self) -> None:
         self.tokenizer: Tokenizer = Alphabet([b"word "] * VOCABULARY)

@@ -61,7 +61,7 @@ class Starter:
         """Start a side for so many requests at once, with a context of so many tokens for each."""
         log = self.folder / f"{side.name}.log"
         if side.program == "localspec":
-            sizes = ("--slots", str(streams), "--context", str(context))
+            sizes = ("--slots", str(streams), "--context", str(streams * context))
             threads = ("--threads", str(self.threads))
             return localspec(self.model, log, *threads, *sizes, *side.options)
         port = free_port()
