@@ -31,6 +31,7 @@ from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # what is drawn as OpenAI says it is, if nobody says otherwise
+FOR_AGENTS = 16_384  # tokens
 GRACE_SECONDS = 10  # for streams to end in when the server is stopped
 
 
@@ -131,6 +132,9 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
     def open_it() -> Runtime:
         runtime = load(name, draft, loading)
         tell(runtime)
+        if runtime.context < FOR_AGENTS:
+            note = f"the context is {runtime.context:,} tokens; coding agents need {FOR_AGENTS:,}"
+            click.echo(f"localspec: {note} and more: --context", err=True)
         return runtime
 
     return Offer(
@@ -140,7 +144,7 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
         usual=advised(name, API),
         engine=found.engine,
         drafter=str(draft or "") or (found.draft.name if found.draft else ""),
-        context=loading.options.context or min(looked.context, CONTEXT),
+        context=loading.options.context or min(looked.context or CONTEXT, CONTEXT),
         created=int(files.stat().st_mtime),
         bytes=looked.file_bytes,
         family=looked.architecture,

@@ -276,6 +276,11 @@ def test_options_have_their_effect(client):
     assert ask(client, options=hot | {"top_k": 1}).message.content == "You said: here"
 
 
+def test_a_wish_for_more_context_is_answered_with_what_there_is(client):
+    said = ask(client, options={"num_ctx": 1 << 20, "num_predict": 3}).message.content
+    assert said == ask(client, options={"num_predict": 3}).message.content
+
+
 def test_options_become_what_the_engine_knows():
     given = {
         "temperature": 0.5,
@@ -298,7 +303,6 @@ def test_options_become_what_the_engine_knows():
 @pytest.mark.parametrize(
     "option",
     [
-        {"num_ctx": 9000},
         {"mirostat": 2},
         {"typical_p": 0.5},
         {"tfs_z": 0.5},

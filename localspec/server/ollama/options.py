@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import Literal
 
 from pydantic import Field
 
 from localspec.grammar import Grammar
-from localspec.server.faults import refused
 from localspec.server.house import Served
 from localspec.server.llamacpp.drawing import Drawn
 from localspec.server.samplers import One
 from localspec.settings import Settings
+
+LOG = logging.getLogger("localspec")
+
+
+@cache
+def tell_once(wished: int, context: int) -> None:
+    """Log that a client wants more context than there is; it is answered with what there is."""
+    LOG.warning("a client asks for num_ctx %d; the context is %d tokens", wished, context)
 
 
 class Options(Drawn):
@@ -35,10 +44,8 @@ class Options(Drawn):
     penalize_newline: Literal[True] | None = None  # penalties know no exceptions
 
     def settings(self, served: Served, grammar: Grammar | None) -> Settings:
-        context = served.runtime.context
-        if (self.num_ctx or 0) > context:
-            told = f"num_ctx is {self.num_ctx:,}; this model was loaded for {context:,} tokens"
-            raise refused(told, "num_ctx")
+        if (self.num_ctx or 0) > served.runtime.context:
+            tell_once(self.num_ctx or 0, served.runtime.context)
         wanted = self.num_predict or 0
         return Settings(
             max_tokens=wanted if wanted > 0 else None,
