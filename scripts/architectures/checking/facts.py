@@ -1,0 +1,114 @@
+"""What transformers' configuration tells of a model, to hold against `localspec info`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+STATES = ("linear_attention", "mamba", "conv", "both")
+FULL = ("full_attention", "attention", "both")
+PATTERN = {"M": "mamba", "*": "attention"}  # of Nemotron-H; other layers are feed-forward
+RECURRENT = ("mamba", "mamba2", "falcon_mamba")
+WIDE = 2  # bytes of a key or value in 16 bits
+EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
+ACTIVE = ("num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk")
+DRAFTING = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration, in which families give the same thing different names."""
+
+    values: Mapping[str, object]
+
+    @classmethod
+    def read(cls, folder: Path) -> Config:
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return cls({**values, **values.get("text_config", {})})
+
+    def number(self, *names: str) -> int:
+        """The first of these that is given, 0 if none is."""
+        found = (self.values.get(name) for name in names)
+        return next((value for value in found if isinstance(value, int) and value), 0)
+
+    def listed(self, name: str) -> list[object]:
+        found = self.values.get(name)
+        return found if isinstance(found, list) else []
+
+    @property
+    def layers(self) -> int:
+        return self.number("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+    @property
+    def width(self) -> int:
+        return self.number("hidden_size", "n_embd", "d_model")
+
+    @property
+    def heads(self) -> int:
+        return self.number("num_attention_heads", "n_head", "n_heads")
+
+    @property
+    def latent(self) -> bool:
+        return "kv_lora_rank" in self.values
+
+    def looks_back(self) -> list[str]:
+        """How each layer does."""
+        if given := self.listed("layer_types"):
+            return [str(kind) for kind in given]
+        if pattern := self.values.get("hybrid_override_pattern"):
+            return [PATTERN.get(letter, "none") for letter in str(pattern)]
+        if self.values["model_type"] in RECURRENT:
+            return ["mamba"] * self.layers
+        if self.values["model_type"] == "falcon_h1":
+            return ["both"] * self.layers
+        return ["attention" if self._attends(at) else "mamba" for at in range(self.layers)]
+
+    def _attends(self, layer: int) -> bool:
+        every, chosen = self.number("attn_layer_period"), self.listed("attn_layer_indices")
+        if every:
+            return layer % every == self.number("attn_layer_offset")
+        return not chosen or layer in chosen
+
+
+def expected(folder: Path) -> dict[str, object]:
+    """Figures of `localspec info --json` by their names, as far as a configuration tells them."""
+    config = Config.read(folder)
+    return {name: value for name, value in figures(config) if value is not None}
+
+
+def figures(config: Config) -> Iterator[tuple[str, object]]:
+    kinds = config.looks_back()
+    yield "layers", config.layers
+    yield "vocabulary", config.number("vocab_size")
+    yield "embedding", config.width
+    yield "recurrent", any(kind in STATES for kind in kinds)
+    if not all(kind == "mamba" for kind in kinds):
+        yield "context", config.number("max_position_embeddings", "n_positions", "max_seq_len")
+    window = any(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
+    if window:
+        yield "window", config.number("sliding_window", "attention_chunk_size")
+    yield from caches(config, kinds)
+    yield "experts", config.number(*EXPERTS)
+    yield "experts_used", config.number(*ACTIVE) if config.number(*EXPERTS) else 0
+    yield "drafting_layers", config.number(*DRAFTING)
+
+
+def caches(config: Config, kinds: list[str]) -> Iterator[tuple[str, int]]:
+    """Keys and values, where all layers of a sort keep as many."""
+    if config.latent or config.number("num_kv_shared_layers") or "global_head_dim" in config.values:
+        return
+    kv_heads = config.number("num_key_value_heads", "num_kv_heads") or config.heads
+    head = config.number("head_dim") or config.width // max(config.heads, 1)
+    each = 2 * kv_heads * head * WIDE
+    yield "kv_bytes_per_token", each * sum(kind in FULL for kind in kinds)
+    yield "window_bytes_per_token", each * kinds.count("sliding_attention")
+
+
+def untrue(told: Mapping[str, object], wanted: Mapping[str, object]) -> Iterator[str]:
+    """Where `info` tells something else; what it does not tell is none of it."""
+    told = {**told, "recurrent": bool(told.get("state_bytes"))}
+    for name, value in wanted.items():
+        if name in told and told[name] != value:
+            yield f"info says {name} {told[name]}, the configuration {value}"
