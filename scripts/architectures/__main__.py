@@ -8,6 +8,7 @@ from pathlib import Path
 
 from architectures.checking import table
 from architectures.checking.trial import Trial
+from architectures.keep import Keeping
 from architectures.kinds import ALL, cell
 from architectures.make import Making
 from architectures.recipes import all_recipes
@@ -25,7 +26,12 @@ def main() -> int:
     common(made)
     tried = commands.add_parser("check", help="run them in their engines and in LocalSpec")
     common(tried)
+    kept = commands.add_parser("keep", help="pack files, with what llama-server says of them")
+    common(kept)
+    kept.add_argument("target", type=Path)
     options = parser.parse_args()
+    if options.command == "keep":
+        return keep(options)
     return make(options) if options.command == "make" else check(options)
 
 
@@ -61,6 +67,15 @@ def check(options: argparse.Namespace) -> int:
             print(f"{each.name} {each.kind}: {found.word}", file=sys.stderr, flush=True)
     print("\n".join(table.lines(verdicts, kinds)))
     return 1 if any(found.fails for found in verdicts.values()) else 0
+
+
+def keep(options: argparse.Namespace) -> int:
+    names = chosen(options.only, list(all_recipes(WIDTH)))
+    cells = [cell(options.folder.resolve(), name, options.types) for name in names]
+    here = [each for each in cells if each.path.exists()]
+    left = Keeping(options.target.resolve(), ready(options.llama)).keep(here)
+    print(f"Left out: {', '.join(left) or 'none'}.")
+    return 0
 
 
 def chosen(wish: str, known: list[str] | tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ class Recipe:
     pre: str = ""  # llama.cpp's name for how text is cut before BPE; none: SentencePiece
     wrapped: bool = False  # the language model of one that also sees
     drafts: bool = False  # with a drafting block (MTP), which transformers does not keep
+    spare: bool = False  # with keys and values that shared layers do not use
     trunk: bool = False  # without one, although the converter would expect it
     says: Values = field(default_factory=dict)  # in published configurations, not transformers'
     lacks: tuple[str, ...] = ()  # keys with these words are in transformers' only

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ STATES = ("linear_attention", "mamba", "conv", "both")
 FULL = ("full_attention", "attention", "both")
 PATTERN = {"M": "mamba", "*": "attention"}  # of Nemotron-H; other layers are feed-forward
 RECURRENT = ("mamba", "mamba2", "falcon_mamba")
+WINDOWED = ("sliding_attention", "chunked_attention")
+CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "model_max_length")
 WIDE = 2  # bytes of a key or value in 16 bits
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 ACTIVE = ("num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk")
@@ -50,6 +52,20 @@ class Config:
         return self.number("num_attention_heads", "n_head", "n_heads")
 
     @property
+    def kv_heads(self) -> int:
+        return self.number("num_key_value_heads", "num_kv_heads") or self.heads
+
+    @property
+    def head(self) -> int:
+        return self.number("head_dim") or self.width // max(self.heads, 1)
+
+    def at(self, layer: int) -> Config:
+        """With what is one layer's own."""
+        own = self.values.get("per_layer_config")
+        more = own.get(str(layer), {}) if isinstance(own, dict) else {}
+        return Config({**self.values, **more})
+
+    @property
     def latent(self) -> bool:
         return "kv_lora_rank" in self.values
 
@@ -79,31 +95,33 @@ def expected(folder: Path) -> dict[str, object]:
 
 
 def figures(config: Config) -> Iterator[tuple[str, object]]:
+    """Figures by name; None where a configuration does not tell."""
     kinds = config.looks_back()
-    yield "layers", config.layers
-    yield "vocabulary", config.number("vocab_size")
-    yield "embedding", config.width
+    yield "layers", config.layers or None
+    yield "vocabulary", config.number("vocab_size") or None
+    yield "embedding", config.width or None
     yield "recurrent", any(kind in STATES for kind in kinds)
-    if not all(kind == "mamba" for kind in kinds):
-        yield "context", config.number("max_position_embeddings", "n_positions", "max_seq_len")
-    window = any(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
-    if window:
+    if not any(kind in STATES for kind in kinds):  # a state holds a text of any length
+        yield "context", config.number(*CONTEXTS) or None
+    if any(kind in WINDOWED for kind in kinds):
         yield "window", config.number("sliding_window", "attention_chunk_size")
-    yield from caches(config, kinds)
-    yield "experts", config.number(*EXPERTS)
-    yield "experts_used", config.number(*ACTIVE) if config.number(*EXPERTS) else 0
+    if not config.latent:
+        yield "kv_bytes_per_token", cache(config, kinds, FULL)
+        yield "window_bytes_per_token", cache(config, kinds, WINDOWED)
+    experts = config.number(*EXPERTS)
+    yield "experts", experts if experts > 1 else 0
+    yield "experts_used", config.number(*ACTIVE) if experts > 1 else 0
     yield "drafting_layers", config.number(*DRAFTING)
 
 
-def caches(config: Config, kinds: list[str]) -> Iterator[tuple[str, int]]:
-    """Keys and values, where all layers of a sort keep as many."""
-    if config.latent or config.number("num_kv_shared_layers") or "global_head_dim" in config.values:
-        return
-    kv_heads = config.number("num_key_value_heads", "num_kv_heads") or config.heads
-    head = config.number("head_dim") or config.width // max(config.heads, 1)
-    each = 2 * kv_heads * head * WIDE
-    yield "kv_bytes_per_token", each * sum(kind in FULL for kind in kinds)
-    yield "window_bytes_per_token", each * kinds.count("sliding_attention")
+def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
+    """Bytes of a token's keys and values in the layers of these kinds that keep their own."""
+    own = config.layers - config.number("num_kv_shared_layers")
+    return sum(
+        2 * config.at(layer).kv_heads * config.at(layer).head * WIDE
+        for layer, kind in enumerate(kinds[:own])
+        if kind in wanted
+    )
 
 
 def untrue(told: Mapping[str, object], wanted: Mapping[str, object]) -> Iterator[str]:

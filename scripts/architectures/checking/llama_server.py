@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ class Unable(Exception):
     """An engine does not run a model, and says why."""
 
 
-def answers(program: Path, file: Path) -> list[Said]:
+def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list[Said]:
     """The greedy tokens of every prompt; `Unable` where the engine does not run the file."""
     with serving(program, file) as client:
-        return [answer(client, prompt) for prompt in PROMPTS]
+        return [answer(client, prompt) for prompt in prompts]
 
 
 def answer(client: httpx.Client, prompt: str) -> Said:

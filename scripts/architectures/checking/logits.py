@@ -1,5 +1,6 @@
 """llama.cpp's own logits where answers part, by its bindings alone: FILE, and partings as JSON.
 
+With the word `sure` after the file, how many tokens of each answer are the same however it rounds.
 Its server tells no probabilities of tokens that are pieces of characters.
 """
 
@@ -14,6 +15,9 @@ from typing import Any
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
+from numpy.typing import NDArray
+
+from architectures.checking.answers import NEAR
 
 CONTEXT = 512
 F16, BF16 = 1, 30  # ggml's numbers
@@ -30,38 +34,60 @@ def main() -> int:
     params = lib.llama_model_default_params()
     model = lib.llama_model_load_from_file(sys.argv[1].encode(), params)
     partings = json.load(sys.stdin)
-    print(json.dumps([margins(model, each) for each in partings]))
+    weigh = sure if "sure" in sys.argv[2:] else margins
+    print(json.dumps([weigh(model, each) for each in partings]))
     lib.llama_model_free(model)
     return 0
 
 
 def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
     """By how much the token is below the best: as the engine decodes, and the least of all ways."""
-    prompt, said, token = parting["prompt"], parting["said"], parting["token"]
-    found = [below(model, [prompt, *([each] for each in said)], CONTEXT, F16, token)]
+    token = parting["token"]
+    found = [
+        float(row.max() - row[token])
+        for row in every_way(model, parting["prompt"], parting["said"])
+    ]
+    return found[0], min(found)
+
+
+def sure(model: Any, answer: Mapping[str, Any]) -> int:
+    """How many tokens are the best by more than a near-tie, in every way."""
+    prompt, said = answer["prompt"], answer["said"]
+    for at, token in enumerate(said):
+        for row in every_way(model, prompt, said[:at]):
+            others = np.delete(row, token)
+            if row[token] - others.max() <= NEAR:
+                return at
+    return len(said)
+
+
+def every_way(model: Any, prompt: Tokens, said: Tokens) -> Iterator[NDArray[np.float32]]:
+    """The logits after a text: first as the engine decodes it, then in batches of other widths."""
+    yield from logits(model, [prompt, *([each] for each in said)], CONTEXT, F16)
     for kind in (F16, BF16):
         for width in WIDTHS:
-            found.append(below(model, [[*prompt, *said]], width, kind, token))
-            found.append(below(model, [prompt, *pieces(said, width)], CONTEXT, kind, token))
-    return found[0], min(found)
+            yield from logits(model, [[*prompt, *said]], width, kind)
+            yield from logits(model, [prompt, *pieces(said, width)], CONTEXT, kind)
 
 
 def pieces(tokens: Tokens, width: int) -> Iterator[Tokens]:
     return (tokens[at : at + width] for at in range(0, len(tokens), width))
 
 
-def below(model: Any, batches: Sequence[Tokens], width: int, kind: int, token: int) -> float:
-    """By how much a token is below the best after these batches; far, if there is no such way."""
+def logits(
+    model: Any, batches: Sequence[Tokens], width: int, kind: int
+) -> Iterator[NDArray[np.float32]]:
+    """Those after the last batch; nothing, where the model cannot be run in this way."""
     with context(model, width, kind) as made:
         if not made:
-            return 1e9
+            return
         for batch in filter(len, batches):
             tokens = (lib.llama_token * len(batch))(*batch)
             if lib.llama_decode(made, lib.llama_batch_get_one(tokens, len(batch))):
-                return 1e9
+                return
         count = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
-        logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(made, -1), (count,))
-        return float(logits.max() - logits[token])
+        row = np.ctypeslib.as_array(lib.llama_get_logits_ith(made, -1), (count,))
+        yield row.copy()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import mlx.core as mx
@@ -42,7 +42,7 @@ def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
     return below(logprobs, parting["token"]), below(at_once, parting["token"])
 
 
-def below(logprobs: Sequence[float] | mx.array, token: int) -> float:
+def below(logprobs: mx.array, token: int) -> float:
     return float(mx.max(logprobs) - logprobs[token])
 
 

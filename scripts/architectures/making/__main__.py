@@ -30,6 +30,8 @@ class Order:
 
 
 def main() -> int:
+    if sys.platform != "win32":
+        multiprocessing.set_start_method("fork")  # importing torch anew takes ten seconds
     torch.set_num_threads(1)  # also so that processes may be forked from this one
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -54,9 +56,8 @@ def fill(order: Order) -> str:
 
 def apart(order: Order, step: Path) -> str:
     """Make a folder or a file in a process of its own."""
-    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "fork")
-    heard, told = context.Pipe(duplex=False)
-    process = context.Process(target=attempt, args=(told, order, step))
+    heard, told = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=attempt, args=(told, order, step))
     process.start()
     told.close()
     try:

@@ -45,6 +45,8 @@ def make(name: str, recipe: Recipe, width: int, folder: Path) -> None:
     vocabularies.save(folder, recipe, VOCABULARY)
     if recipe.drafts:
         weights.add_drafting_block(folder, width)
+    if recipe.spare:
+        weights.add_spare(folder)
     if recipe.renames:
         weights.rename(folder, *recipe.renames)
     publish(folder / "config.json", recipe)

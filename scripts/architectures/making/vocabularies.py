@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 import sentencepiece.sentencepiece_model_pb2 as pieces
@@ -33,7 +34,7 @@ TEXT = (
     "Speculative decoding guesses a few tokens ahead and the model checks them at once. "
 )
 UNUSED = 4  # SentencePiece's number for pieces that the user defined
-Ids = Mapping[str, int]
+Ids = Mapping[str, Any]
 
 
 def save(folder: Path, recipe: Recipe, size: int) -> None:

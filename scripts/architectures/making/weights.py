@@ -33,6 +33,19 @@ def rename(folder: Path, old: str, new: str) -> None:
     save_file(tensors, file, metadata={"format": "pt"})
 
 
+def add_spare(folder: Path) -> None:
+    """Keys and values of layers that take those of earlier ones; published files carry them."""
+    file = folder / "model.safetensors"
+    tensors: Tensors = load_file(file)
+    given = [name for name in tensors if ".self_attn.k_" in name or ".self_attn.v_" in name]
+    first = {name.partition(".self_attn.")[2]: name for name in sorted(given, reverse=True)}
+    for name in [name for name in tensors if name.endswith(".self_attn.q_proj.weight")]:
+        layer = name.partition(".self_attn.")[0]
+        for part, source in first.items():
+            tensors.setdefault(f"{layer}.self_attn.{part}", tensors[source].clone())
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
 def add_drafting_block(folder: Path, width: int) -> None:
     """A copy of the last layer, or of the first with attention, and what leads into it."""
     file = folder / "model.safetensors"

@@ -35,7 +35,7 @@ def recipes(width: int) -> dict[str, Recipe]:
             tokenizer_says={"add_bos_token": True, "tokenizer_class": "LlamaTokenizerFast"},
         ),
         "deepseek4": Recipe("deepseek_v4", {**DEEPSEEK}, "deepseek-v3"),
-        "minicpm3": Recipe("minicpm3", {**LATENT}, "qwen2"),
+        "minicpm3": Recipe("minicpm3", {**LATENT, "v_head_dim": width // 4}),
         "exaonemoe": Recipe(
             "exaone_moe",
             {

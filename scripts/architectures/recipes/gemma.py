@@ -49,6 +49,7 @@ def recipes(_: int) -> dict[str, Recipe]:
                 "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 6,
                 "tie_word_embeddings": True,
             },
+            spare=True,
         ),
         "gemma4": Recipe(
             "gemma4_text",
