@@ -20,8 +20,9 @@ class Recipe:
     spare: bool = False  # with keys and values that shared layers do not use
     trunk: bool = False  # without one, although the converter would expect it
     says: Values = field(default_factory=dict)  # in published configurations, not transformers'
-    lacks: tuple[str, ...] = ()  # keys with these words are in transformers' only
+    lacks: tuple[str, ...] = ()  # keys, with `*`, that transformers' configurations have only
     tokenizer_says: Values = field(default_factory=dict)
+    as_written: bool = False  # the converter is to read config.json without transformers' defaults
     renames: tuple[str, str] | None = None  # a part of tensors' names, as published
 
     @property

@@ -103,8 +103,8 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
     yield "recurrent", any(kind in STATES for kind in kinds)
     if not any(kind in STATES for kind in kinds):  # a state holds a text of any length
         yield "context", config.number(*CONTEXTS) or None
-    if any(kind in WINDOWED for kind in kinds):
-        yield "window", config.number("sliding_window", "attention_chunk_size")
+    if "sliding_attention" in kinds:
+        yield "window", config.number("sliding_window")
     if not config.latent:
         yield "kv_bytes_per_token", cache(config, kinds, FULL)
         yield "window_bytes_per_token", cache(config, kinds, WINDOWED)

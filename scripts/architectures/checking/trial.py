@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -30,30 +30,27 @@ class Trial:
     tools: Tools
 
     def of(self, cell: Cell) -> Verdict:
-        results, name = self.folder / "results", f"{cell.name}-{cell.kind}"
         key = records.key_of_engine(cell.path)
-        theirs = records.remembered(
-            results, f"{name}-engine", key, lambda: engine(cell, self.tools)
-        )
+        theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.tools))
         if isinstance(theirs, str):
             return Verdict("no engine", (theirs,))
-        ours = records.remembered(
-            results, f"{name}-localspec", key + records.sources(), lambda: here(cell, self.folder)
-        )
+        here = key + records.sources()
+        ours = self._kept(cell, "localspec", here, lambda: localspec(cell, self.folder))
         if not isinstance(ours, dict):
             return Verdict("refused", (str(ours),))
 
         def weigh(partings: Sequence[Parting]) -> Sequence[Margins]:
             asked = key + records.digest_of(partings)
-            find = lambda: weighed(cell, partings)  # noqa: E731
-            kept = records.remembered(results, f"{name}-margins", asked, find)
-            return (
-                [tuple(each) for each in kept]
-                if isinstance(kept, list)
-                else [(FAR, FAR)] * len(partings)
-            )
+            kept = self._kept(cell, "margins", asked, lambda: weighed(cell, partings))
+            if not isinstance(kept, list):  # the engine's own process failed
+                return [(FAR, FAR)] * len(partings)
+            return [(first, least) for first, least in kept]
 
         return judge(read(theirs), Found.of(ours), expected(cell.origin), weigh)
+
+    def _kept(self, cell: Cell, what: str, key: str, find: Callable[[], object]) -> object:
+        name = f"{cell.name}-{cell.kind}-{what}"
+        return records.remembered(self.folder / "results", name, key, find)
 
 
 def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
@@ -73,8 +70,8 @@ def engine(cell: Cell, tools: Tools) -> object:
         return str(error)
 
 
-def here(cell: Cell, folder: Path) -> object:
-    """LocalSpec's, or how it ended."""
+def localspec(cell: Cell, folder: Path) -> object:
+    """LocalSpec's answers, or how its process ended."""
     command = ["architectures.checking.localspec_here", str(cell.path)]
     return told(command, {"XDG_CACHE_HOME": str(folder / "cache")})
 

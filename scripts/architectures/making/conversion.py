@@ -5,8 +5,17 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from architectures.recipe import Recipe
+
+
+class Unknown:
+    """Configurations that transformers does not know, as of models with code of their own."""
+
+    @staticmethod
+    def from_pretrained(*_: object, **__: object) -> NoReturn:
+        raise ValueError("its configuration is read as it is written")
 
 
 def convert(source: Path, recipe: Recipe, folder: Path, file: Path) -> None:
@@ -17,9 +26,11 @@ def convert(source: Path, recipe: Recipe, folder: Path, file: Path) -> None:
     must convert one model only.
     """
     sys.path.insert(0, str(source))
-    from conversion.base import TextModel
+    from conversion import base
 
-    TextModel.get_vocab_base_pre = lambda *_: recipe.pre or "default"
+    base.TextModel.get_vocab_base_pre = lambda *_: recipe.pre or "default"
+    if recipe.as_written:
+        base.AutoConfig = Unknown
     outtype = file.stem.rpartition("-")[2].lower()
     trunk = ["--no-nextn"] if recipe.trunk else []
     script = source / "convert_hf_to_gguf.py"

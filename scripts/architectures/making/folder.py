@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
@@ -80,7 +81,7 @@ def publish(file: Path, recipe: Recipe) -> None:
     """Let a configuration say what published ones do."""
     config = json.loads(file.read_text(encoding="utf-8"))
     text = config.get("text_config", config)
-    for key in [key for key in text if any(word in key for word in recipe.lacks)]:
+    for key in [key for key in text if any(fnmatch(key, each) for each in recipe.lacks)]:
         del text[key]
     text.update(recipe.says)
     file.write_text(json.dumps(config, indent=1), encoding="utf-8")

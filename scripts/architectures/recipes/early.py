@@ -16,6 +16,7 @@ def recipes(width: int) -> dict[str, Recipe]:
             "gpt2",
             {"n_embd": width, "n_layer": 4, "n_head": 4, "n_positions": 1024, "n_inner": width},
             "gpt-2",
+            says={"n_ctx": 1024},
         ),
         "starcoder1": Recipe(
             "gpt_bigcode",

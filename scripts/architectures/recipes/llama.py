@@ -85,7 +85,7 @@ def recipes(_: int) -> dict[str, Recipe]:
         "arcee": Recipe("arcee", {}, "llama-bpe"),
         "apertus": Recipe("apertus", {}, "tekken"),
         "seedoss": Recipe("seed_oss", HEAD, "seed-coder"),
-        "bitnet": Recipe("bitnet", {}, "llama-bpe"),
+        "bitnet": Recipe("bitnet", {"tie_word_embeddings": True}, "llama-bpe"),
         "jais2": Recipe("jais2", {}, "jais-2"),
         "mellum": Recipe(
             "mellum", {**EXPERTS, **HEAD, "sliding_window": 64, **layer_types(4, 4)}, "qwen2"

@@ -59,7 +59,8 @@ def recipes(width: int) -> dict[str, Recipe]:
             },
             "tekken",
             says={"hybrid_override_pattern": "M-M*-M", "num_hidden_layers": 6},
-            lacks=("layers_block_type", "expert", "moe"),
+            lacks=("layers_block_type", "*expert*", "*moe*", "n_group", "topk_group"),
+            as_written=True,
         ),
         "nemotronh-moe": Recipe(
             "nemotron_h",
