@@ -9,7 +9,7 @@ from pathlib import Path
 from architectures.checking import table
 from architectures.checking.trial import Trial
 from architectures.keep import Keeping
-from architectures.kinds import ALL, cell
+from architectures.kinds import ALL, MLX, cell
 from architectures.make import Making
 from architectures.recipes import all_recipes
 from architectures.tools import ready, torch_python
@@ -26,6 +26,7 @@ def main() -> int:
     common(made)
     tried = commands.add_parser("check", help="run them in their engines and in LocalSpec")
     common(tried)
+    tried.add_argument("--kept", action="store_true", help="show what was found before, no more")
     kept = commands.add_parser("keep", help="pack files, with what llama-server says of them")
     common(kept)
     kept.add_argument("target", type=Path)
@@ -51,7 +52,9 @@ def make(options: argparse.Namespace) -> int:
         ready(options.llama),
         torch_python(options.torch),
     )
-    return 1 if making.run() else 0
+    faults = making.run()  # of tools that do not know a model, as a rule
+    print(f"{len(making.names)} models; {len(faults)} could not be had in a form")
+    return 0
 
 
 def check(options: argparse.Namespace) -> int:
@@ -61,7 +64,7 @@ def check(options: argparse.Namespace) -> int:
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
     trial, verdicts = Trial(folder, ready(options.llama)), {}
     for each in cells:
-        if each.path.exists():
+        if each.path.exists() and (trial.knows(each) or not options.kept):
             found = trial.of(each)
             verdicts[each.name, each.kind] = found
             print(f"{each.name} {each.kind}: {found.word}", file=sys.stderr, flush=True)
@@ -70,10 +73,13 @@ def check(options: argparse.Namespace) -> int:
 
 
 def keep(options: argparse.Namespace) -> int:
+    """Of each model the first form that is there."""
+    folder, kinds = options.folder.resolve(), chosen(options.types, ALL)
     names = chosen(options.only, list(all_recipes(WIDTH)))
-    cells = [cell(options.folder.resolve(), name, options.types) for name in names]
-    here = [each for each in cells if each.path.exists()]
-    left = Keeping(options.target.resolve(), ready(options.llama)).keep(here)
+    forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
+    here = [[each for each in form if each.path.exists()][:1] for form in forms]
+    keeping = Keeping(options.target.resolve(), ready(options.llama))
+    left = keeping.keep([each for form in here for each in form])
     print(f"Left out: {', '.join(left) or 'none'}.")
     return 0
 

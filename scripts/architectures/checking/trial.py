@@ -48,6 +48,10 @@ class Trial:
 
         return judge(read(theirs), Found.of(ours), expected(cell.origin), weigh)
 
+    def knows(self, cell: Cell) -> bool:
+        """Whether something is kept of it."""
+        return (self.folder / "results" / f"{cell.name}-{cell.kind}-localspec.json").exists()
+
     def _kept(self, cell: Cell, what: str, key: str, find: Callable[[], object]) -> object:
         name = f"{cell.name}-{cell.kind}-{what}"
         return records.remembered(self.folder / "results", name, key, find)

@@ -66,10 +66,9 @@ def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh
         return Verdict("refused", (found.fault,))
     parted = list(partings(theirs, found))
     weighed = dict(weights(parted, weigh))
-    words = [word_of(weighed.get(each)) for each in parted]
-    differs = [
-        told(each, weighed.get(each)) for each in parted if word_of(weighed.get(each)) == "differs"
-    ]
+    judged = [(each, weighed.get(each)) for each in parted]
+    words = [word_of(margins) for _, margins in judged]
+    differs = [told(each, margins) for each, margins in judged if word_of(margins) == "differs"]
     wrong, much = list(told_wrongly(found, wanted)), list(unplanned(found))
     found_words = {*words, *(["untrue"] if wrong else []), *(["memory"] if much else [])}
     untold = set(wanted) - set(found.info if isinstance(found.info, Mapping) else ())

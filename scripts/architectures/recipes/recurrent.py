@@ -18,6 +18,7 @@ def recipes(width: int) -> dict[str, Recipe]:
                 "tie_word_embeddings": True,
             },
             "lfm2",
+            says={"block_dim": width},
         ),
         "lfm2moe": Recipe(
             "lfm2_moe",
