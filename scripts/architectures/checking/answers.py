@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 TOKENS = 24
+# The same in an engine and in LocalSpec, as "longrope" has other factors for a longer one; early
+# models have no more positions.
+CONTEXT = 1024
 # The second is longer than the windows and has much to look up, the third has odd characters.
 PROMPTS = (
     "The quick brown fox",

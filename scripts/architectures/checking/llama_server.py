@@ -12,10 +12,9 @@ from typing import Any
 
 import httpx
 
-from architectures.checking.answers import PROMPTS, TOKENS
+from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from benchmarks.serving.process import free_port, stop
 
-CONTEXT = 512
 SECONDS = 60.0
 Said = dict[str, object]  # as answers are kept
 WISH = {"n_predict": TOKENS, "temperature": 0, "cache_prompt": False, "return_tokens": True}

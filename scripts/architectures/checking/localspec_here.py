@@ -11,16 +11,16 @@ from pathlib import Path
 import psutil
 
 import localspec
-from architectures.checking.answers import PROMPTS, TOKENS
+from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from localspec import Loading, LocalSpecError, Options, Result, Runtime, Settings
 from localspec.cli import run
 
 
-def loading(path: str, proposer: str, slots: int = 1, context: int | None = None) -> Loading:
+def loading(path: str, proposer: str, slots: int = 1) -> Loading:
     """With a thread as the engine beside it; MLX decides that itself."""
     threads = None if Path(path).is_dir() else 1
     depth = 0 if proposer == "none" else 4
-    return Loading(Options(slots=slots, context=context, threads=threads), proposer, depth)
+    return Loading(Options(slots=slots, context=CONTEXT, threads=threads), proposer, depth)
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def info(path: str) -> object:
 
 
 def plain(path: str) -> dict[str, object]:
-    """Each prompt alone, as a model is loaded where nothing is asked for; and what it takes."""
+    """Each prompt alone, without proposers; and what it takes."""
     before = psutil.Process().memory_info().rss
     with localspec.load(path, loading=loading(path, "none")) as model:
         said = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
@@ -56,7 +56,7 @@ def plain(path: str) -> dict[str, object]:
 
 def guessing(path: str) -> dict[str, object]:
     """With proposers: each prompt alone, then two at once, twice."""
-    with localspec.load(path, loading=loading(path, "ngram,suffix", 2, 512)) as model:
+    with localspec.load(path, loading=loading(path, "ngram,suffix", 2)) as model:
         results = [asked(model, path, prompt) for prompt in PROMPTS]
         alone = list(map(answer, [model] * len(PROMPTS), PROMPTS, results))
         pairs = zip(PROMPTS, (*PROMPTS[1:], PROMPTS[0]), strict=True)

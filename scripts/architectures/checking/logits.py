@@ -17,9 +17,8 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from architectures.checking.answers import NEAR
+from architectures.checking.answers import CONTEXT, NEAR
 
-CONTEXT = 512
 F16, BF16 = 1, 30  # ggml's numbers
 # In batches of other widths, and with values as bf16, llama.cpp rounds differently. Where a router
 # is near a tie, a token may then go to another expert, which is no near-tie of the last logits.
