@@ -64,10 +64,10 @@ def test_a_hybrids_configuration_tells_what_its_layers_keep(tmp_path):
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     facts = expected(tmp_path)
-    assert facts["recurrent"]
+    assert facts["recurrent_layers"] == 3
     assert facts["kv_bytes_per_token"] == 2 * 2 * 64 * 2
-    told = {"layers": 6, "state_bytes": 0}
-    assert list(untrue(told, facts)) == ["info says recurrent False, the configuration True"]
+    told = {"layers": 6, "recurrent_layers": 0}
+    assert list(untrue(told, facts)) == ["info says recurrent_layers 0, the configuration 3"]
 
 
 def test_layers_that_share_keys_or_have_wider_heads_are_counted_as_they_are(tmp_path):

@@ -14,6 +14,8 @@ RECURRENT = ("mamba", "mamba2", "falcon_mamba")
 WINDOWED = ("sliding_attention", "chunked_attention")
 CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "model_max_length")
 WIDE = 2  # bytes of a key or value in 16 bits
+EVERY_HEAD = ("bloom", "gpt2", "gpt_neox", "mpt")  # has keys and values of its own
+OTHER_LENGTH = ("bloom", "falcon", "glm")  # is written by llama.cpp's converter
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 ACTIVE = ("num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk")
 DRAFTING = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
@@ -53,6 +55,10 @@ class Config:
 
     @property
     def kv_heads(self) -> int:
+        if self.values["model_type"] in EVERY_HEAD:
+            return self.heads
+        if self.values.get("multi_query"):
+            return 1
         return self.number("num_key_value_heads", "num_kv_heads") or self.heads
 
     @property
@@ -100,8 +106,8 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
     yield "layers", config.layers or None
     yield "vocabulary", config.number("vocab_size") or None
     yield "embedding", config.width or None
-    yield "recurrent", any(kind in STATES for kind in kinds)
-    if not any(kind in STATES for kind in kinds):  # a state holds a text of any length
+    yield "recurrent_layers", sum(kind in STATES for kind in kinds)
+    if told_length(config, kinds):
         yield "context", config.number(*CONTEXTS) or None
     if "sliding_attention" in kinds:
         yield "window", config.number("sliding_window")
@@ -110,8 +116,14 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
         yield "window_bytes_per_token", cache(config, kinds, WINDOWED)
     experts = config.number(*EXPERTS)
     yield "experts", experts if experts > 1 else 0
-    yield "experts_used", config.number(*ACTIVE) if experts > 1 else 0
+    yield "active_experts", (config.number(*ACTIVE) or None) if experts > 1 else 0
     yield "drafting_layers", config.number(*DRAFTING)
+
+
+def told_length(config: Config, kinds: list[str]) -> bool:
+    """Whether the converter writes the length of texts that a configuration tells."""
+    stateful = any(kind in STATES for kind in kinds)  # where it may be any
+    return not stateful and config.values["model_type"] not in OTHER_LENGTH
 
 
 def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
@@ -126,7 +138,6 @@ def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
 
 def untrue(told: Mapping[str, object], wanted: Mapping[str, object]) -> Iterator[str]:
     """Where `info` tells something else; what it does not tell is none of it."""
-    told = {**told, "recurrent": bool(told.get("state_bytes"))}
     for name, value in wanted.items():
         if name in told and told[name] != value:
             yield f"info says {name} {told[name]}, the configuration {value}"

@@ -79,7 +79,7 @@ def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh
         planned=found.planned,
         grown=found.grown,
         drafted=found.drafted,
-        untold=tuple(sorted(untold - {"recurrent"})),
+        untold=tuple(sorted(untold)),
     )
 
 
