@@ -23,6 +23,11 @@ class Cell:
     path: Path
     origin: Path  # the folder that it was made of
 
+    @property
+    def drafting_layers(self) -> int:
+        """Those that are in the files; configurations promise more, and mlx-lm drops them."""
+        return int("-mtp" in self.name and self.kind not in MLX)
+
 
 def cell(folder: Path, name: str, kind: str) -> Cell:
     form = f"mlx/{name}-{kind}" if kind in MLX else f"gguf/{name}-{kind}.gguf"

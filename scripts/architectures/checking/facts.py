@@ -9,16 +9,17 @@ from pathlib import Path
 
 STATES = ("linear_attention", "mamba", "conv", "both")
 FULL = ("full_attention", "attention", "both")
+WINDOWED = ("sliding_attention", "chunked_attention")
+KNOWN = {*STATES, *FULL, *WINDOWED, "none"}
 PATTERN = {"M": "mamba", "*": "attention"}  # of Nemotron-H; other layers are feed-forward
 RECURRENT = ("mamba", "mamba2", "falcon_mamba")
-WINDOWED = ("sliding_attention", "chunked_attention")
 CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "model_max_length")
 WIDE = 2  # bytes of a key or value in 16 bits
 EVERY_HEAD = ("bloom", "gpt2", "gpt_neox", "mpt")  # has keys and values of its own
+OTHER_WINDOWS = ("exaone4",)  # are taken by llama.cpp where there are 64 layers
 OTHER_LENGTH = ("bloom", "falcon", "glm")  # is written by llama.cpp's converter
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 ACTIVE = ("num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk")
-DRAFTING = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +110,16 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
     yield "recurrent_layers", sum(kind in STATES for kind in kinds)
     if told_length(config, kinds):
         yield "context", config.number(*CONTEXTS) or None
+    experts = config.number(*EXPERTS)
+    yield "experts", experts if experts > 1 else 0
+    yield "active_experts", (config.number(*ACTIVE) or None) if experts > 1 else 0
+    if config.values["model_type"] in OTHER_WINDOWS or not {*kinds} <= KNOWN:
+        return
     if "sliding_attention" in kinds:
         yield "window", config.number("sliding_window")
     if not config.latent:
         yield "kv_bytes_per_token", cache(config, kinds, FULL)
         yield "window_bytes_per_token", cache(config, kinds, WINDOWED)
-    experts = config.number(*EXPERTS)
-    yield "experts", experts if experts > 1 else 0
-    yield "active_experts", (config.number(*ACTIVE) or None) if experts > 1 else 0
-    yield "drafting_layers", config.number(*DRAFTING)
 
 
 def told_length(config: Config, kinds: list[str]) -> bool:

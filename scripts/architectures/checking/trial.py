@@ -46,7 +46,8 @@ class Trial:
                 return [(FAR, FAR)] * len(partings)
             return [(first, least) for first, least in kept]
 
-        return judge(read(theirs), Found.of(ours), expected(cell.origin), weigh)
+        wanted = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
+        return judge(read(theirs), Found.of(ours), wanted, weigh)
 
     def knows(self, cell: Cell) -> bool:
         """Whether something is kept of it."""
