@@ -58,7 +58,7 @@ class Config:
     def kv_heads(self) -> int:
         if self.values["model_type"] in EVERY_HEAD:
             return self.heads
-        if self.values.get("multi_query"):
+        if self.values.get("multi_query") and not self.values.get("new_decoder_architecture"):
             return 1
         return self.number("num_key_value_heads", "num_kv_heads") or self.heads
 
@@ -111,8 +111,8 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
     if told_length(config, kinds):
         yield "context", config.number(*CONTEXTS) or None
     experts = config.number(*EXPERTS)
-    yield "experts", experts if experts > 1 else 0
-    yield "active_experts", (config.number(*ACTIVE) or None) if experts > 1 else 0
+    yield "experts", experts
+    yield "active_experts", (config.number(*ACTIVE) or None) if experts else 0
     if config.values["model_type"] in OTHER_WINDOWS or not {*kinds} <= KNOWN:
         return
     if "sliding_attention" in kinds:
