@@ -1,0 +1,96 @@
+"""Make tiny models of many architectures, and see that what engines run, LocalSpec runs alike."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from architectures.checking import table
+from architectures.checking.trial import Trial
+from architectures.keep import Keeping
+from architectures.kinds import ALL, MLX, cell
+from architectures.make import Making
+from architectures.recipes import all_recipes
+from architectures.tools import ready, torch_python
+
+WIDTH = 256  # k-quants need rows of 256; 64 makes files of about 250 KB
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/zoo", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = commands.add_parser("make", help="make model files")
+    made.add_argument("--width", type=int, default=WIDTH, help="of most models; a multiple of 32")
+    made.add_argument("--torch", type=Path, help="a virtual environment; else one of its own")
+    common(made)
+    tried = commands.add_parser("check", help="run them in their engines and in LocalSpec")
+    common(tried)
+    tried.add_argument("--kept", action="store_true", help="show what was found before, no more")
+    kept = commands.add_parser("keep", help="pack files, with what llama-server says of them")
+    common(kept)
+    kept.add_argument("target", type=Path)
+    options = parser.parse_args()
+    if options.command == "keep":
+        return keep(options)
+    return make(options) if options.command == "make" else check(options)
+
+
+def common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="names of models, with commas between")
+    parser.add_argument("--types", default=",".join(ALL), help="with commas between")
+    parser.add_argument("--llama", type=Path, help="where llama.cpp is, or is to be, built")
+
+
+def make(options: argparse.Namespace) -> int:
+    making = Making(
+        options.folder.resolve(),
+        chosen(options.only, list(all_recipes(options.width))),
+        chosen(options.types, ALL),
+        options.width,
+        ready(options.llama),
+        torch_python(options.torch),
+    )
+    faults = making.run()  # of tools that do not know a model, as a rule
+    print(f"{len(making.names)} models; {len(faults)} could not be had in a form")
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    folder = options.folder.resolve()
+    names = chosen(options.only, list(all_recipes(WIDTH)))
+    kinds = chosen(options.types, ALL)
+    cells = [cell(folder, name, kind) for name in names for kind in kinds]
+    trial, verdicts = Trial(folder, ready(options.llama)), {}
+    for each in cells:
+        if each.path.exists() and (trial.knows(each) or not options.kept):
+            found = trial.of(each)
+            verdicts[each.name, each.kind] = found
+            print(f"{each.name} {each.kind}: {found.word}", file=sys.stderr, flush=True)
+    print("\n".join(table.lines(verdicts, kinds)))
+    return 1 if any(found.fails for found in verdicts.values()) else 0
+
+
+def keep(options: argparse.Namespace) -> int:
+    """Of each model the first form that is there."""
+    folder, kinds = options.folder.resolve(), chosen(options.types, ALL)
+    names = chosen(options.only, list(all_recipes(WIDTH)))
+    forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
+    here = [[each for each in form if each.path.exists()][:1] for form in forms]
+    keeping = Keeping(options.target.resolve(), ready(options.llama))
+    left = keeping.keep([each for form in here for each in form])
+    print(f"Left out: {', '.join(left) or 'none'}.")
+    return 0
+
+
+def chosen(wish: str, known: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The names in a wish, all if it is empty."""
+    names = tuple(filter(None, wish.split(","))) or tuple(known)
+    if strange := sorted({*names} - {*known}):
+        sys.exit(f"Unknown: {', '.join(strange)}. Known: {', '.join(known)}.")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""LocalSpec on one model, in a process of its own: PATH. Prints JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+
+import psutil
+
+import localspec
+from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
+from localspec import Loading, LocalSpecError, Options, Result, Runtime, Settings
+from localspec.cli import run
+
+
+def loading(path: str, proposer: str, slots: int = 1) -> Loading:
+    """With a thread as the engine beside it; MLX decides that itself."""
+    threads = None if Path(path).is_dir() else 1
+    depth = 0 if proposer == "none" else 4
+    return Loading(Options(slots=slots, context=CONTEXT, threads=threads), proposer, depth)
+
+
+def main() -> int:
+    path = sys.argv[1]
+    found: dict[str, object] = {"fault": "", "info": info(path)}
+    try:
+        found |= plain(path)
+        found |= guessing(path)
+    except LocalSpecError as error:
+        found["fault"] = str(error)
+    print(json.dumps(found))
+    return 0
+
+
+def info(path: str) -> object:
+    """What `localspec info --json` prints, or the error that it ends with."""
+    told, failed = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(failed):
+        status = run(["info", path, "--json"])
+    return failed.getvalue() if status else json.loads(told.getvalue())
+
+
+def plain(path: str) -> dict[str, object]:
+    """Each prompt alone, without proposers; and what it takes."""
+    before = psutil.Process().memory_info().rss
+    with localspec.load(path, loading=loading(path, "none")) as model:
+        said = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
+        grown = psutil.Process().memory_info().rss - before
+        plan = model.known.plan
+    planned = sum(item.bytes for item in plan.items) if plan else 0
+    return {"plain": said, "grown": grown, "planned": planned}
+
+
+def guessing(path: str) -> dict[str, object]:
+    """With proposers: each prompt alone, then two at once, twice."""
+    with localspec.load(path, loading=loading(path, "ngram,suffix", 2)) as model:
+        results = [asked(model, path, prompt) for prompt in PROMPTS]
+        alone = list(map(answer, [model] * len(PROMPTS), PROMPTS, results))
+        pairs = zip(PROMPTS, (*PROMPTS[1:], PROMPTS[0]), strict=True)
+        both = [answer(model, *each) for pair in pairs for each in together(model, path, pair)]
+    drafted = sum(result.speculation.drafted for result in results)
+    return {"guessing": alone, "together": both, "drafted": drafted}
+
+
+def together(model: Runtime, path: str, pair: tuple[str, str]) -> list[tuple[str, Result]]:
+    streams = [model.stream(prompt, settings(path)) for prompt in pair]
+    return [(prompt, stream.result) for prompt, stream in zip(pair, streams, strict=True)]
+
+
+def asked(model: Runtime, path: str, prompt: str) -> Result:
+    return model.generate(prompt, settings(path))
+
+
+def settings(path: str) -> Settings:
+    """Beyond ends with MLX: LocalSpec knows more end tokens by their texts than mlx-lm does."""
+    return Settings(max_tokens=TOKENS, ignore_end=Path(path).is_dir())
+
+
+def answer(model: Runtime, prompt: str, result: Result) -> dict[str, object]:
+    return {"text": prompt, "prompt": model.encode(prompt), "tokens": result.tokens}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

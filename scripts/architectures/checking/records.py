@@ -1,0 +1,54 @@
+"""What was found of a file, kept beside the files, for the versions it was found with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from localspec.bench.machine import ROOT, versions
+
+
+def remembered(folder: Path, name: str, key: str, find: Callable[[], object]) -> object:
+    """What is kept under this key, or what `find` gives, which is then kept in its place."""
+    file = folder / f"{name}.json"
+    if file.exists():
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["found"]
+    found = find()
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = file.with_suffix(".part")
+    aside.write_text(json.dumps({"key": key, "found": found}), encoding="utf-8")
+    aside.replace(file)
+    return json.loads(json.dumps(found))
+
+
+def key_of_engine(path: Path) -> str:
+    return digest([path], versions())
+
+
+def digest_of(values: object) -> str:
+    return digest([], repr(values))
+
+
+@cache
+def sources() -> str:
+    """A digest of LocalSpec itself."""
+    return digest(sorted(each for part in ("localspec", "backends") for each in code(ROOT / part)))
+
+
+def code(folder: Path) -> Iterator[Path]:
+    return (each for each in folder.rglob("*.py") if each.is_file())
+
+
+def digest(paths: list[Path], also: str = "") -> str:
+    """Of files and of folders' files."""
+    made = hashlib.sha256(also.encode())
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            made.update(file.name.encode())
+            made.update(file.read_bytes())
+    return made.hexdigest()

@@ -1,0 +1,100 @@
+"""Run one model by its engine and by LocalSpec, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from architectures.checking import llama_server, records
+from architectures.checking.answers import Parting
+from architectures.checking.facts import expected
+from architectures.checking.llama_server import Unable
+from architectures.checking.verdict import FAR, Found, Margins, Verdict, judge, read
+from architectures.kinds import MLX, Cell
+from architectures.make import SCRIPTS, last
+from architectures.tools import Tools
+
+SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Keeps what came of each model, so that the next run goes on where this one ends."""
+
+    folder: Path
+    tools: Tools
+
+    def of(self, cell: Cell) -> Verdict:
+        key = records.key_of_engine(cell.path)
+        theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.tools))
+        if isinstance(theirs, str):
+            return Verdict("no engine", (theirs,))
+        here = key + records.sources()
+        ours = self._kept(cell, "localspec", here, lambda: localspec(cell, self.folder))
+        if not isinstance(ours, dict):
+            return Verdict("refused", (str(ours),))
+
+        def weigh(partings: Sequence[Parting]) -> Sequence[Margins]:
+            asked = key + records.digest_of(partings)
+            kept = self._kept(cell, "margins", asked, lambda: weighed(cell, partings))
+            if not isinstance(kept, list):  # the engine's own process failed
+                return [(FAR, FAR)] * len(partings)
+            return [(first, least) for first, least in kept]
+
+        wanted = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
+        return judge(read(theirs), Found.of(ours), wanted, weigh)
+
+    def knows(self, cell: Cell) -> bool:
+        """Whether something is kept of it."""
+        return (self.folder / "results" / f"{cell.name}-{cell.kind}-localspec.json").exists()
+
+    def _kept(self, cell: Cell, what: str, key: str, find: Callable[[], object]) -> object:
+        name = f"{cell.name}-{cell.kind}-{what}"
+        return records.remembered(self.folder / "results", name, key, find)
+
+
+def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
+    """The engine's own margins where answers part."""
+    module = "mlx_alone" if cell.kind in MLX else "logits"
+    given = json.dumps([asdict(each) for each in partings])
+    return told([f"architectures.checking.{module}", str(cell.path)], {}, given)
+
+
+def engine(cell: Cell, tools: Tools) -> object:
+    """The engine's answers, or why it has none."""
+    if cell.kind in MLX:
+        return told(["architectures.checking.mlx_alone", str(cell.path)], {})
+    try:
+        return llama_server.answers(tools.program("llama-server"), cell.path)
+    except Unable as error:
+        return str(error)
+
+
+def localspec(cell: Cell, folder: Path) -> object:
+    """LocalSpec's answers, or how its process ended."""
+    command = ["architectures.checking.localspec_here", str(cell.path)]
+    return told(command, {"XDG_CACHE_HOME": str(folder / "cache")})
+
+
+def told(command: Sequence[str], environment: dict[str, str], given: str = "") -> object:
+    """What a module prints as JSON; a text, where it fails."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=SCRIPTS,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {SECONDS:.0f} seconds"
+    if done.returncode:
+        return f"it ended with {done.returncode}: {last(done.stderr)}"
+    return json.loads(done.stdout)

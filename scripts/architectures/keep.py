@@ -1,0 +1,84 @@
+"""Pack small files and what llama-server says of them, for the tests."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from architectures.checking import llama_server, records
+from architectures.checking.answers import Answer
+from architectures.checking.llama_server import Unable
+from architectures.checking.trial import told
+from architectures.kinds import Cell
+from architectures.tools import PACKAGE, Tools
+
+KEPT, MOST = 3, 12  # texts of each model, and tokens of each
+Continued = list[tuple[str, list[int]]]  # texts, and the tokens after them
+TEXTS = (
+    *("The", "The lazy dog", "A few tokens ahead", "def", "Hello there", "how are you today?"),
+    *("if i % 2 == 0", "the model checks them at once", "1 2 3 4 5", "main(x):", "é"),
+    "jumps over the lazy dog. " * 14,  # longer than windows
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where files are kept."""
+
+    folder: Path
+    tools: Tools
+
+    def keep(self, cells: list[Cell]) -> list[str]:
+        """Pack files with the answers that do not depend on rounding; which had none."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        said: dict[str, Continued] = {}
+        for cell in cells:
+            if found := self._sure(cell):
+                said[cell.name] = found
+            print(f"{cell.name}: {sum(len(tokens) for _, tokens in found)} tokens", flush=True)
+        kept = [cell for cell in cells if cell.name in said]
+        (self.folder / "expected.json").write_text(written(said), encoding="utf-8")
+        with tarfile.open(self.folder / "models.tar.xz", "w:xz", preset=9) as archive:
+            for cell in sorted(kept, key=lambda each: each.name):
+                archive.add(cell.path, f"{cell.name}.gguf", filter=anonymous)
+        return [cell.name for cell in cells if cell.name not in said]
+
+    def _sure(self, cell: Cell) -> Continued:
+        results = cell.origin.parent.parent / "results"
+        key, name = records.key_of_engine(cell.path), f"{cell.name}-{cell.kind}-sure"
+        found = records.remembered(results, name, key, lambda: sure(self.tools, cell.path))
+        return [(text, tokens) for text, tokens in found] if isinstance(found, list) else []
+
+
+def sure(tools: Tools, file: Path) -> Continued:
+    """Texts and how llama-server continues them, as far as that is the same however it rounds."""
+    program = tools.program("llama-server")
+    try:
+        answers = [Answer.of(each) for each in llama_server.answers(program, file, TEXTS)]
+    except Unable:
+        return []
+    asked = json.dumps([{"prompt": each.prompt, "said": each.tokens[:MOST]} for each in answers])
+    lengths = told(["architectures.checking.logits", str(file), "sure"], {}, asked)
+    if not isinstance(lengths, list):
+        return []
+    long = sorted(zip(lengths, answers, strict=True), key=lambda each: -each[0])[:KEPT]
+    return [(answer.text, list(answer.tokens[:length])) for length, answer in long if length]
+
+
+def written(said: Mapping[str, Continued]) -> str:
+    """As JSON, a line a model."""
+    rows = [f"  {json.dumps(name)}: {json.dumps(said[name], ensure_ascii=False)}" for name in said]
+    engine = f"llama-server of {PACKAGE} {version(PACKAGE)}"
+    body = ",\n".join(rows)
+    return f'{{\n "engine": {json.dumps(engine)},\n "says": {{\n{body}\n }}\n}}\n'
+
+
+def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The same on every machine and day."""
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member

@@ -1,0 +1,132 @@
+"""Make model files: transformers' folders, llama.cpp's files of them, mlx-lm's folders of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from architectures.kinds import MLX, QUANTISED, WIDE, cell, suits
+from architectures.recipes import all_recipes
+from architectures.tools import Tools
+
+SCRIPTS = Path(__file__).resolve().parents[1]
+LINES = 1  # of a tool's output, to show why it failed
+Worker = subprocess.Popen[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What is to be made, where, and by which tools."""
+
+    folder: Path
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    width: int
+    tools: Tools
+    python: Path  # with torch
+
+    def run(self) -> dict[str, str]:
+        """Make all that is missing; what went wrong, by model and form."""
+        for part in ("gguf", "mlx", "hf"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        faults: dict[str, str] = {}
+        with maker(self.python) as worker:
+            for name in self.names:
+                found = dict(self._make(name, worker))
+                faults |= found
+                print(f"{name:20} {'; '.join(found.values()) or 'made'}", flush=True)
+        return faults
+
+    def _make(self, name: str, worker: Worker) -> Iterator[tuple[str, str]]:
+        recipe = all_recipes(self.width)[name]
+        kinds = [kind for kind in self.kinds if suits(recipe, kind)]
+        if fault := self._convert(name, kinds, worker):
+            yield name, fault
+        for kind in kinds:
+            if kind in QUANTISED and (fault := self._quantise(name, kind)):
+                yield f"{name} {kind}", fault
+        folders = [kind for kind in kinds if kind in MLX and not self._path(name, kind).exists()]
+        if folders:
+            yield from self._fold(name, folders)
+
+    def _path(self, name: str, kind: str) -> Path:
+        return cell(self.folder, name, kind).path
+
+    def _convert(self, name: str, kinds: Sequence[str], worker: Worker) -> str:
+        """Let the worker make the folder and the files of 16 bits; why it could not."""
+        wide = {kind for kind in kinds if kind in WIDE}
+        if any(kind in QUANTISED for kind in kinds):
+            wide.add("BF16")  # that which others are made of
+        files = [self._path(name, kind) for kind in sorted(wide)]
+        order = {
+            "name": name,
+            "width": self.width,
+            "folder": str(self.folder / "hf" / name),
+            "source": str(self.tools.source),
+            "files": [str(file) for file in files if not file.exists()],
+        }
+        return asked(worker, order)
+
+    def _quantise(self, name: str, kind: str) -> str:
+        source, file = self._path(name, "BF16"), self._path(name, kind)
+        if file.exists() or not source.exists():
+            return ""
+        command = [str(self.tools.program("llama-quantize")), str(source), str(file), kind, "1"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            file.unlink(missing_ok=True)
+        return f"{kind}: {last(done.stderr)}" if done.returncode else ""
+
+    def _fold(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Convert for mlx-lm by its installed version, which knows a model or does not."""
+        source = self.folder / "hf" / name
+        for kind in kinds:
+            aside = self.folder / "mlx" / f"{name}-{kind}.part"
+            shutil.rmtree(aside, ignore_errors=True)
+            command = [sys.executable, "-m", "architectures.mlx_folder", str(source), str(aside)]
+            done = subprocess.run([*command, kind], cwd=SCRIPTS, capture_output=True, text=True)
+            if done.returncode:
+                yield f"{name} {kind}", f"{kind}: {last(done.stderr)}"
+                return
+            aside.rename(self._path(name, kind))
+
+
+@contextmanager
+def maker(python: Path) -> Iterator[Worker]:
+    """A process with torch that makes what it is asked for."""
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPTS), "HF_HUB_OFFLINE": "1"}
+    worker = subprocess.Popen(
+        [python, "-m", "architectures.making"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    try:
+        yield worker
+    finally:
+        if worker.stdin:
+            worker.stdin.close()
+        worker.wait()
+
+
+def asked(worker: Worker, order: dict[str, object]) -> str:
+    """Send an order; what went wrong, if anything did."""
+    if worker.stdin is None or worker.stdout is None or worker.poll() is not None:
+        return "the process that makes models has ended"
+    print(json.dumps(order), file=worker.stdin, flush=True)
+    answer = worker.stdout.readline()
+    return str(json.loads(answer)["fault"]) if answer else "the process that makes models ended"
+
+
+def last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(lines[-LINES:])

@@ -1,0 +1,87 @@
+"""Parts of configurations that many recipes share."""
+
+from __future__ import annotations
+
+from architectures.recipe import Values
+
+VOCABULARY = 768  # tokens
+HEAD: Values = {"head_dim": 64}
+EXPERTS: Values = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128,
+}
+LINEAR: Values = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 64,
+    "linear_value_head_dim": 64,
+    "linear_conv_kernel_dim": 4,
+    "num_hidden_layers": 8,
+    **HEAD,
+}
+SECTIONS: Values = {
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e6,
+        "mrope_section": [4, 2, 2],
+        "mrope_interleaved": True,
+        "partial_rotary_factor": 0.25,
+    }
+}
+LATENT: Values = {  # multi-head latent attention (MLA)
+    "q_lora_rank": 64,
+    "kv_lora_rank": 64,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 32,
+    "head_dim": 32,
+    "num_key_value_heads": 4,
+}
+DEEPSEEK: Values = {
+    **LATENT,
+    **EXPERTS,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.0,
+}
+GEMMA: Values = {**HEAD, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0}
+
+
+def base(width: int) -> dict[str, object]:
+    """What all configurations begin with."""
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": width,
+        "intermediate_size": width,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
+    }
+
+
+def layer_types(count: int, every: int, other: str = "sliding_attention") -> Values:
+    """Full attention in every so many layers."""
+    full = ["full_attention" if (at + 1) % every == 0 else other for at in range(count)]
+    return {"layer_types": full}
+
+
+def mamba(width: int) -> Values:
+    """Mamba 2 layers of hybrids, as Granite and Bamba name their sizes."""
+    return {
+        "mamba_n_heads": 8,
+        "mamba_d_head": width // 4,
+        "mamba_d_state": 64,
+        "mamba_n_groups": 1,
+        "mamba_expand": 2,
+    }

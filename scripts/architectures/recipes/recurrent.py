@@ -1,0 +1,179 @@
+"""Models with states in place of some or all keys and values."""
+
+from __future__ import annotations
+
+from architectures.parts import DEEPSEEK, EXPERTS, HEAD, LINEAR, mamba
+from architectures.recipe import Recipe
+
+
+def recipes(width: int) -> dict[str, Recipe]:
+    return {
+        "lfm2": Recipe(
+            "lfm2",
+            {
+                "num_hidden_layers": 6,
+                "conv_L_cache": 3,
+                "block_multiple_of": 64,
+                "layer_types": ["conv", "conv", "full_attention"] * 2,
+                "tie_word_embeddings": True,
+            },
+            "lfm2",
+            says={"block_dim": width},
+        ),
+        "lfm2moe": Recipe(
+            "lfm2_moe",
+            {
+                **EXPERTS,
+                "num_hidden_layers": 6,
+                "num_dense_layers": 1,
+                "layer_types": ["conv", "conv", "full_attention"] * 2,
+                "tie_word_embeddings": True,
+            },
+            "lfm2",
+        ),
+        "falconh1": Recipe(
+            "falcon_h1",
+            {
+                **HEAD,
+                "mamba_d_ssm": width,
+                "mamba_n_heads": 8,
+                "mamba_d_head": width // 8,
+                "mamba_d_state": 64,
+                "mamba_n_groups": 1,
+                "mamba_expand": 1,
+            },
+            "falcon-h1",
+        ),
+        "nemotronh": Recipe(
+            "nemotron_h",
+            {
+                **HEAD,
+                "num_hidden_layers": 6,
+                "hybrid_override_pattern": "M-M*-M",
+                "layers_block_type": ["mamba", "mlp", "mamba", "attention", "mlp", "mamba"],
+                "mamba_num_heads": 8,
+                "mamba_head_dim": width // 4,
+                "ssm_state_size": 64,
+                "n_groups": 2,
+                "conv_kernel": 4,
+                "expand": 2,
+            },
+            "tekken",
+            says={"hybrid_override_pattern": "M-M*-M", "num_hidden_layers": 6},
+            lacks=("layers_block_type", "*expert*", "*moe*", "n_group", "topk_group"),
+            as_written=True,
+        ),
+        "nemotronh-moe": Recipe(
+            "nemotron_h",
+            {
+                **EXPERTS,
+                **HEAD,
+                "n_shared_experts": 1,
+                "moe_shared_expert_intermediate_size": 128,
+                "n_group": 1,
+                "topk_group": 1,
+                "num_hidden_layers": 6,
+                "layers_block_type": ["mamba", "moe", "mamba", "attention", "moe", "mamba"],
+                "hybrid_override_pattern": "MEM*EM",
+                "mamba_num_heads": 8,
+                "mamba_head_dim": width // 4,
+                "ssm_state_size": 64,
+                "n_groups": 2,
+                "conv_kernel": 4,
+                "expand": 2,
+            },
+            "tekken",
+            says={"hybrid_override_pattern": "MEM*EM", "num_hidden_layers": 6},
+            lacks=("layers_block_type",),
+        ),
+        "mamba": Recipe(
+            "mamba",
+            {
+                "intermediate_size": 2 * width,
+                "state_size": 16,
+                "expand": 2,
+                "conv_kernel": 4,
+                "time_step_rank": 16,
+            },
+            "olmo",
+        ),
+        "falconmamba": Recipe(
+            "falcon_mamba",
+            {
+                "intermediate_size": 2 * width,
+                "state_size": 16,
+                "expand": 2,
+                "conv_kernel": 4,
+                "time_step_rank": 16,
+            },
+            "falcon",
+        ),
+        "mamba2": Recipe(
+            "mamba2",
+            {
+                "intermediate_size": 2 * width,
+                "state_size": 64,
+                "num_heads": 8,
+                "head_dim": width // 4,
+                "n_groups": 1,
+                "expand": 2,
+            },
+            "olmo",
+        ),
+        "jamba": Recipe(
+            "jamba",
+            {
+                **EXPERTS,
+                "num_hidden_layers": 8,
+                "attn_layer_period": 4,
+                "attn_layer_offset": 2,
+                "expert_layer_period": 2,
+                "expert_layer_offset": 1,
+                "mamba_d_state": 16,
+                "mamba_dt_rank": 16,
+                "use_mamba_kernels": False,
+            },
+        ),
+        "jamba-dense": Recipe(
+            "jamba",
+            {
+                "num_experts": 1,
+                "num_experts_per_tok": 1,
+                "num_hidden_layers": 8,
+                "attn_layer_period": 4,
+                "attn_layer_offset": 2,
+                "mamba_d_state": 16,
+                "mamba_dt_rank": 16,
+                "use_mamba_kernels": False,
+            },
+        ),
+        "bamba": Recipe(
+            "bamba",
+            {**mamba(width), "attn_layer_indices": [2], "num_hidden_layers": 4},
+            "llama-bpe",
+        ),
+        "kimilinear": Recipe(
+            "kimi_linear",
+            {
+                **DEEPSEEK,
+                "q_lora_rank": None,
+                "num_experts": 4,
+                "linear_head_dim": 64,
+                "linear_num_heads": 4,
+                "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+            },
+            "qwen2",
+            says={
+                "moe_router_activation_func": "sigmoid",
+                "linear_attn_config": {
+                    "kda_layers": [1, 2, 3],
+                    "full_attn_layers": [4],
+                    "short_conv_kernel_size": 4,
+                    "head_dim": 64,
+                    "num_heads": 4,
+                },
+            },
+            renames=("model.layers.0.block_sparse_moe.", "model.layers.0.mlp."),
+        ),
+        "olmohybrid": Recipe("olmo_hybrid", {**LINEAR}, "dbrx"),
+    }

@@ -1,0 +1,50 @@
+"""Files that llama.cpp's own tools made of transformers' models, of one architecture each."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import localspec
+from localspec import Loading, Options, Settings
+
+HERE = Path(__file__).parent / "zoo"
+SAYS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))["says"]
+SMALL = Options(slots=2, context=256, threads=1)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zoo")
+    with tarfile.open(HERE / "models.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_a_file_that_llama_server_runs_gives_its_tokens(files, name):
+    loading = Loading(SMALL, proposer="ngram", depth=4)
+    with localspec.load(files / f"{name}.gguf", loading=loading) as model:
+        for text, tokens in SAYS[name]:
+            for depth in (0, 4):
+                wish = Settings(max_tokens=len(tokens), depth=depth)
+                assert model.generate(text, wish).tokens == tuple(tokens)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_two_requests_at_once_give_its_tokens(files, name):
+    loading = Loading(SMALL, proposer="suffix", depth=4)
+    with localspec.load(files / f"{name}.gguf", loading=loading) as model:
+        streams = [
+            (model.stream(text, Settings(max_tokens=len(tokens))), tuple(tokens))
+            for text, tokens in SAYS[name]
+        ]
+        assert [stream.result.tokens for stream, _ in streams] == [said for _, said in streams]
+
+
+def test_every_kept_file_has_texts_and_tokens(files):
+    assert {file.stem for file in files.iterdir()} == set(SAYS)
+    assert all(tokens for said in SAYS.values() for _, tokens in said)
