@@ -52,8 +52,8 @@ def plan(context: click.Context, model: str, slots: int, as_json: bool) -> None:
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """By the files that are here."""
     places = Places.of(model, draft, loading.backend, alone=loading.alone)
-    loading = deepened(model, loading)
     with places.examined() as (target, helper):
+        loading = deepened(target.footprint, loading)
         found = planned(target, helper, loading.options, loading.limits, insists=loading.insists)
         known = target.footprint()
     return f"{known.name} {known.quantisation}, {places.target.engine}", found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from localspec import assembly, guessers, measured, trial
-from localspec.backend import Options
+from localspec import assembly, guessers, measured
+from localspec.backend import Footprint, Options
 from localspec.depth import Depth
 from localspec.engine import Company
 from localspec.entry import WISHES, Wish
@@ -16,7 +17,7 @@ from localspec.keeping.disk import Disk
 from localspec.keeping.identity import identity
 from localspec.keeping.keeping import Keeping
 from localspec.keeping.ram import Ram
-from localspec.opening import Opened, Places, opened
+from localspec.opening import Opened, Places, checked, loaded
 from localspec.pace import MAX_GAP
 from localspec.planning import Limits
 from localspec.runtime import Known, Runtime
@@ -63,11 +64,11 @@ def load(
     loading = loading or Loading()
     places = Places.of(name_or_path, draft, loading.backend, alone=loading.alone)
     wanted = guessers.names(loading.proposer, draft=places.draft is not None)
-    loading = deepened(name_or_path, loading)
+    with places.examined() as looks:
+        loading = deepened(looks[0].footprint, loading)
+        plan = checked(looks, loading.options, loading.limits, insists=loading.insists)
     with ExitStack() as closing:
-        found = closing.enter_context(
-            opened(places, loading.options, loading.limits, insists=loading.insists)
-        )
+        found = closing.enter_context(loaded(places, plan, insists=loading.insists))
         company = Company(keeping=kept(loading, found), max_gap=loading.max_gap)
         if loading.depth is None and wanted:
             depth = Depth(measured.calibrated(found).costs())
@@ -86,10 +87,10 @@ def kept(loading: Loading, found: Opened) -> Keeping:
     return Keeping(Ram(loading.cache_ram), disk)
 
 
-def deepened(name_or_path: str | Path, loading: Loading) -> Loading:
+def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:
     """Room for long guesses, where the depth is left open and they take no memory."""
     options = loading.options
     left_open = loading.depth is None and options.tentative == Options().tentative
-    if not left_open or trial.footprint(name_or_path, loading.backend).recurrent:
+    if not left_open or look().recurrent:
         return loading
     return replace(loading, options=replace(options, tentative=DEEP))

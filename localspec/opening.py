@@ -21,6 +21,8 @@ from localspec.translated import Translated
 from localspec.trial import Examined
 from localspec.vocabulary import match
 
+Looks = tuple[Examined, Examined | None]  # at a target and a draft model
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -46,7 +48,7 @@ class Places:
         return cls(found)
 
     @contextmanager
-    def examined(self) -> Iterator[tuple[Examined, Examined | None]]:
+    def examined(self) -> Iterator[Looks]:
         with ExitStack() as looking:
             target = looking.enter_context(trial.examined(self.target))
             draft = looking.enter_context(trial.examined(self.draft)) if self.draft else None
@@ -84,7 +86,15 @@ def opened(
     places: Places, options: Options, limits: Limits, *, insists: bool = True
 ) -> Iterator[Opened]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
-    plan = checked(places, options, limits, insists=insists)
+    with places.examined() as looks:
+        plan = checked(looks, options, limits, insists=insists)
+    with loaded(places, plan, insists=insists) as found:
+        yield found
+
+
+@contextmanager
+def loaded(places: Places, plan: Plan, *, insists: bool) -> Iterator[Opened]:
+    """A pair by plan; without its draft model where memory for it is not given after all."""
     with ExitStack() as closing:
         target = load(places.target, plan.options)
         closing.callback(target.close)
@@ -100,15 +110,15 @@ def opened(
         yield found
 
 
-def checked(places: Places, options: Options, limits: Limits, *, insists: bool) -> Plan:
+def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> Plan:
     """Plan for a pair, and see in other processes that its files run like that."""
-    with places.examined() as (target, draft):
-        plan = planned(target, draft, options, limits, insists=insists)
-        room = there(places.target.engine, limits).room
-        target.check_runs(plan.options, room)
-        if draft is not None and plan.drafting is not None:
-            draft.check_runs(plan.drafting, room)
-        return plan
+    target, draft = looks
+    plan = planned(target, draft, options, limits, insists=insists)
+    room = there(target.found.engine, limits).room
+    target.check_runs(plan.options, room)
+    if draft is not None and plan.drafting is not None:
+        draft.check_runs(plan.drafting, room)
+    return plan
 
 
 def load(found: Found, options: Options) -> Model:

@@ -24,7 +24,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 
 CONTEXT, SLOTS = 128, 2  # of the model that is tried
-LONG, SHORT = 40, 8  # tokens fed at once; from 33 on engines take other ways than before
+LONG, SHORT = 33, 4  # tokens fed at once; from 33 on engines take other ways than before
 GUESSED = 8
 # Every byte that UTF-8 text can have.
 BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))

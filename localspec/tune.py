@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
@@ -10,6 +11,7 @@ from localspec import loading, measured, wishes
 from localspec.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.opening import Places, opened
+from localspec.trial import footprint
 
 BAR = 40  # characters of the longest bar
 LOADING = tuple(option for option in wishes.LOADING if option.name not in ("proposer", "depth"))
@@ -29,7 +31,7 @@ def tune(context: click.Context, model: str, seconds: float) -> None:
     """
     context.meta.update(proposer="auto", depth=None)
     draft = wishes.draft(context)
-    wish = loading.deepened(model, wishes.loading(context))
+    wish = loading.deepened(partial(footprint, model), wishes.loading(context))
     with opened(Places.of(model, draft, wish.backend), wish.options, wish.limits) as models:
         place = measured.place(models)
         sizes = range(1, models.pair.target.tentative + 2)

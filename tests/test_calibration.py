@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 
 import pytest
 
@@ -15,6 +16,7 @@ from localspec.fingerprint import fingerprint
 from localspec.loading import Loading, load
 from localspec.settings import Settings
 from localspec.testing import ScriptedModel, hashed_logits
+from localspec.trial import footprint
 from tests import engines
 
 FOUND = Calibration(
@@ -156,11 +158,12 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
 
 def test_where_depth_is_left_open_there_is_room_for_long_guesses_unless_they_take_memory():
     attention, recurrent = (
-        loading.deepened(engines.tiny(n), Loading()) for n in ("llama", "qwen35")
+        loading.deepened(partial(footprint, engines.tiny(n)), Loading())
+        for n in ("llama", "qwen35")
     )
     assert attention.options.tentative == loading.DEEP
     assert recurrent == Loading()
-    assert loading.deepened(engines.tiny("llama"), Loading(depth=2)) == Loading(depth=2)
+    assert loading.deepened(pytest.fail, Loading(depth=2)) == Loading(depth=2)
 
 
 def test_proposers_are_known_by_name():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from localspec import guessers, loading, measured
 from localspec.assembly import Circle
@@ -20,6 +21,7 @@ from localspec.errors import UsageError
 from localspec.loading import Loading
 from localspec.opening import Places, opened
 from localspec.pair import Pair
+from localspec.trial import footprint
 from localspec.vocabulary import Match
 
 PLAIN = "plain"
@@ -89,7 +91,7 @@ def _kind(name: str, draft: bool) -> Kind:
 @contextmanager
 def load(model: str, places: Places, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
     """Load a model, and a draft model if there is one, for all these modes."""
-    wish = _deep_enough(loading.deepened(model, wish), wanted)
+    wish = _deep_enough(loading.deepened(partial(footprint, model), wish), wanted)
     with opened(places, wish.options, wish.limits) as found:
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)
