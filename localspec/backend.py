@@ -156,6 +156,7 @@ class Options:
 
     slots: int = 1
     context: int | None = None  # tokens of one text; of all together where slots share a pool
+    shared: bool | None = None  # whether slots share one KV cache, where the engine can do either
     batch: int = 512  # most tokens in one forward
     tentative: int = 8  # most tokens a row may mark as tentative
     kv_type: str = "auto"  # of keys and values: 16 bits as suits the engine; or "q8_0", "q4_0"

@@ -85,6 +85,7 @@ class Depth:
     """One engine's judgement of how far, and by whom, each of its sequences is guessed."""
 
     costs: Costs = field(default_factory=Costs)
+    even: bool = False  # rows of one width are run at once, others in turn
     acceptances: Acceptances = field(default_factory=Acceptances)
     _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
     _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
@@ -192,6 +193,8 @@ class Depth:
         lengths = [len(draft) for draft in drafts]
         if self._abstains:
             return [0] * len(drafts)
+        if self.even:
+            return self._trim_evenly(rows, drafts, beside)
         alive = np.array([alive for draft in drafts for alive in draft])
         best = np.argsort(-alive, kind="stable")
         prices = self.prices(rows, len(alive), beside)
@@ -199,6 +202,14 @@ class Depth:
         whose = np.repeat(np.arange(len(drafts)), lengths)
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept
+
+    def _trim_evenly(self, rows: int, drafts: Sequence[Survivals], beside: int) -> list[int]:
+        """As many guesses of every row, or none: rows of other widths would be run in turn."""
+        most = min(map(len, drafts)) if len(drafts) == rows else 0
+        prices = self.prices(rows, rows * most, beside)
+        alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
+        worth = np.append(0.0, np.cumsum(alive)) - np.array(prices[:: rows or 1])
+        return [int(np.argmax(worth))] * len(drafts)
 
     def judge(self, by: str, slot: int, right: int) -> None:
         """Try again soon where a draft was right."""

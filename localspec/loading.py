@@ -71,7 +71,9 @@ def load(
         found = closing.enter_context(loaded(places, plan, insists=loading.insists))
         company = Company(keeping=kept(loading, found), max_gap=loading.max_gap)
         if loading.depth is None and wanted:
-            depth = Depth(measured.calibrated(found).costs())
+            depth = Depth(
+                measured.calibrated(found).costs(), even=found.plan.options.shared is False
+            )
             engine = assembly.automatic(found, wanted, depth, company)
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, company)

@@ -14,7 +14,7 @@ from functools import partial
 from localspec.backend import Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine, Pool, size
-from localspec.placing import Fit, Item, Way, on_gpus, place, with_context
+from localspec.placing import Fit, Item, Way, on_gpus, place, with_cache, with_context
 
 ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
@@ -84,7 +84,8 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
     """The first way that fits, or the last there is; and what was conceded on the way there."""
     concessions: list[Concession] = []
     way = Way(wanted.options, wanted.drafting if wanted.draft else None)
-    fit = fitted(wanted, with_context(way, wanted.options.context or wanted.context), machine)
+    way = with_context(way, wanted.options.context or wanted.context)
+    fit = fitted(wanted, sharing(wanted, way, machine), machine)
     for step in STEPS:
         if not fit.short:
             break
@@ -99,6 +100,18 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
             concessions.append(Concession(what, f"{size(fit.short)} too much for {fit.where}"))
             fit = less
     return fit, concessions
+
+
+def sharing(wanted: Wanted, way: Way, machine: Machine) -> Way:
+    """A KV cache for each slot where half of the free memory is enough for that, else one."""
+    if way.options.slots == 1 or way.options.shared is not None:
+        return way
+    own, one = (with_cache(way, shared=each) for each in (False, True))
+    each, all_together = fitted(wanted, own, machine), fitted(wanted, one, machine)
+    if each.items == all_together.items:  # the engine has no choice
+        return way
+    kept = sum(item.bytes for item in each.items if item.what == "context")
+    return own if not each.short and kept <= machine.room // 2 else one
 
 
 Conceded = tuple[str, Fit] | None

@@ -40,6 +40,8 @@ class Pace:
         if self._per_token[largest] <= best and self._is_new(2 * largest):
             return 2 * largest
         chosen = min(size for size in fit if self._per_token[size] <= CLOSE * best)
+        if chosen == largest:
+            return self._widest(chosen)
         return chosen // 2 if chosen > FIRST and self._is_new(chosen // 2) else chosen
 
     def _fits(self, size: int) -> bool:
@@ -47,6 +49,11 @@ class Pace:
 
     def _is_new(self, size: int) -> bool:
         return size <= MOST and size not in self._per_token and self._fits(size)
+
+    def _widest(self, size: int) -> int:
+        """The largest piece that fits, if that is less than twice this size."""
+        most = int((self._max_gap - self._round) / self._per_token[size]) // LEAST * LEAST
+        return max(size, min(most, 2 * size - LEAST)) if 2 * size not in self._per_token else size
 
     def _fitting(self) -> int:
         """The largest piece that fits by what the smallest one took."""

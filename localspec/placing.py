@@ -42,6 +42,11 @@ def with_context(way: Way, tokens: int) -> Way:
     return Way(replace(way.options, context=tokens), drafting)
 
 
+def with_cache(way: Way, *, shared: bool) -> Way:
+    drafting = way.drafting and replace(way.drafting, shared=shared)
+    return Way(replace(way.options, shared=shared), drafting)
+
+
 def place(way: Way, target: Needs, draft: Needs | None, machine: Machine) -> Fit:
     """On GPUs as many layers as are wished for, all if nothing is said."""
     layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers

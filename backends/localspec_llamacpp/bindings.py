@@ -256,6 +256,7 @@ class Shape:
 
     sequences: int
     pooled: bool  # whether they share one pool
+    apart: bool  # whether long rows are run apart from short ones
     cells: int  # tokens all sequences can hold together
     batch: int
     outputs: int  # most rows of logits a forward can give

@@ -78,6 +78,7 @@ def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
     return Shape(
         sequences=sequences,
         pooled=shared,
+        apart=shared and on_cpu(options),
         cells=context if shared else context * options.slots,
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
@@ -115,13 +116,17 @@ def kv_type(options: Options, quantisation: str) -> str:
 
 
 def pooled(weights: Weights, options: Options) -> bool:
-    """Whether all slots share one pool of keys and values.
+    """Whether all slots share one KV cache.
 
-    Rows of any widths are run at once then, and one text may fill what the others leave. But each
-    text is summed up in the order in which it lies in the pool, which depends on the others: equal
-    to the bit are only texts that have pools of their own. Recurrent layers need the shared one.
+    Rows of any widths are run at once then, and one text may fill what the others leave. On a CPU
+    it costs time: tokens of a prompt look at the cells of all slots, and take 2 to 3 times as long
+    beside 4,400. And each text is summed up in the order in which it lies there, which depends on
+    the others: equal to the bit are only texts with caches of their own. Checkpoints of recurrent
+    layers need the shared one.
     """
-    return weights.recurrent or not alike(options)
+    if weights.recurrent or not on_cpu(options):
+        return True
+    return bool(options.shared) and not options.bit_exact
 
 
 def alike(options: Options) -> bool:

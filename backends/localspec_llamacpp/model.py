@@ -18,6 +18,8 @@ from localspec_llamacpp.bindings import Context, Part, Shape, Weights
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
 
+TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
+
 
 class LlamaModel:
     def __init__(
@@ -36,6 +38,7 @@ class LlamaModel:
         self.batch, self.tentative = options.batch, options.tentative
         self._weights = weights
         self._context = context
+        self._apart = shape.apart
         self._undo = undo_for(weights, context, options.slots)
         self._whole = weights.recurrent or weights.window > 0  # what is held cannot be cut short
         self._lengths = [0] * options.slots
@@ -65,11 +68,27 @@ class LlamaModel:
                 Row(r.slot, r.tokens[n:], r.outputs, r.tentative)
                 for r, n in zip(rows, ahead, strict=True)
             ]
-        logits = self._decode(rows)
-        ends = [0]
-        for row in rows:
-            ends.append(ends[-1] + row.outputs)
-        return [logits[start:end] for start, end in itertools.pairwise(ends)]
+        found: dict[int, Logits] = {}
+        for batch in self._batches(rows):
+            # The engine has one place for logits, so those of an earlier batch are copied.
+            found = {slot: logits.copy() for slot, logits in found.items()}
+            ends = [0, *itertools.accumulate(row.outputs for row in batch)]
+            logits = self._decode(batch)
+            parts = itertools.pairwise(ends)
+            found |= {row.slot: logits[a:b] for row, (a, b) in zip(batch, parts, strict=True)}
+        return [found[row.slot] for row in rows]
+
+    def _batches(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
+        """Rows to be run together: on a CPU not a long one, of a prompt, with short ones.
+
+        From 64 tokens on llama.cpp looks at the whole pool for each of them: 64 tokens and 7 others
+        beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their own.
+        """
+        if not self._apart or sum(len(row.tokens) for row in rows) < TILE:
+            return [rows]
+        short = [row for row in rows if len(row.tokens) < TILE // 2]
+        long = [row for row in rows if len(row.tokens) >= TILE // 2]
+        return [batch for batch in (short, long) if batch]
 
     def _decode(self, rows: Sequence[Row]) -> Logits:
         self._undo.mark(rows, self._lengths)

@@ -128,7 +128,7 @@ class Best:
         for by, able in wanted.items():
             if by not in cheap and able:
                 self._ask_if_it_pays(by, able, prices, best)
-        if len(best) > 1:
+        if len(best) > 1 or (best and rows > 1 and self.depth.even):
             self._trim(rows, best, asks[0].beside)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
 
