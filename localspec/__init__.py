@@ -3,7 +3,6 @@
 import logging
 
 from localspec.backend import Options
-from localspec.backends import inspect
 from localspec.errors import LocalSpecError
 from localspec.job import Chunk, Result
 from localspec.loading import Loading, load
@@ -11,6 +10,7 @@ from localspec.planning import Limits
 from localspec.runtime import Runtime
 from localspec.sampling import Sampling
 from localspec.settings import Settings
+from localspec.trial import footprint as inspect
 from localspec.worker import Stream
 
 __all__ = [

@@ -107,7 +107,7 @@ ATTENTION = [name for name in engines.ARCHITECTURES if name != "mamba2"]  # whic
 
 @pytest.mark.parametrize("name", ATTENTION)
 def test_a_real_pool_that_is_full_says_so_and_goes_on(name):
-    model = engines.target(name, slots=2, context=128)
+    model = engines.target(name, slots=2, context=128, shared=True)
     try:
         assert (model.context, model.pool) == (256, 256)
         model.forward([Row(0, tokens_of([3, 5, 7] * 20))])

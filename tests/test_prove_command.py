@@ -130,7 +130,7 @@ def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     with roomy(str(engines.tiny("llama")), draft, Loading(), 4) as models:
         found = models.pair
         assert (found.target.slots, found.draft.slots) == (4, 4)
-        assert found.target.pool == 4 * CONTEXT
+        assert found.target.pool >= 4 * CONTEXT
     for closed in (found.target, found.draft):
         with pytest.raises(Exception, match="closed"):
             closed.forward([])

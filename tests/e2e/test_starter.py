@@ -20,8 +20,10 @@ from tests.e2e.prompts import PROMPTS
 
 LENGTH = 40
 STARTER = "smollm2-135m"
-SMALL = Options(context=1024, threads=1)  # other tests run beside it, on as many cores
-SEVERAL = Options(context=1024, threads=2)
+SMALL = Options(
+    context=1024, threads=1, bit_exact=True
+)  # other tests run beside it, on as many cores
+SEVERAL = Options(context=1024, threads=2, bit_exact=True)
 
 
 def ask(runtime, prompt, **wishes):

@@ -170,7 +170,7 @@ def test_what_its_engine_cannot_use_does_not_count_as_pulled(hub, home):
     hub.put(REPO, "tiny-q8_0.gguf", content()[:-5000])
     code, _, err = home.run("pull", NAME)
     assert code == 1
-    assert "tiny-q8_0.gguf cannot be used: " in err
+    assert "tiny-q8_0.gguf is cut short: " in err
     assert home.registered == []
     assert home.run("generate", "tiny-gguf", "hi")[0] == 2
 

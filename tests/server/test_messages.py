@@ -322,7 +322,7 @@ def test_a_client_hears_that_the_server_still_works():
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0))
+    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
     try:
         with client_of(hasty) as client:
             with pytest.raises(anthropic.APIStatusError) as caught:

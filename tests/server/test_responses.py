@@ -276,7 +276,7 @@ def test_what_is_not_here_is_refused_by_name(client, field, wish):
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0))
+    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
     try:
         with openai.OpenAI(base_url=f"{hasty.address}/v1", api_key="any", max_retries=0) as client:
             *_, last = streamed(client)
