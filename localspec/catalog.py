@@ -14,6 +14,7 @@ import platformdirs
 from localspec.entry import KINDS, Engine, Entry, Wish
 from localspec.errors import UnknownModel, UsageError
 from localspec.schema import NAME, read
+from localspec.sources import SCHEMES
 
 
 def builtin() -> Path:
@@ -72,7 +73,7 @@ def preferred() -> tuple[Engine, ...]:
 def _check_drafts(entry: Entry, known: Mapping[str, Entry]) -> None:
     for engine, offer in entry.offers.items():
         name, _, weights = offer.draft.partition(":")
-        if offer.drafter != "model" or not NAME.fullmatch(name):
+        if offer.drafter != "model" or not NAME.fullmatch(name) or name in SCHEMES:
             continue
         other = known.get(name)
         if other is None or engine not in other.offers:

@@ -14,6 +14,7 @@ HUB = re.compile(
 )
 ADDRESS = re.compile(r"(?P<address>https?://[^\s#]+)#sha256=(?P<sha256>[0-9a-f]{64})")
 PACKAGE = re.compile(r"package:(?P<module>\w+)/(?P<file>[^:]+)", re.ASCII)
+SCHEMES = ("hf", "http", "https", "package")
 KINDS = "hf:ORG/REPOSITORY[:FILE], https://ADDRESS#sha256=SUM, package:MODULE/FILE, or a path"
 
 
@@ -82,7 +83,7 @@ def source(text: str) -> Source:
     if found := PACKAGE.fullmatch(text):
         inside(found["file"], text)
         return Package(found["module"], found["file"])
-    if text.startswith(("hf:", "http:", "https:", "package:")) or not text:
+    if text.startswith(tuple(f"{scheme}:" for scheme in SCHEMES)) or not text:
         raise UsageError(f"{text!r} is no source; it must be {KINDS}")
     return Local(place(text).absolute())
 

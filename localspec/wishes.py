@@ -61,7 +61,7 @@ LOADING = (
     click.Option(
         ["--context"],
         type=click.IntRange(1),
-        help="Tokens of prompt and reply; of all requests together, where they share a KV cache.",
+        help="Tokens of prompt and reply together.",
     ),
     click.Option(
         ["--kv-type"],

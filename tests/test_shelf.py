@@ -124,6 +124,13 @@ def test_what_is_not_here_can_be_neither_removed_nor_verified(capsys):
     assert "did you mean large?" in capsys.readouterr().err
 
 
+def test_a_draft_model_of_one_s_own_may_come_from_a_hub(capsys):
+    path = str(engines.tiny("llama"))
+    assert run(["add", "own", "--target", path, "--draft", "hf:people/small-gguf:q8_0.gguf"]) == 0
+    assert run(["list"]) == 0
+    assert catalog.entries()["own"].offers["llamacpp"].draft == "hf:people/small-gguf:q8_0.gguf"
+
+
 def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
     path = str(engines.tiny("llama"))
     assert run(["add", "own", "--target", path, "--draft", "small:q8_0", "--size", "2GB"]) == 0

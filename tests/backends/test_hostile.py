@@ -237,6 +237,15 @@ def test_an_architecture_of_the_future_is_refused_in_the_words_of_the_engine(
         looked.footprint()
 
 
+def test_a_type_of_weights_of_the_future_is_refused_in_the_words_of_the_engine(
+    examined, tmp_path: Path
+) -> None:
+    path = tmp_path / "new.gguf"
+    path.write_bytes(gguf(pairs(), [*TENSORS, ("new.weight", (64, 16), 99, 512)]))
+    with examined(path) as looked, pytest.raises(LocalSpecError, match="invalid ggml type 99"):
+        looked.footprint()
+
+
 def test_a_text_that_takes_for_ever_to_read_is_not_waited_for(examined, tmp_path: Path) -> None:
     tokens = [f"t{at}" for at in range(384)]
     keys = {"tokenizer.ggml.model": "rwkv", "tokenizer.ggml.tokens": tokens}
