@@ -1,4 +1,4 @@
-"""llama.cpp through its low-level bindings: every foreign call and pointer is in this file."""
+"""llama.cpp through its low-level bindings: every call of libllama is in this file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import llama_cpp
 import llama_cpp.llama_cpp as lib
 import numpy as np
-from llama_cpp._ctypes_extensions import load_shared_library
 from numpy.typing import NDArray
 
 from localspec import host
-from localspec.backend import Device
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.tokens import Logits, Tokens
 
@@ -30,7 +26,6 @@ FILE_TYPES = {
 }
 # Types of keys and values, by ggml's numbers
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
-DEVICE_KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")
 INFILL = {
     "prefix": lib.llama_vocab_fim_pre,
     "suffix": lib.llama_vocab_fim_suf,
@@ -432,26 +427,6 @@ def requantise(source: Path, target: Path, kind: str) -> None:
         raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
 
 
-class TensorType(NamedTuple):
-    """A format of weights, as ggml knows it."""
-
-    name: str
-    block: int  # numbers that are packed together
-    bytes: int  # of one such block; 0: unknown
-
-
-@cache
-def tensor_type(kind: int) -> TensorType:
-    """Ask ggml for a type by its number, which it would abort on if it does not know it."""
-    if not 0 <= kind < lib.GGML_TYPE_COUNT:
-        return TensorType(f"type {kind}", 1, 0)
-    base, number = _library("ggml-base"), ctypes.c_int(kind)
-    name = _call(base, "ggml_type_name", ctypes.c_char_p, number) or b""
-    block = _call(base, "ggml_blck_size", ctypes.c_int64, number)
-    size = _call(base, "ggml_type_size", ctypes.c_size_t, number)
-    return TensorType(name.decode().upper() or f"type {kind}", max(block, 1), size)
-
-
 def features() -> tuple[str, ...]:
     """What this build can use, as it says itself: each part with what is on in it."""
     said = lib.llama_print_system_info().decode("utf-8", "replace")
@@ -462,37 +437,6 @@ def features() -> tuple[str, ...]:
         found += [part.strip()] if part.strip() else []
         found += [name.strip()] if value.strip() == "1" else []
     return tuple(found)
-
-
-def devices() -> list[Device]:
-    """What this build of llama.cpp can compute on, as ggml reports it."""
-    base = _library("ggml-base")
-    found = []
-    for at in range(_call(_library("ggml"), "ggml_backend_dev_count", ctypes.c_size_t)):
-        place = _call(
-            _library("ggml"), "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t(at)
-        )
-        device = ctypes.c_void_p(place)
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        _call(
-            base, "ggml_backend_dev_memory", None, device, ctypes.byref(free), ctypes.byref(total)
-        )
-        name = _call(base, "ggml_backend_dev_description", ctypes.c_char_p, device)
-        kind = _call(base, "ggml_backend_dev_type", ctypes.c_int, device)
-        if kind < len(DEVICE_KINDS):
-            found.append(Device(name.decode(), DEVICE_KINDS[kind], total.value, free.value))
-    return found
-
-
-def _library(name: str) -> ctypes.CDLL:
-    library: ctypes.CDLL = load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
-    return library
-
-
-def _call(library: ctypes.CDLL, name: str, result: type | None, *arguments: object) -> Any:
-    function = library[name]
-    function.restype = result
-    return function(*arguments)
 
 
 def system_number(name: bytes) -> int | None:

@@ -15,7 +15,7 @@ import psutil
 from localspec import host
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
-from localspec_llamacpp import bindings
+from localspec_llamacpp import bindings, ggml
 from localspec_llamacpp.bindings import KV_TYPES, Context, Shape, Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
@@ -139,12 +139,12 @@ def on_cpu(options: Options) -> bool:
 
 
 def has_gpu() -> bool:
-    return any("gpu" in device.kind for device in bindings.devices())
+    return any("gpu" in device.kind for device in ggml.devices())
 
 
 def probe() -> list[Device]:
     """Devices this build of llama.cpp can use; host memory as the system counts it."""
-    return [_counted(device) for device in bindings.devices()]
+    return [_counted(device) for device in ggml.devices()]
 
 
 def build() -> Build:
