@@ -271,3 +271,15 @@ def test_what_a_slot_knew_is_forgotten_with_its_text():
     assert not wish(made).limit
     made.release(0)
     assert wish(made).limit
+
+
+WIDE_IS_DEAR = {1: 0.010, 4: 0.012, 8: 0.014, 12: 0.040, 40: 0.400}  # seconds of a forward, by tokens
+
+
+def test_where_widths_must_be_even_all_rows_are_drafted_for_alike_or_none():
+    depth = Depth(Costs(WIDE_IS_DEAR), even=True)
+    sure = [0.95, 0.9, 0.85, 0.8]
+    assert depth.trim(4, [sure] * 4) == [1] * 4  # two of each would make twelve tokens
+    assert depth.trim(4, [sure] * 3) == [0] * 3  # a row without a draft would run in turn
+    assert depth.trim(4, [sure, sure, sure, [0.01]]) == [1] * 4
+    assert depth.trim(4, [[0.05]] * 4) == [0] * 4
