@@ -273,7 +273,7 @@ def test_what_a_slot_knew_is_forgotten_with_its_text():
     assert wish(made).limit
 
 
-WIDE_IS_DEAR = {1: 0.010, 4: 0.012, 8: 0.014, 12: 0.040, 40: 0.400}  # seconds of a forward, by tokens
+WIDE_IS_DEAR = {1: 0.010, 4: 0.012, 8: 0.014, 12: 0.040, 40: 0.400}  # seconds, by tokens
 
 
 def test_where_widths_must_be_even_all_rows_are_drafted_for_alike_or_none():
