@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,14 @@ CONTEXT = 32_768  # tokens, where a model was trained for more and none were ask
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(NamedTuple):
     """How the token after a row will be chosen: an engine may begin on it without being asked."""
 
     sampler: Sampler
     position: int  # in the text
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Tokens to append to one slot."""
 
     slot: int
@@ -241,15 +239,16 @@ class Model(Protocol):
 
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
     """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
-    total = sum(len(row.tokens) for row in rows)
-    if not 0 < total <= model.batch:
-        raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")
+    total = 0
     for row, length in zip(rows, held, strict=True):
+        total += len(row.tokens)
         end = length + len(row.tokens)
         if end > model.context:
             raise BackendError(f"slot {row.slot} holds {model.context:,} tokens, not {end:,}")
         if row.outputs > model.tentative + 1:
             raise BackendError(f"{row.outputs} outputs; at most {model.tentative + 1}")
+    if not 0 < total <= model.batch:
+        raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")
 
 
 class Backend(Protocol):

@@ -16,6 +16,7 @@ from localspec.draft import Draft
 from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
 from localspec.figures import Clockwork
 from localspec.gain import gain
+from localspec.generation import Generation
 from localspec.job import Event, FinishReason, Job
 from localspec.keeping.keeping import Keeping
 from localspec.lexicon import Lexicon
@@ -103,26 +104,29 @@ class Engine:
     def step(self) -> None:
         """Admit who waits, run one round, publish what it brought."""
         self._drop_cancelled()
-        self._admit()
-        if not self._active:
-            return
-        generations = [job.generation for job in self._active.values()]
-        turns = self._scheduler.plan(generations, self._pace.allowance)
-        for g in generations:
-            g.waited += 1
-        for turn in turns:
-            turn.generation.waited = 0
-        read = sum(turn.feed for turn in turns if turn.reads)
+        if self._waiting:
+            self._admit()
+        if self._active:
+            self._round([job.generation for job in self._active.values()])
+
+    def _round(self, generations: Sequence[Generation]) -> None:
+        reading = [g for g in generations if g.reads]
+        turns = self._scheduler.plan(generations, self._pace.allowance if reading else None)
+        if len(generations) > 1:
+            note_waiting(generations, turns)
+        read = sum(turn.feed for turn in turns if turn.generation.reads) if reading else 0
         begun = self._clock()
         done = self._run(turns)
         self._notify()
-        emitted = sum(self._conclude(*each) for each in done)
+        tokens = emitted = 0
+        for turn, draft, logits in done:
+            tokens += turn.feed + len(draft.tokens)
+            emitted += self._conclude(turn, draft, logits)
         seconds = self._clock() - begun
         self._slots.tidy()
         if done:
             self._pace.note(read, seconds)
         if self._watch and done:
-            tokens = sum(turn.feed + len(draft) for turn, draft, _ in done)
             self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
 
     @property
@@ -210,11 +214,12 @@ class Engine:
             self._slots.empty(slot)
 
     def _drop_cancelled(self) -> None:
-        for job in [job for job in self._waiting if job.cancelled]:
-            self._waiting.remove(job)
+        for job in [job for job in (*self._waiting, *self._active.values()) if job.cancelled]:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            else:
+                self._release(job.generation.slot)
             self._finish(job, "cancelled")
-        for slot in [slot for slot, job in self._active.items() if job.cancelled]:
-            self._finish(self._release(slot), "cancelled")
 
     def _finish(self, job: Job, reason: FinishReason) -> None:
         speculation = job.ledger.report()
@@ -246,3 +251,11 @@ class Engine:
         self._slots.leave(slot, job.generation.held)
         self._proposer.release(slot)
         return job
+
+
+def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> None:
+    """Count the rounds that each sequence has been without a turn."""
+    for g in generations:
+        g.waited += 1
+    for turn in turns:
+        turn.generation.waited = 0

@@ -52,13 +52,19 @@ class Generation:
         return self.tokens[: self.cached]
 
     @property
+    def reads(self) -> bool:
+        """Whether it is at its prompt still."""
+        return self.history.size == self.prompt
+
+    @property
     def room(self) -> int:
-        return self.ending.limit - len(self.history)
+        return self.ending.limit - self.history.size
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
-        kept = self._kept(tokens)
-        if self.finish is None and kept == self.room:
+        room = self.room
+        kept = self._kept(tokens[:room])
+        if self.finish is None and kept == room:
             self.finish = "length"
         self.sampler.said(tokens[:kept])
         self.history.extend(tokens[:kept])
@@ -67,11 +73,12 @@ class Generation:
         return kept
 
     def _kept(self, tokens: list[int]) -> int:
-        """How many tokens there is room for before the text ends."""
+        """How many tokens come before the text ends."""
         ends, spell, text = self.ending.tokens, self.spell, self.text
-        for at, token in enumerate(tokens[: self.room]):
+        constraint = self.sampler.constraint
+        for at, token in enumerate(tokens, start=1):
             over = token in ends or text.add(spell(token))
-            if over or self.sampler.over(tokens[: at + 1]):
+            if over or (constraint is not None and constraint.over(tokens[:at])):
                 self.finish = "stop"
-                return at + 1
-        return min(len(tokens), self.room)
+                return at
+        return len(tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from localspec.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.generation import Generation
@@ -15,8 +15,7 @@ from localspec.settings import Settings
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """What one round added. Of the `drafted` tokens of `by` the first `accepted` are among it."""
 
     text: str

@@ -40,11 +40,13 @@ class Ask(NamedTuple):
     beside: int = 0  # tokens of prompts that are read in the same batch
 
     def wants(self, by: str) -> bool:
+        """Whether somebody of that name may guess."""
         return self.hints.by is None or by in self.hints.by
 
     def until(self, limit: int, pays: Pays) -> Ask:
         """The same with another end."""
-        return self._replace(limit=limit, pays=pays)
+        slot, history, _, sampler, prompt, hints, _, beside = self
+        return Ask(slot, history, limit, sampler, prompt, hints, pays, beside)
 
     def pays_above(self, floor: float) -> Pays:
         """What it says of when to stop; if nothing, when all being right is less likely."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,27 +17,17 @@ from localspec.tokens import Logits
 from localspec.verify import verify
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What the scheduler grants one sequence this round: tokens to feed, and to guess."""
 
     generation: Generation
     feed: int
     guess: int
+    emits: bool  # whether it reaches the end of what is known, so that a token can follow
 
     @property
     def slot(self) -> int:
         return self.generation.slot
-
-    @property
-    def emits(self) -> bool:
-        """Whether the round reaches the end of what is known, so that a token can follow."""
-        return self.generation.cached + self.feed == len(self.generation.history)
-
-    @property
-    def reads(self) -> bool:
-        """Whether it reads of a prompt."""
-        return len(self.generation.history) == self.generation.prompt
 
     @property
     def asks(self) -> bool:
@@ -64,21 +55,20 @@ class Turn:
     def row(self, draft: Draft) -> Row:
         g = self.generation
         tokens = g.tokens[g.cached : g.cached + self.feed]
-        if len(draft):
+        guessed = len(draft.tokens)
+        if guessed:
             tokens = np.concatenate((tokens, draft.tokens))
-        outputs = self.emits + len(draft)
-        return Row(self.slot, tokens, outputs, len(draft), self._next(draft))
+        return Row(g.slot, tokens, self.emits + guessed, guessed, self._next(draft))
 
     def _next(self, draft: Draft) -> Next | None:
         """How the next token will be chosen, if it is likely to be fed alone."""
         g = self.generation
         alone = g.depth == 0 or draft.rests
         foreseen = alone and self.emits and g.room > 1 and not g.sampler.adjusts
-        return Next(g.sampler, len(g.history)) if foreseen else None
+        return Next(g.sampler, g.history.size) if foreseen else None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a round did for one sequence."""
 
     turn: Turn
@@ -92,13 +82,17 @@ def run(
     target: Model, proposer: Proposer, turns: Sequence[Turn]
 ) -> list[tuple[Turn, Draft, Logits]]:
     """Propose, and let the target read everything in one batch; `conclude` each before the next."""
-    read = sum(turn.feed for turn in turns if turn.reads)
-    asks = [turn.ask(read) for turn in turns if turn.asks]
-    offers = proposer.propose(asks) if asks else []
-    proposed = {ask.slot: draft for ask, draft in zip(asks, offers, strict=True)}
-    drafts = [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]
+    asking = [turn for turn in turns if turn.asks]
+    drafts = _drafts(proposer, turns, asking) if asking else [EMPTY] * len(turns)
     logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
     return list(zip(turns, drafts, logits, strict=True))
+
+
+def _drafts(proposer: Proposer, turns: Sequence[Turn], asking: Sequence[Turn]) -> list[Draft]:
+    read = sum(turn.feed for turn in turns if turn.generation.reads)
+    offers = proposer.propose([turn.ask(read) for turn in asking])
+    proposed = {turn.slot: draft for turn, draft in zip(asking, offers, strict=True)}
+    return [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
@@ -107,10 +101,10 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
     if not turn.emits:
         g.cached += turn.feed
         return Outcome(turn, draft, logits, 0, 0)
-    verdict = verify(draft, truth(g, draft, logits), g.sampler.dice, len(g.history))
+    verdict = verify(draft, truth(g, draft, logits), g.sampler.dice, g.history.size)
     emitted = g.extend(verdict)
     # The newest token is known but not yet fed; a recurrent target may hold fewer still.
-    g.cached = target.truncate(g.slot, len(g.history) - 1)
+    g.cached = target.truncate(g.slot, g.history.size - 1)
     return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
 
 

