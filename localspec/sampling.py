@@ -71,9 +71,7 @@ class Sampling:
             ids, weights = self._nucleus(logits)
         else:
             ids, weights = self._everything(logits, highest)
-        weights /= (
-            weights.sum()
-        )  # in place: one more array of this size takes 0.3 ms in page faults
+        weights /= weights.sum()  # in place: arrays of this size are dear
         return Distribution(ids, weights)
 
     def _top_k(self, logits: Logits) -> tuple[Ids, Floats]:
