@@ -301,6 +301,7 @@ class Context:
             raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
         self._batch = Batch(shape.batch, shape.sequences)
+        self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int], Logits] = {}
 
     @property
@@ -310,7 +311,7 @@ class Context:
 
     def decode(self, parts: Sequence[Part]) -> Logits:
         """Append every part in one batch; the logits live until the next call."""
-        outputs = self._batch.fill(parts)
+        outputs = self._batch.fill(parts, self.ids)
         LOG.forget_errors()
         status = lib.llama_decode(self.pointer, self._batch.struct)
         if status:
@@ -336,10 +337,10 @@ class Context:
 
     def remove(self, sequence: int, start: int) -> bool:
         """Forget a sequence from a position on; False if its memory cannot."""
-        return bool(lib.llama_memory_seq_rm(self._memory, sequence, start, -1))
+        return bool(lib.llama_memory_seq_rm(self._memory, self.ids[sequence], start, -1))
 
     def clear(self, sequence: int) -> None:
-        lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        lib.llama_memory_seq_rm(self._memory, self.ids[sequence], -1, -1)
 
     def copy(self, source: int, target: int, length: int) -> bool:
         """Let an empty sequence have another's tokens; whether it now has them.
@@ -349,14 +350,15 @@ class Context:
         hold something else.
         """
         if self.pooled:
-            lib.llama_memory_seq_cp(self._memory, source, target, -1, length)
+            ids = self.ids[source], self.ids[target]
+            lib.llama_memory_seq_cp(self._memory, *ids, -1, length)
             return True
         data = self.save(source, host.memory().free_bytes // 2)
         return data is not None and self.restore(target, data) > 0
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """All that is held of a sequence, if there is room for it, in at most so many bytes."""
-        size = lib.llama_state_seq_get_size(self.pointer, sequence)
+        size = self.size(sequence)
         if not 0 < size <= most:
             return None
         try:
@@ -364,19 +366,41 @@ class Context:
         except OSError:  # there is no memory for it
             return None
         place = _pointer(data, ctypes.c_uint8)
-        written = lib.llama_state_seq_get_data(self.pointer, place, size, sequence)
+        written = lib.llama_state_seq_get_data(self.pointer, place, size, self.ids[sequence])
         return data if written == size else None
 
     def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
         """Fill an empty sequence by what was saved; how many tokens it then holds."""
         place = _pointer(data, ctypes.c_uint8)
-        if lib.llama_state_seq_set_data(self.pointer, place, len(data), sequence) != len(data):
+        number = self.ids[sequence]
+        if lib.llama_state_seq_set_data(self.pointer, place, len(data), number) != len(data):
             return 0
-        return int(lib.llama_memory_seq_pos_max(self._memory, sequence)) + 1
+        return int(lib.llama_memory_seq_pos_max(self._memory, number)) + 1
+
+    def size(self, sequence: int) -> int:
+        """Bytes that `save` takes."""
+        return int(lib.llama_state_seq_get_size(self.pointer, self.ids[sequence]))
+
+    def exchange(self, one: int, other: int) -> bool:
+        """Let two sequences change places in llama.cpp's order; whether there was memory for it.
+
+        What they hold moves with them.
+        """
+        most = host.memory().free_bytes // 4
+        full = [each for each in (one, other) if self.oldest(each) >= 0]
+        saved = [data for each in full if (data := self.save(each, most)) is not None]
+        if len(saved) < len(full):
+            return False
+        for each in full:
+            self.clear(each)
+        self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
+        if not all(self.restore(each, data) for each, data in zip(full, saved, strict=True)):
+            raise BackendError("llama.cpp could not move what a slot holds")
+        return True
 
     def oldest(self, sequence: int) -> int:
         """The first position that all layers still hold."""
-        return int(lib.llama_memory_seq_pos_min(self._memory, sequence))
+        return int(lib.llama_memory_seq_pos_min(self._memory, self.ids[sequence]))
 
     def close(self) -> None:
         lib.llama_free(self.pointer)
@@ -395,7 +419,7 @@ class Batch:
         self._range = np.arange(size, dtype=np.int32)
         self._first_id = self._ids.ctypes.data
         columns = (self._tokens, self._positions, self._pointers, self._wanted)
-        self._cells = tuple(map(memoryview, columns))
+        self._cells: tuple[memoryview, ...] = tuple(memoryview(each) for each in columns)
         self.struct = lib.llama_batch(
             token=_pointer(self._tokens, lib.llama_token),
             pos=_pointer(self._positions, lib.llama_pos),
@@ -404,31 +428,34 @@ class Batch:
             logits=_pointer(self._wanted, ctypes.c_int8),
         )
 
-    def fill(self, parts: Sequence[Part]) -> int:
-        """Lay the parts out one after the other; return how many outputs are wanted."""
+    def fill(self, parts: Sequence[Part], ids: Sequence[int]) -> int:
+        """Lay the parts out one after the other; return how many outputs are wanted.
+
+        A sequence is told to llama.cpp by its number among `ids`.
+        """
         end = outputs = 0
         for part in parts:
             start, end = end, end + len(part.tokens)
             if end - start == 1:
-                self._put(start, part)
+                self._put(start, part, ids[part.sequence])
             else:
-                self._lay(start, end, part)
+                self._lay(start, end, part, ids[part.sequence])
             outputs += part.outputs
         self.struct.n_tokens = end
         return outputs
 
-    def _put(self, at: int, part: Part) -> None:
+    def _put(self, at: int, part: Part, number: int) -> None:
         """Write a single token, as in plain decoding: ten times as fast as by slices."""
         tokens, positions, pointers, wanted = self._cells
         tokens[at] = int(part.tokens[0])
         positions[at] = part.position
-        pointers[at] = self._first_id + 4 * part.sequence
+        pointers[at] = self._first_id + 4 * number
         wanted[at] = part.outputs
 
-    def _lay(self, start: int, end: int, part: Part) -> None:
+    def _lay(self, start: int, end: int, part: Part, number: int) -> None:
         self._tokens[start:end] = part.tokens
         self._positions[start:end] = self._range[: end - start] + part.position
-        self._pointers[start:end] = self._first_id + 4 * part.sequence
+        self._pointers[start:end] = self._first_id + 4 * number
         self._wanted[start:end] = 0
         self._wanted[end - part.outputs : end] = 1
 

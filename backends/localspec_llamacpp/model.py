@@ -14,6 +14,7 @@ from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings import Context, Part, Shape, Weights
+from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
 
@@ -47,15 +48,33 @@ class LlamaModel:
         if self._closed:
             raise BackendError("this model was closed; load it again")
         check(self, rows, [self._lengths[row.slot] for row in rows])
-        # Of slots with a pool each, llama.cpp runs neighbours at once if they come in their order.
-        side_by_side = sorted(rows, key=lambda row: row.slot)
         try:
-            found = self._forward(side_by_side)
+            found = self._forward(self._neighbours(rows))
         except BackendError:
             for row in rows:
                 self._repair(row.slot)
             raise
         return [found[row.slot] for row in rows]
+
+    def _neighbours(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows as they are to be run.
+
+        Of slots with a cache each, llama.cpp runs those at once that are neighbours and come in
+        order, the others in turn: 8 rows took 31 ms without gaps between them, 59 to 69 with.
+        """
+        if len(rows) < 2:
+            return rows
+        ids = self._context.ids
+        if not self._context.pooled and not self._whole:
+            self._gather([row.slot for row in rows], ids)
+        return sorted(rows, key=lambda row: ids[row.slot])
+
+    def _gather(self, active: Sequence[int], ids: Sequence[int]) -> None:
+        places = [ids[slot] for slot in active]
+        if max(places) - min(places) >= len(active):
+            sizes = [self._context.size(slot) for slot in range(self.slots)]
+            for slot, gap in exchanges(active, ids, sizes):
+                self._context.exchange(slot, gap)
 
     def _forward(self, rows: Sequence[Row]) -> dict[int, Logits]:
         ahead = [self._undo.ahead(row) for row in rows]
