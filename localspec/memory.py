@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from localspec.backend import Estimate, Options
+from localspec.backend import CELLS, Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine, Pool, size
 from localspec.placing import Fit, Item, Way, on_gpus, place, with_cache, with_context
@@ -33,6 +33,7 @@ class Wanted:
     draft: Estimate | None = None
     drafting: Options = field(default_factory=lambda: Options(drafting=True))
     insists: bool = False  # on the draft model
+    trained: int = CELLS  # tokens of one text that the model was made for
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,17 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
 
 
 def sharing(wanted: Wanted, way: Way, machine: Machine) -> Way:
-    """A KV cache for each slot where half of the free memory is enough for that, else one."""
+    """A KV cache for each slot where half of the free memory is enough for that, else one.
+
+    That of a slot is for one text, and so no longer than what the model was trained for.
+    """
     if way.options.slots == 1 or way.options.shared is not None:
         return way
     own, one = (with_cache(way, shared=each) for each in (False, True))
-    each, all_together = fitted(wanted, own, machine), fitted(wanted, one, machine)
-    if each.items == all_together.items:  # the engine has no choice
-        return way
+    if fitted(wanted, own, machine).items == fitted(wanted, one, machine).items:
+        return way  # the engine has no choice
+    own = with_context(own, min(way.options.context or wanted.context, wanted.trained))
+    each = fitted(wanted, own, machine)
     kept = sum(item.bytes for item in each.items if item.what == "context")
     return own if not each.short and kept <= machine.room // 2 else one
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from localspec import host
-from localspec.backend import CONTEXT, Options
+from localspec.backend import CELLS, CONTEXT, Options
 from localspec.backends import backend
 from localspec.entry import Engine
 from localspec.errors import UsageError
@@ -43,9 +43,11 @@ def planned(
     drafting = replace(options, drafting=True, adapter=None, bit_exact=False)
     if draft is not None and draft.found.engine != engine:
         drafting = foreign(draft.found.engine, drafting)
-    usual = min(target.footprint().context or CONTEXT, CONTEXT)
+    trained = target.footprint().context or CELLS
+    usual = min(trained, CONTEXT)
     helper = draft.needs if draft is not None else None
-    return plan(Wanted(target.needs, options, usual, helper, drafting, insists), machine)
+    wanted = Wanted(target.needs, options, usual, helper, drafting, insists, trained)
+    return plan(wanted, machine)
 
 
 def there(engine: Engine, limits: Limits) -> Machine:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.backend import Device
+from localspec.backend import Device, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.machine import Machine
 from localspec.memory import Wanted, plan
@@ -371,6 +371,35 @@ def test_a_refusal_is_about_the_place_that_lacks_most():
     narrow = pc(int(3.1 * GB), 6 * GB)
     with pytest.raises(DoesNotFit, match="in GPU 0"):
         plan(wanted("14b", context=65_536, gpu_layers=41), narrow)
+
+
+PER_TOKEN = 1 << 17
+
+
+def eight_slots(context: int | None) -> Wanted:
+    """A model trained for 8,192 tokens, which keeps 128 KiB of each, for eight texts."""
+
+    def needs(options: Options) -> Needs:
+        caches = 1 if options.shared else options.slots
+        return Needs(4 * GB, caches * (options.context or 0) * PER_TOKEN, 200 * MB)
+
+    options = Options(slots=8, context=context)
+    return Wanted(needs, options, context=8192, trained=8192)
+
+
+@pytest.mark.parametrize(
+    ("free", "context", "chosen"),
+    [
+        (32 * GB, None, (False, 8192)),  # 8 GiB in all
+        (12 * GB, None, (True, 8192)),
+        (32 * GB, 32_768, (False, 8192)),  # as 8 times 32,768 it would be 32 GiB, for nothing
+        (12 * GB, 32_768, (True, 32_768)),
+        (32 * GB, 2048, (False, 2048)),
+    ],
+)
+def test_a_slot_has_a_cache_of_its_own_as_long_as_a_text_can_be(free, context, chosen):
+    found = plan(eight_slots(context), cpu(free + 2 * GB))
+    assert (found.options.shared, found.options.context) == chosen
 
 
 def test_shared_memory_is_the_lesser_of_what_both_sides_say():

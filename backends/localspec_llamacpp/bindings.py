@@ -419,7 +419,7 @@ class Batch:
         self._range = np.arange(size, dtype=np.int32)
         self._first_id = self._ids.ctypes.data
         columns = (self._tokens, self._positions, self._pointers, self._wanted)
-        self._cells: tuple[memoryview, ...] = tuple(memoryview(each) for each in columns)
+        self._cells = tuple(each.data for each in columns)
         self.struct = lib.llama_batch(
             token=_pointer(self._tokens, lib.llama_token),
             pos=_pointer(self._positions, lib.llama_pos),
