@@ -1,0 +1,93 @@
+"""Slots of one batch are neighbours in llama.cpp's order, whoever has gone from between them."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from localspec.backend import Row
+from localspec.tokens import tokens_of
+from localspec_llamacpp.order import MOST_BYTES, exchanges
+from tests import engines
+
+SLOTS = 6
+IDENTITY = list(range(SLOTS))
+
+
+def exchanged(active, sizes=(1,) * SLOTS, ids=IDENTITY):
+    found = list(ids)
+    for one, other in exchanges(active, ids, sizes):
+        found[one], found[other] = found[other], found[one]
+    return found
+
+
+@pytest.mark.parametrize("count", range(1, SLOTS + 1))
+def test_whoever_is_active_comes_to_stand_side_by_side(count):
+    for active in itertools.combinations(range(SLOTS), count):
+        for ids in (IDENTITY, IDENTITY[::-1], [3, 0, 5, 1, 4, 2]):
+            found = exchanged(active, ids=ids)
+            places = sorted(found[slot] for slot in active)
+            assert places == list(range(places[0], places[0] + count))
+            assert sorted(found) == IDENTITY
+
+
+def test_who_stands_right_is_not_moved():
+    assert exchanges([1, 2, 3], IDENTITY, [1] * SLOTS) == []
+    assert exchanges([0, 1, 2, 5], IDENTITY, [1] * SLOTS) in ([(5, 3)], [(5, 4)])
+
+
+def test_what_takes_long_to_move_stays():
+    large = MOST_BYTES // 2 + 1
+    assert exchanges([0, 2], IDENTITY, [large] * SLOTS) == []
+    assert exchanges([0, 2], IDENTITY, [1] * SLOTS) == [(2, 1)]
+
+
+def test_texts_go_on_as_before_when_others_leave_from_between_them():
+    texts = random_texts(4)
+    with closing(engines.target("llama", slots=1, context=256)) as model:
+        expected = [fed(model, 0, text)[-1] for text in texts]
+    with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
+        for slot, text in enumerate(texts):
+            model.forward([Row(slot, text[:40])])
+        for at in range(40, 60):
+            left = (0, 1, 2, 3) if at < 45 else (0, 2, 3) if at < 50 else (0, 3)
+            found = model.forward([Row(slot, texts[slot][at : at + 1]) for slot in left])
+        assert model._context.ids != [0, 1, 2, 3]
+        for slot, logits in zip(left, found, strict=True):
+            assert np.allclose(logits[-1], expected[slot], rtol=0, atol=1e-4)
+        # Who was moved aside has lost nothing.
+        assert np.allclose(fed(model, 2, texts[2], 50)[-1], expected[2], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("bit_exact", [True, False])
+def test_a_text_that_was_moved_is_summed_up_in_the_same_order(bit_exact):
+    first, second = random_texts(2)
+    with closing(engines.target("llama", slots=3, shared=False, bit_exact=bit_exact)) as model:
+        expected = fed(model, 0, first)
+        model.truncate(0, 45)
+        model.forward([Row(1, second[:30])])
+        assert model._context.exchange(0, 1)
+        assert model._context.exchange(2, 0)
+        assert model._context.ids == [2, 0, 1]
+        assert np.array_equal(fed(model, 0, first, 45), expected[5:])
+        model.truncate(1, 20)
+        model.forward([Row(1, second[20:40])])
+        assert np.array_equal(fed(model, 1, second, 40), fed(model, 2, second))
+
+
+def random_texts(count):
+    dice = np.random.default_rng(3)
+    return [tokens_of(dice.integers(0, 40, 60).tolist()) for _ in range(count)]
+
+
+def fed(model, slot, text, at=0):
+    """The logits after each token that is fed alone, the first 40 of a text being read at once."""
+    if not at:
+        at = 40
+        model.truncate(slot, 0)
+        model.forward([Row(slot, text[:at])])
+    rest = [text[each : each + 1] for each in range(at, len(text))]
+    return np.array([model.forward([Row(slot, token)])[0][-1] for token in rest])
