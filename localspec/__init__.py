@@ -3,15 +3,15 @@
 import logging
 
 from localspec.backend import Options
+from localspec.engine.job import Chunk, Result
+from localspec.engine.settings import Settings
+from localspec.engine.worker import Stream
 from localspec.errors import LocalSpecError
-from localspec.job import Chunk, Result
-from localspec.loading import Loading, load
-from localspec.planning import Limits
-from localspec.runtime import Runtime
-from localspec.sampling import Sampling
-from localspec.settings import Settings
-from localspec.trial import footprint as inspect
-from localspec.worker import Stream
+from localspec.memory.planner import Limits
+from localspec.models.trial import footprint as inspect
+from localspec.runtime.loading import Loading, load
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import Sampling
 
 __all__ = [
     "Chunk",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from localspec.draft import Draft, Pays, always
 from localspec.errors import BackendError, UsageError
-from localspec.sampler import Sampler
+from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
 

@@ -10,19 +10,20 @@ from dataclasses import asdict
 
 import click
 
-from localspec import trial, wishes
-from localspec.account import plan
 from localspec.backend import Footprint
 from localspec.bench.command import bench
-from localspec.doctor import doctor
+from localspec.commands import flags
+from localspec.commands.doctor import doctor
+from localspec.commands.interactive_load import loaded
+from localspec.commands.models import COMMANDS, names
+from localspec.commands.plan import plan
+from localspec.commands.tune import tune
+from localspec.engine.settings import Settings
+from localspec.engine.worker import Stream
 from localspec.errors import LocalSpecError, UsageError
-from localspec.offering import loaded
+from localspec.models import trial
 from localspec.prove.command import prove
-from localspec.runtime import Runtime
-from localspec.settings import Settings
-from localspec.shelf import COMMANDS, names
-from localspec.tune import tune
-from localspec.worker import Stream
+from localspec.runtime.runtime import Runtime
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -58,7 +59,7 @@ def commands() -> None:
     """Run language models on this machine, faster, and change nothing they say."""
 
 
-@commands.command(params=[*wishes.LOADING, *wishes.REPLY])
+@commands.command(params=[*flags.LOADING, *flags.REPLY])
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.argument("prompt")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without chat template.")
@@ -74,7 +75,7 @@ def generate(
     """
     if logprobs is not None and not as_json:
         raise UsageError("--logprobs are part of the result as JSON: add --json")
-    wanted = wishes.settings(context, logprobs)  # a wrong wish fails before anything is loaded
+    wanted = flags.settings(context, logprobs)  # a wrong wish fails before anything is loaded
     text = sys.stdin.read() if prompt == "-" else prompt
     with loaded(context, model) as runtime:
         stream = ask(runtime, text, wanted, raw=raw)
@@ -106,7 +107,7 @@ def show(stream: Stream, runtime: Runtime) -> None:
         click.secho(told, err=True, dim=True)
 
 
-@commands.command(params=[*wishes.LOADING, *wishes.REPLY, *wishes.TALKING])
+@commands.command(params=[*flags.LOADING, *flags.REPLY, *flags.TALKING])
 @click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=names)
 @click.argument("question", default="")
 @click.pass_context
@@ -121,7 +122,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
     talk(context, name, question)
 
 
-@commands.command(params=[*wishes.LOADING, *wishes.SERVING])
+@commands.command(params=[*flags.LOADING, *flags.SERVING])
 @click.argument("names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=names)
 @click.pass_context
 def serve(context: click.Context, names: Sequence[str]) -> None:
@@ -134,13 +135,13 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     answer(context, names)
 
 
-@commands.command(params=[wishes.BACKEND])
+@commands.command(params=[flags.BACKEND])
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.option("--json", "as_json", is_flag=True, help="Print everything, the template included.")
 @click.pass_context
 def info(context: click.Context, model: str, as_json: bool) -> None:
     """Tell what a GGUF file or an MLX folder holds, as its engine lays it out."""
-    footprint = trial.footprint(model, wishes.backend(context))
+    footprint = trial.footprint(model, flags.backend(context))
     if as_json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from localspec.distribution import Distribution
+from localspec.sampling.distribution import Distribution
 from localspec.tokens import NONE, Tokens
 
 

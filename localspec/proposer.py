@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from localspec.draft import Draft, Pays, always, likely
-from localspec.sampler import Sampler
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from localspec.backend import Model, Roll, Row
-from localspec.distribution import Distribution
 from localspec.draft import Draft
-from localspec.sampler import DRAFT, TARGET, Sampler
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.sampler import DRAFT, TARGET, Sampler
 from localspec.tokens import Logits, tokens_of
 
 BY = "draft-model"

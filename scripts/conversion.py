@@ -13,7 +13,7 @@ from pathlib import Path
 import localspec_llamacpp
 from localspec.backend import Options
 from localspec.errors import LocalSpecError, ModelFileError, UsageError
-from localspec.locating import locate
+from localspec.models.locate import locate
 from localspec.tokenizer import Tokenizer
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.from_gguf import BITS, DTYPES, GROUP_SIZES, Wishes, convert

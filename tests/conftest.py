@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from localspec.trial_child import Trial
+from localspec.models.trial_child import Trial
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,7 +34,7 @@ class TriedHere(Trial):
 def _no_trials():
     """Files of the tests need no process of their own to be tried in, but where that is tested."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("localspec.trial.TrialProcess", TriedHere)
+        patch.setattr("localspec.models.trial.TrialProcess", TriedHere)
         yield
 
 

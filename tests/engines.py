@@ -10,12 +10,12 @@ from pathlib import Path
 
 import localspec_llamacpp
 from localspec.backend import Model, Options
+from localspec.pairing.translated import Translated
+from localspec.pairing.vocabulary import match
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.translated import Translated
-from localspec.vocabulary import match
 from tests.tiny import ARCHITECTURES, Head, write
 
 if sys.platform == "win32":  # there is no MLX for it

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from localspec.backend import Device, Needs, Options
 from localspec.errors import UsageError
-from localspec.machine import Machine
-from localspec.memory import Wanted
+from localspec.memory.machine import Machine
+from localspec.memory.plan import Wanted
 
 GB, MB = 1 << 30, 1 << 20
 CELL = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}

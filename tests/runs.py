@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from localspec.backend import Model
-from localspec.costs import Costs
-from localspec.depth import Depth
+from localspec.control.best import Best
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth
 from localspec.draft import Draft
-from localspec.engine import Company, Engine
-from localspec.job import Result
+from localspec.engine.engine import Company, Engine
+from localspec.engine.job import Result
+from localspec.engine.settings import Settings
+from localspec.pairing.translated import Translated
+from localspec.pairing.vocabulary import match
 from localspec.proposer import Ask, Hints, Proposer
-from localspec.proposers.best import Best
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
@@ -20,11 +23,8 @@ from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.silent import Silent
 from localspec.proposers.suffix import SuffixProposer
-from localspec.settings import Settings
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import NONE, Tokens, tokens_of
-from localspec.translated import Translated
-from localspec.vocabulary import match
 
 TEXTS = (
     "the code is the code, and the return is the return of the code",

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.acceptance import FIRST, Acceptances
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY, Sampling
+from localspec.control.acceptance import FIRST, Acceptances
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 
 PROMPT = tokens_of([1, 2, 3])

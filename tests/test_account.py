@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from localspec.account import BAR, bar, lines
 from localspec.cli import run
-from localspec.memory import plan
+from localspec.commands.plan import BAR, bar, lines
+from localspec.memory.plan import plan
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted
 

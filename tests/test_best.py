@@ -7,24 +7,24 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from localspec.acceptance import Acceptances
 from localspec.backend import Row
-from localspec.costs import Costs
-from localspec.depth import Depth, Lap
-from localspec.distribution import Distribution
+from localspec.control.acceptance import Acceptances
+from localspec.control.best import Best, Offer, generous
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth, Lap
+from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
-from localspec.engine import Company, Engine
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.proposer import Ask, Hints
-from localspec.proposers.best import Best, Offer, generous
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.sampler import Dice, Sampler
-from localspec.sampling import GREEDY, Sampling
-from localspec.settings import Settings
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Dice, Sampler
 from localspec.tokens import tokens_of
-from localspec.verify import verify
 from tests.runs import Want, converse, replies, said, scripted
 from tests.statistics import chi_square, limit
 

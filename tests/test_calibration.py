@@ -8,15 +8,16 @@ from functools import partial
 
 import pytest
 
-from localspec import guessers, loading, measured
-from localspec.calibration import Calibration, calibrate
 from localspec.cli import run
+from localspec.control.calibration import Calibration, calibrate
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.fingerprint import fingerprint
-from localspec.loading import Loading, load
-from localspec.settings import Settings
+from localspec.models.trial import footprint
+from localspec.proposers import registry
+from localspec.runtime import kept_calibrations, loading
+from localspec.runtime.loading import Loading, load
+from localspec.system.fingerprint import fingerprint
 from localspec.testing import ScriptedModel, hashed_logits
-from localspec.trial import footprint
 from tests import engines
 
 FOUND = Calibration(
@@ -75,9 +76,9 @@ def test_measurements_that_fall_are_not_steady():
 
 
 def test_what_is_kept_is_found_again():
-    measured.keep("pair", FOUND)
-    assert measured.find("pair") == FOUND
-    assert measured.find("other") is None
+    kept_calibrations.keep("pair", FOUND)
+    assert kept_calibrations.find("pair") == FOUND
+    assert kept_calibrations.find("other") is None
 
 
 @pytest.mark.parametrize(
@@ -97,25 +98,25 @@ def test_what_is_kept_is_found_again():
     ],
 )
 def test_what_was_kept_and_damaged_is_ignored(damage):
-    measured.keep("pair", FOUND)
-    file = measured.folder() / "pair.json"
+    kept_calibrations.keep("pair", FOUND)
+    file = kept_calibrations.folder() / "pair.json"
     file.write_text(damage(file.read_text()))
-    assert measured.find("pair") is None
-    measured.keep("pair", FOUND)
-    assert measured.find("pair") == FOUND
+    assert kept_calibrations.find("pair") is None
+    kept_calibrations.keep("pair", FOUND)
+    assert kept_calibrations.find("pair") == FOUND
 
 
 def test_a_place_that_cannot_be_written_is_no_reason_to_fail():
-    measured.folder().parent.mkdir(parents=True, exist_ok=True)
-    measured.folder().write_text("a file where the folder should be")
-    measured.keep("pair", FOUND)
-    assert measured.find("pair") is None
+    kept_calibrations.folder().parent.mkdir(parents=True, exist_ok=True)
+    kept_calibrations.folder().write_text("a file where the folder should be")
+    kept_calibrations.keep("pair", FOUND)
+    assert kept_calibrations.find("pair") is None
 
 
 def test_nothing_half_written_is_left_behind():
     for _ in range(3):
-        measured.keep("pair", FOUND)
-    assert [path.name for path in measured.folder().iterdir()] == ["pair.json"]
+        kept_calibrations.keep("pair", FOUND)
+    assert [path.name for path in kept_calibrations.folder().iterdir()] == ["pair.json"]
 
 
 def test_other_weights_or_circumstances_are_measured_apart(tmp_path):
@@ -138,9 +139,9 @@ def test_a_pair_is_measured_once_and_then_remembered():
     for _ in range(5):  # nothing is kept while the machine is too busy to tell
         with load(path, loading=wish):
             pass
-        if measured.folder().exists():
+        if kept_calibrations.folder().exists():
             break
-    [file] = measured.folder().iterdir()
+    [file] = kept_calibrations.folder().iterdir()
     before = file.stat().st_mtime_ns
     with load(path, loading=wish) as model:
         assert model.generate("the code", Settings(max_tokens=5)).tokens
@@ -153,7 +154,7 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
     out, err = capsys.readouterr()
     assert "tokens checked at once" in out
     assert "tokens drafted by draft-model" in out
-    assert (code, bool(list(measured.folder().glob("*")))) == (0, True) or "busy" in err
+    assert (code, bool(list(kept_calibrations.folder().glob("*")))) == (0, True) or "busy" in err
 
 
 def test_where_depth_is_left_open_there_is_room_for_long_guesses_unless_they_take_memory():
@@ -167,13 +168,13 @@ def test_where_depth_is_left_open_there_is_room_for_long_guesses_unless_they_tak
 
 
 def test_proposers_are_known_by_name():
-    assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(guessers.known())
-    assert guessers.names("auto", draft=True)[-1] == "draft-model"
-    assert guessers.names("ngram, suffix", draft=False) == ("ngram", "suffix")
-    assert guessers.names("none", draft=False) == ()
+    assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(registry.known())
+    assert registry.names("auto", draft=True)[-1] == "draft-model"
+    assert registry.names("ngram, suffix", draft=False) == ("ngram", "suffix")
+    assert registry.names("none", draft=False) == ()
     for wish, draft in (("oracle", False), ("draft-model", False), ("ngram", True), ("", False)):
         with pytest.raises(UsageError):
-            guessers.names(wish, draft=draft)
+            registry.names(wish, draft=draft)
 
 
 class Forgetful(ScriptedModel):

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec import catalog, order, schema
-from localspec.catalog import builtin, choose, entries, preferred
-from localspec.entry import Entry, Offer, Shape, Weights
 from localspec.errors import DoesNotFit, NotPulled, PullError, UnknownModel, UsageError
-from localspec.listing import Remote
-from localspec.locating import Found, locate
-from localspec.order import Part
-from localspec.published import fitting, rough
-from localspec.schema import read
-from localspec.sources import Address, Hub, Local, Package, source
+from localspec.models import catalogue, catalogue_file
+from localspec.models.catalogue import builtin, choose, entries, preferred
+from localspec.models.catalogue_file import read
+from localspec.models.entry import Entry, Offer, Shape, Weights
+from localspec.models.locate import Found, locate
+from localspec.models.sources import Address, Hub, Local, Package, source
+from localspec.pulling import resolve
+from localspec.pulling.estimate import fitting, rough
+from localspec.pulling.listing import Remote
+from localspec.pulling.resolve import Part
 from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
@@ -134,7 +135,7 @@ values = st.recursive(
 
 @given(st.dictionaries(keys, values, max_size=5))
 def test_whatever_a_table_holds_is_read_or_refused(table):
-    reader = schema.Reader(Path("models.toml"), "")
+    reader = catalogue_file.Reader(Path("models.toml"), "")
     with suppress(UsageError):
         found = reader.entry("one", table)
         assert set(table) <= set(Entry.__slots__) | {"gguf", "mlx"}
@@ -143,7 +144,7 @@ def test_whatever_a_table_holds_is_read_or_refused(table):
 
 def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
     path = write(GOOD)
-    monkeypatch.setattr(catalog, "own", lambda: path)
+    monkeypatch.setattr(catalogue, "own", lambda: path)
     found = entries()
     assert found["one"].about == "a model"
     path.write_text(GOOD.replace("[one", "[smollm2-135m").replace("one:q4", "smollm2-135m:q4"))
@@ -286,12 +287,12 @@ def test_what_was_checked_is_written_where_it_belongs():
         None,
         (Remote("one.gguf", 10**9, "ab" * 32, True),),
     )
-    [entry] = [schema.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
+    [entry] = [catalogue_file.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
     weights = entry.offers["llamacpp"].weights["q8_0"]
     text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
                          "q8_0", weights, part)  # fmt: skip
     text = check.checked(text, "one")
-    found = schema.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
+    found = catalogue_file.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
     assert found.checked
     assert found.offers["llamacpp"].weights["q8_0"] == Weights(
         part.source, 10**9, sums=("ab" * 32,)
@@ -309,8 +310,8 @@ def test_a_draft_model_is_planned_for_unless_one_goes_without():
 
 def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
     file = Remote("one.gguf", 10, "ab" * 32, True)
-    monkeypatch.setattr(order, "part", lambda *_: Part(Hub("people/one"), None, (file,)))
+    monkeypatch.setattr(resolve, "part", lambda *_: Part(Hub("people/one"), None, (file,)))
     checked = Weights(Hub("people/one"), 10, sums=("ab" * 32,))
-    assert order.listed(checked, "llamacpp", "q8_0").files == (file,)
+    assert resolve.listed(checked, "llamacpp", "q8_0").files == (file,)
     with pytest.raises(PullError, match="is not what was checked for the catalogue"):
-        order.listed(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")
+        resolve.listed(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")

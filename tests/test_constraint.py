@@ -10,28 +10,28 @@ import jsonschema
 import numpy as np
 import pytest
 
-from localspec.costs import Costs
-from localspec.depth import Depth
-from localspec.distribution import Distribution
+from localspec.control.best import Best
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth
 from localspec.draft import Draft
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.job import Result
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.grammar import Grammar
-from localspec.job import Result
-from localspec.lexicon import Lexicon
-from localspec.proposers.best import Best
+from localspec.grammar.compiler import Lexicon
+from localspec.grammar.grammar import Grammar
+from localspec.pairing.translated import Translated
+from localspec.pairing.vocabulary import match
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.proposers.suffix import SuffixProposer
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY, Sampling
-from localspec.settings import Settings
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import NONE, tokens_of
-from localspec.translated import Translated
-from localspec.vocabulary import match
 from tests.engines import draft, target, there
 from tests.runs import LETTERS, Want, converse, replies, said
 from tests.statistics import chi_square, limit

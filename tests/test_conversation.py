@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.conversation import conversation
 from localspec.errors import UsageError
-from localspec.takes import Takes
+from localspec.templates.adapt import conversation
+from localspec.templates.capabilities import Takes
 
 ALL = Takes()
 NO_SYSTEM = Takes(system=False, systems=False)

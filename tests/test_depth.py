@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.costs import Costs
-from localspec.depth import DEBT, ENTER, FULL, Depth, Lap, Seat
+from localspec.control.costs import Costs
+from localspec.control.depth import DEBT, ENTER, FULL, Depth, Lap, Seat
 from localspec.proposer import Ask
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 
 FLAT = {1: 1.0, 17: 1.1}

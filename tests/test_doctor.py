@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from localspec import doctor, host
 from localspec.backend import Build
 from localspec.cli import run
+from localspec.commands import doctor
 from localspec.errors import BackendError
+from localspec.system import free_memory
 
 GB = 1 << 30
 Usage = namedtuple("Usage", "total used free")
@@ -61,8 +62,8 @@ def test_what_the_processor_could_do_faster_is_told(tmp_path, monkeypatch):
 
 
 def test_little_memory_and_little_disk_come_with_a_step(tmp_path, monkeypatch):
-    scarce = replace(host.memory(), free_bytes=2 * GB)
-    monkeypatch.setattr(host, "memory", lambda: scarce)
+    scarce = replace(free_memory.memory(), free_bytes=2 * GB)
+    monkeypatch.setattr(free_memory, "memory", lambda: scarce)
     assert "choose a small model" in steps(doctor.memory())[0]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100 * GB, 99 * GB, GB))
     assert "make room" in steps(doctor.disk(tmp_path / "not" / "there"))[0]

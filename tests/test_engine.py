@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from localspec.backend import Row
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Result
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
-from localspec.job import Chunk, Result
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import Sampling
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests.runs import PROPOSERS, Want, replies, said, scripted

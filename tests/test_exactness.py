@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from localspec.engine.settings import Settings
 from localspec.proposers.silent import Silent
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import Sampling
 from tests.runs import PROPOSERS, Want, replies, said, scripted
 
 ENDINGS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from localspec.proposer import Ask, Hints
 from localspec.proposers.forced import ForcedProposer
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, tokens_of
 
 SAMPLER = Sampler(GREEDY, 0, NONE)

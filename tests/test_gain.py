@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.costs import Costs
+from localspec.control.costs import Costs
+from localspec.decoding.round import Outcome
 from localspec.draft import Draft
-from localspec.engine import Company, Engine
-from localspec.figures import Ledger
-from localspec.gain import gain
+from localspec.engine.engine import Company, Engine
+from localspec.engine.figures import Ledger
+from localspec.engine.settings import Settings
+from localspec.engine.speedup import gain
 from localspec.proposers.ngram import NgramProposer
-from localspec.round import Outcome
-from localspec.settings import Settings
 from localspec.tokens import tokens_of
 from tests.runs import Want, converse, scripted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from localspec import host
+from localspec.system import free_memory
 
 GB, MB = 1 << 30, 1 << 20
 
@@ -23,7 +23,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_without_groups_it_is_the_system_s(tmp_path):
-    found, system = host.memory(tmp_path), psutil.virtual_memory()
+    found, system = free_memory.memory(tmp_path), psutil.virtual_memory()
     assert found.total_bytes == system.total
     assert found.free_bytes == pytest.approx(system.available, rel=0.2)
 
@@ -37,7 +37,7 @@ V2 = {
 
 
 def test_a_group_limits_and_file_pages_that_rest_are_free(tmp_path):
-    found = host.memory(write(tmp_path, V2))
+    found = free_memory.memory(write(tmp_path, V2))
     assert found.total_bytes == GB
     assert found.free_bytes == GB - 500 * MB
 
@@ -48,13 +48,13 @@ def test_the_tightest_group_on_the_way_up_counts(tmp_path):
         "sys/fs/cgroup/user.slice/memory.current": f"{790 * MB}\n",
         "sys/fs/cgroup/user.slice/memory.stat": "inactive_file 0\n",
     }
-    found = host.memory(write(tmp_path, V2 | above))
+    found = free_memory.memory(write(tmp_path, V2 | above))
     assert (found.total_bytes, found.free_bytes) == (800 * MB, 10 * MB)
 
 
 def test_a_group_without_a_limit_is_none(tmp_path):
     files = V2 | {"sys/fs/cgroup/user.slice/app/memory.max": "max\n"}
-    assert host.memory(write(tmp_path, files)).total_bytes == psutil.virtual_memory().total
+    assert free_memory.memory(write(tmp_path, files)).total_bytes == psutil.virtual_memory().total
 
 
 def test_inside_a_container_the_root_of_what_is_seen_counts(tmp_path):
@@ -64,7 +64,7 @@ def test_inside_a_container_the_root_of_what_is_seen_counts(tmp_path):
         "sys/fs/cgroup/memory.current": f"{GB}\n",
         "sys/fs/cgroup/memory.stat": "inactive_file 0\n",
     }
-    found = host.memory(write(tmp_path, files))
+    found = free_memory.memory(write(tmp_path, files))
     assert (found.total_bytes, found.free_bytes) == (2 * GB, GB)
 
 
@@ -77,20 +77,20 @@ def test_the_older_groups_count_too(tmp_path):
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{30 * GB}\n",
     }
-    found = host.memory(write(tmp_path, files))
+    found = free_memory.memory(write(tmp_path, files))
     assert (found.total_bytes, found.free_bytes) == (3 * GB, 2 * GB)
 
 
 def test_use_beyond_a_limit_leaves_nothing(tmp_path):
     files = V2 | {"sys/fs/cgroup/user.slice/app/memory.current": f"{2 * GB}\n"}
-    assert host.memory(write(tmp_path, files)).free_bytes == 0
+    assert free_memory.memory(write(tmp_path, files)).free_bytes == 0
 
 
 @pytest.mark.parametrize("text", ["", "max", "-1 2", "nonsense\n", "\xff"])
 def test_what_makes_no_sense_is_no_limit(tmp_path, text):
     root = write(tmp_path, V2)
     (root / "sys/fs/cgroup/user.slice/app/memory.current").write_bytes(text.encode("latin-1"))
-    assert host.memory(root).total_bytes == psutil.virtual_memory().total
+    assert free_memory.memory(root).total_bytes == psutil.virtual_memory().total
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
@@ -104,9 +104,9 @@ def test_a_limit_of_the_address_space_counts():
 
 
 def test_waiting_for_memory_is_told_by_the_group_or_the_system(tmp_path):
-    assert host.stalls(tmp_path) == 0
+    assert free_memory.stalls(tmp_path) == 0
     text = "some avg10=50.00 avg60=1.00 avg300=0.00 total=9\nfull avg10=12.50 avg60=0 total=1\n"
     root = write(tmp_path, V2 | {"proc/pressure/memory": text})
-    assert host.stalls(root) == 0.125
+    assert free_memory.stalls(root) == 0.125
     own = {"sys/fs/cgroup/user.slice/app/memory.pressure": "full avg10=0.00 avg60=0 total=1\n"}
-    assert host.stalls(write(tmp_path, own)) == 0
+    assert free_memory.stalls(write(tmp_path, own)) == 0

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from localspec.errors import UsageError
-from localspec.infill import middle
+from localspec.templates.fill_in_middle import middle
 from localspec.testing import Alphabet
 from localspec.tokenizer import Infill
 from localspec.tokens import tokens_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from localspec.instructions import instructed
-from localspec.takes import Takes
+from localspec.templates.capabilities import Takes
+from localspec.templates.tools_in_words import instructed
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from localspec.backend import Options, Row, Saved
-from localspec.engine import Company, Engine
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
-from localspec.keeping.disk import HEAD, Disk
-from localspec.keeping.identity import identity
-from localspec.keeping.keeping import LONG, Keeping
-from localspec.locating import Found
-from localspec.opening import Places, opened
-from localspec.planning import Limits
+from localspec.memory.planner import Limits
+from localspec.models.locate import Found
+from localspec.prefix_cache.disk import HEAD, Disk
+from localspec.prefix_cache.tiers import LONG, Keeping
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.settings import Settings
+from localspec.runtime.cache_identity import identity
+from localspec.runtime.loaded_pair import Places, opened
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.runs import Want, converse, replies, said, scripted, translated

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from localspec.errors import UsageError
-from localspec.grammar import Grammar
-from localspec.lexicon import Lexicon
+from localspec.grammar.compiler import Lexicon
+from localspec.grammar.grammar import Grammar
 from localspec.testing import Alphabet
 from localspec.tokens import NONE
 
@@ -82,5 +82,6 @@ def test_forced_text_is_tokenised_as_within_a_reply():
 
 
 def test_nothing_is_loaded_for_grammars_before_one_is_asked_for():
-    code = "import sys, localspec.cli, localspec.runtime; sys.exit('llguidance' in sys.modules)"
+    loads = "import sys, localspec.cli, localspec.runtime.runtime"
+    code = f"{loads}; sys.exit('llguidance' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from localspec.errors import PullError
-from localspec.listing import Listing, Remote, folder, gguf, sidecars
+from localspec.pulling.listing import Listing, Remote, folder, gguf, sidecars
 
 
 def repository(*names: str) -> Listing:

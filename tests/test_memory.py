@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from localspec.backend import Device, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
-from localspec.machine import Machine
-from localspec.memory import Wanted, plan
+from localspec.memory.machine import Machine
+from localspec.memory.plan import Wanted, plan
 from tests.machines import GB, MACHINES, MB, MODELS, cpu, mac, pc, wanted
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from localspec.proposer import Ask
 from localspec.proposers.ngram import NgramProposer
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, tokens_of
 
 SAMPLER = Sampler(GREEDY, 0, NONE)

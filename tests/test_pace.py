@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from localspec.pace import LEAST, MAX_GAP, Pace
+from localspec.decoding.prompt_pace import LEAST, MAX_GAP, Pace
 
 Taking = Callable[[int], float]  # seconds that tokens of a prompt add to a round
 

@@ -11,15 +11,17 @@ import psutil
 import pytest
 
 import localspec_llamacpp
-from localspec import host, opening, planning
 from localspec.backend import Device, Options
+from localspec.engine.settings import Settings
 from localspec.errors import DoesNotFit, OutOfMemory, UsageError
-from localspec.loading import Loading, load
-from localspec.locating import Found
-from localspec.machine import Machine
-from localspec.opening import Places
-from localspec.planning import Limits, planned
-from localspec.settings import Settings
+from localspec.memory import planner
+from localspec.memory.machine import Machine
+from localspec.memory.planner import Limits, planned
+from localspec.models.locate import Found
+from localspec.runtime import loaded_pair
+from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loading import Loading, load
+from localspec.system import free_memory
 from localspec_llamacpp.bindings import LOG
 from tests import engines
 from tests.tiny import Head
@@ -71,7 +73,7 @@ def test_with_room_the_draft_model_is_used_and_without_it_is_not():
 
 
 def test_below_the_least_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(opening, "load", lambda *_: pytest.fail("weights were read"))
+    monkeypatch.setattr(loaded_pair, "load", lambda *_: pytest.fail("weights were read"))
     with pytest.raises(DoesNotFit, match="more than there is for it in host memory"):
         load(*files(), budget(2 * MB))
 
@@ -88,15 +90,15 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
     loading = Loading(WIDE, depth=4)
     with load(target, None, Loading(WIDE, depth=0, proposer="none")) as runtime:
         plain = runtime.generate("the code", LONG)
-    monkeypatch.setattr("localspec.relief.LOOK", 0.0)
+    monkeypatch.setattr("localspec.runtime.memory_relief.LOOK", 0.0)
     with load(target, draft, loading) as runtime:
         stream = runtime.stream("the code", LONG)
         chunks = iter(stream)
         for _ in range(5):
             next(chunks)
-        system = host.memory()
+        system = free_memory.memory()
         short = replace(system, free_bytes=100 * MB)
-        monkeypatch.setattr(host, "memory", lambda: short)
+        monkeypatch.setattr(free_memory, "memory", lambda: short)
         for _ in chunks:
             pass
         found = stream.result
@@ -109,14 +111,14 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
 
 def test_a_draft_model_whose_memory_is_not_given_is_done_without(monkeypatch):
     target, draft = files()
-    real = opening.load
+    real = loaded_pair.load
 
     def scarce(place, options):
         if options.drafting:
             raise OutOfMemory("llama.cpp could not load it: failed to allocate")
         return real(place, options)
 
-    monkeypatch.setattr(opening, "load", scarce)
+    monkeypatch.setattr(loaded_pair, "load", scarce)
     with load(target, draft, Loading(WIDE)) as runtime:
         assert runtime.generate("the code", LONG).tokens
         [concession] = runtime.known.plan.concessions
@@ -209,8 +211,8 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
     host_only = Limits(device="cpu")
     assert fitted(target, limits=host_only).options.gpu_layers is None
-    machine = Machine.of(host.memory(), [Device("card", "gpu", 8 << 30, 8 << 30)])
-    monkeypatch.setattr(planning, "there", lambda *_: machine)
+    machine = Machine.of(free_memory.memory(), [Device("card", "gpu", 8 << 30, 8 << 30)])
+    monkeypatch.setattr(planner, "there", lambda *_: machine)
     assert fitted(target, limits=host_only).options.gpu_layers == 0
     with pytest.raises(UsageError, match="leave one away"):
         fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
@@ -222,9 +224,9 @@ def test_limits_that_make_no_sense_are_refused():
     with pytest.raises(UsageError, match="at least 1"):
         Limits(budget=0)
     with pytest.raises(UsageError, match="there is no GPU 0; there are: none"):
-        planning.there("llamacpp", Limits(device="0"))
-    assert planning.there("llamacpp", Limits(budget=MB)).host.room == MB
-    supposed = planning.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host
+        planner.there("llamacpp", Limits(device="0"))
+    assert planner.there("llamacpp", Limits(budget=MB)).host.room == MB
+    supposed = planner.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host
     assert supposed.room == 1 << 50 > psutil.virtual_memory().total
 
 

@@ -7,14 +7,14 @@ import itertools
 import pytest
 
 from localspec.backend import Row
-from localspec.engine import Company, Engine
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.errors import ContextFull
-from localspec.keeping.keeping import Keeping
-from localspec.keeping.ram import Ram
+from localspec.prefix_cache.ram import Ram
+from localspec.prefix_cache.tiers import Keeping
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.settings import Settings
 from localspec.testing import ScriptedModel
 from localspec.tokens import tokens_of
 from tests import engines

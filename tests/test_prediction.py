@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from localspec.proposer import Ask, Hints
 from localspec.proposers.prediction import PredictionProposer
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, tokens_of
 
 SAMPLER = Sampler(GREEDY, 0, NONE)

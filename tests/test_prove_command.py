@@ -14,8 +14,7 @@ from localspec import load
 from localspec.backend import Options
 from localspec.cli import run
 from localspec.errors import PromptTooLong, UnknownModel, UsageError
-from localspec.loading import Loading
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
 from localspec.prove import prompts
 from localspec.prove.chi_square import Fit
 from localspec.prove.command import Progress
@@ -25,6 +24,7 @@ from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
 from localspec.prove.sampled import Tally, Trial
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import lines
+from localspec.runtime.loading import Loading
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from tests import engines
 

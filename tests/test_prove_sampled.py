@@ -8,7 +8,6 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from localspec.distribution import Distribution
 from localspec.draft import Draft
 from localspec.proposer import Ask
 from localspec.proposers.draft_model import DraftModelProposer
@@ -20,8 +19,9 @@ from localspec.prove.runs import Want, plain, run
 from localspec.prove.sampled import FEWEST, LEAST, MOST, Tally, Throw, enough, hold, throws
 from localspec.prove.spots import Case, Spot, spots, state
 from localspec.prove.verdict import LEVEL
-from localspec.sampler import DRAFT, Sampler
-from localspec.sampling import Sampling
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.sampler import DRAFT, Sampler
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines

@@ -8,20 +8,20 @@ from itertools import pairwise
 
 import pytest
 
-from localspec.assembly import Circle
 from localspec.backend import Needs, Options
-from localspec.costs import Costs
-from localspec.depth import Depth
-from localspec.engine import Company, Engine
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
-from localspec.locating import Found
-from localspec.memory import Wanted, plan
-from localspec.opening import Opened, Places
-from localspec.pair import Pair
-from localspec.planning import Watcher
-from localspec.relief import AMPLE, LOOK, Relief
-from localspec.runtime import Runtime
-from localspec.settings import Settings
+from localspec.memory.plan import Wanted, plan
+from localspec.memory.planner import Watcher
+from localspec.models.locate import Found
+from localspec.pairing.pair import Pair
+from localspec.runtime.assembly import Circle
+from localspec.runtime.loaded_pair import Opened, Places
+from localspec.runtime.memory_relief import AMPLE, LOOK, Relief
+from localspec.runtime.runtime import Runtime
 from localspec.tokens import tokens_of
 from tests.machines import GB, MB, cpu
 from tests.runs import Want, converse, replies, said, scripted
@@ -255,7 +255,7 @@ def test_where_it_cannot_be_loaded_again_it_is_tried_later():
 
 
 def test_it_comes_back_while_nobody_asks(monkeypatch):
-    monkeypatch.setattr("localspec.worker.IDLE", 0.01)
+    monkeypatch.setattr("localspec.engine.worker.IDLE", 0.01)
     desk = Desk(depth=False, wanted=("draft-model",))
     back = threading.Event()
     take_back = desk.relief._take_back

@@ -11,14 +11,14 @@ from dataclasses import asdict
 import pytest
 
 import localspec
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, LocalSpecError, ModelFileError, UnknownModel, UsageError
-from localspec.loading import Loading, load
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.runtime import Known, Runtime
-from localspec.settings import Settings
-from localspec.template import ChatTemplate
+from localspec.runtime.loading import Loading, load
+from localspec.runtime.runtime import Known, Runtime
+from localspec.templates.chat_template import ChatTemplate
 from tests import engines
 from tests.runs import LETTERS, scripted
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.distribution import Distribution
 from localspec.errors import BackendError, UsageError
-from localspec.sampler import Sampler
-from localspec.sampling import Sampling, top
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import Sampling, top
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from localspec import catalog, shelf, store
 from localspec.cli import run
-from localspec.locating import locate
-from localspec.store import File, Held, Pulled
+from localspec.commands import models
+from localspec.models import catalogue, store
+from localspec.models.locate import locate
+from localspec.models.store import File, Held, Pulled
 from tests import engines
 from tests.machines import MACHINES
 
@@ -47,11 +48,11 @@ def _a_shelf(monkeypatch, tmp_path):
     own = tmp_path / "config" / "models.toml"
     own.parent.mkdir()
     own.write_text(OWN)
-    monkeypatch.setattr(catalog, "own", lambda: own)
-    monkeypatch.setattr(catalog, "_builtin", dict)
+    monkeypatch.setattr(catalogue, "own", lambda: own)
+    monkeypatch.setattr(catalogue, "_builtin", dict)
     monkeypatch.setattr(store, "folder", lambda: tmp_path / "pulled")
-    monkeypatch.setattr(shelf, "machine", lambda engine: MACHINES["16 GB laptop"])
-    monkeypatch.setattr(shelf, "preferred", lambda: ("llamacpp", "mlx"))
+    monkeypatch.setattr(models, "machine", lambda engine: MACHINES["16 GB laptop"])
+    monkeypatch.setattr(models, "preferred", lambda: ("llamacpp", "mlx"))
 
 
 def kept(name: str, *, draft: Path | None = None) -> Pulled:
@@ -128,7 +129,7 @@ def test_a_draft_model_of_one_s_own_may_come_from_a_hub(capsys):
     path = str(engines.tiny("llama"))
     assert run(["add", "own", "--target", path, "--draft", "hf:people/small-gguf:q8_0.gguf"]) == 0
     assert run(["list"]) == 0
-    assert catalog.entries()["own"].offers["llamacpp"].draft == "hf:people/small-gguf:q8_0.gguf"
+    assert catalogue.entries()["own"].offers["llamacpp"].draft == "hf:people/small-gguf:q8_0.gguf"
 
 
 def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
@@ -142,8 +143,8 @@ def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
         assert run(["add", *arguments]) == 2
     assert run(["add", "x", "--target", path, "--size", "big"]) == 2
     assert "write it as 5.0GB" in capsys.readouterr().err
-    assert "x" not in catalog.entries()
-    assert catalog.entries()["own"].offers["llamacpp"].draft == "small:q8_0"
+    assert "x" not in catalogue.entries()
+    assert catalogue.entries()["own"].offers["llamacpp"].draft == "small:q8_0"
     assert not list(tmp_path.rglob("*.part"))
 
 
@@ -169,7 +170,7 @@ def test_what_has_lost_files_is_not_found():
 
 def test_of_several_weights_the_catalogue_s_first_is_loaded(tmp_path):
     more = 'size = "600MB" }\nq4_0 = { from = "hf:a/b", size = "1MB" }'
-    catalog.own().write_text(OWN.replace('size = "600MB" }', more))
+    catalogue.own().write_text(OWN.replace('size = "600MB" }', more))
     first, second = engines.tiny("llama", seed=3), engines.tiny("llama")
     for weights, path in (("q4_0", second), ("q8_0", first)):
         store.keep(replace(kept("small"), weights=weights, target=held(path)))
@@ -178,7 +179,7 @@ def test_of_several_weights_the_catalogue_s_first_is_loaded(tmp_path):
 
 
 def test_names_complete_in_a_shell():
-    assert shelf.names(None, None, "la") == ["large"]  # type: ignore[arg-type]
+    assert models.names(None, None, "la") == ["large"]  # type: ignore[arg-type]
 
 
 def test_where_nobody_sits_at_a_terminal_nobody_is_asked(capsys):

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec import host
 from localspec.backend import Device, Saved
-from localspec.engine import Company, Engine
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
-from localspec.keeping.disk import Disk
-from localspec.keeping.keeping import LONG, Keeping
-from localspec.keeping.ram import MOST, Aside, Ram
+from localspec.prefix_cache.disk import Disk
+from localspec.prefix_cache.ram import MOST, Aside, Ram
+from localspec.prefix_cache.tiers import LONG, Keeping
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.settings import Settings
+from localspec.system import free_memory
 from localspec.testing import ScriptedModel
 from localspec.tokens import tokens_of
 from tests import engines
@@ -206,7 +206,8 @@ def test_an_engine_without_memory_gives_up_what_was_put_aside():
 def free(monkeypatch):
     """How much memory there is."""
     bytes_free = [1 << 40]
-    monkeypatch.setattr(host, "memory", lambda: Device("memory", "cpu", 1 << 40, bytes_free[0]))
+    host = lambda: Device("memory", "cpu", 1 << 40, bytes_free[0])  # noqa: E731
+    monkeypatch.setattr(free_memory, "memory", host)
     return bytes_free
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec import guessers
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
+from localspec.proposers import registry
 from localspec.proposers.automaton import Automaton
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.replies import Replies
 from localspec.proposers.silent import Silent
 from localspec.proposers.suffix import SuffixProposer
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
-from localspec.settings import Settings
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, tokens_of
 from tests.runs import Want, replies, said, scripted
 
@@ -224,7 +224,7 @@ def test_an_earlier_reply_is_drafted_from():
 
 
 def test_the_usual_one_remembers():
-    [proposer] = guessers.make(("suffix",), Pair(scripted())).values()
+    [proposer] = registry.make(("suffix",), Pair(scripted())).values()
     hear(proposer, [0, 11, 12, 13, 14, 15])
     assert propose(proposer, [1, 11, 12], limit=1).tokens.tolist() == [13]
 

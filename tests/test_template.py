@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from localspec.conversation import conversation
 from localspec.errors import ModelFileError, UsageError
-from localspec.renderer import Renderer
-from localspec.takes import Takes
-from localspec.template import ChatTemplate
+from localspec.templates.adapt import conversation
+from localspec.templates.capabilities import Takes
+from localspec.templates.chat_template import ChatTemplate
+from localspec.templates.renderer import Renderer
 from localspec.testing import Alphabet
 
 REAL = sorted((Path(__file__).parents[2] / "shared/data/templates").glob("*.jinja"))
@@ -419,7 +419,7 @@ def test_an_interrupt_from_the_terminal_does_not_end_the_process():
 
 
 def test_a_program_that_has_rendered_ends_in_silence():
-    program = "from localspec.renderer import SHARED; print(SHARED.ask('{{ 1 }}', {}))"
+    program = "from localspec.templates.renderer import SHARED; print(SHARED.ask('{{ 1 }}', {}))"
     command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{'text': '1'}\n", "")
@@ -427,7 +427,7 @@ def test_a_program_that_has_rendered_ends_in_silence():
 
 ABANDONED = """
 import os, sys, threading, time, psutil
-from localspec.renderer import Renderer
+from localspec.templates.renderer import Renderer
 renderer = Renderer(seconds=0.5)
 renderer.ask("", None)
 threading.Thread(target=renderer.ask, args=(sys.argv[1], {}), daemon=True).start()

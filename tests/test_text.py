@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.text import GrowingText
+from localspec.decoding.growing_text import GrowingText
 
 
 def grow(pieces, stops=()):

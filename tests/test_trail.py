@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.figures import TARGET
-from localspec.job import Chunk
-from localspec.trail import Trail
+from localspec.engine.attribution import Trail
+from localspec.engine.figures import TARGET
+from localspec.engine.job import Chunk
 
 
 def chunk(*tokens: str, accepted: int = 0, by: str = "ngram") -> Chunk:

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from localspec import trial, trial_record
 from localspec.backend import Options
 from localspec.errors import ModelFileError
-from localspec.locating import Found
-from localspec.trial_process import TrialProcess, last_words
+from localspec.models import trial, trial_record
+from localspec.models.locate import Found
+from localspec.models.trial_process import TrialProcess, last_words
 from tests import engines
 
 ROOM = 1 << 34

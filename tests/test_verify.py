@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from localspec.distribution import Distribution
+from localspec.decoding.verify import settle, verify
 from localspec.draft import Draft
+from localspec.engine.settings import Settings
 from localspec.proposers.silent import Silent
-from localspec.sampler import ACCEPT, TARGET, Dice
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.sampler import ACCEPT, TARGET, Dice
 from localspec.testing import hashed_logits
 from localspec.tokens import tokens_of
-from localspec.verify import settle, verify
 from tests.runs import PROPOSERS, Want, replies, scripted
 from tests.statistics import chi_square, limit
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from localspec.engine.settings import Settings
 from localspec.errors import PairError
+from localspec.pairing.translated import Translated
+from localspec.pairing.vocabulary import match
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.silent import Silent
-from localspec.settings import Settings
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
-from localspec.translated import Translated
-from localspec.vocabulary import match
 from tests.runs import LETTERS, STRANGE_LETTERS, Want, replies, said, scripted
 
 

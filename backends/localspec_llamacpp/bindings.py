@@ -15,8 +15,8 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec import host
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
+from localspec.system import free_memory
 from localspec.tokens import Logits, Tokens
 
 FILE_TYPES = {
@@ -353,7 +353,7 @@ class Context:
             ids = self.ids[source], self.ids[target]
             lib.llama_memory_seq_cp(self._memory, *ids, -1, length)
             return True
-        data = self.save(source, host.memory().free_bytes // 2)
+        data = self.save(source, free_memory.memory().free_bytes // 2)
         return data is not None and self.restore(target, data) > 0
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
@@ -386,7 +386,7 @@ class Context:
 
         What they hold moves with them.
         """
-        most = host.memory().free_bytes // 4
+        most = free_memory.memory().free_bytes // 4
         full = [each for each in (one, other) if self.oldest(each) >= 0]
         saved = [data for each in full if (data := self.save(each, most)) is not None]
         if len(saved) < len(full):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from localspec import host
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
+from localspec.system import free_memory
 from localspec_llamacpp import bindings, ggml
 from localspec_llamacpp.bindings import KV_TYPES, Context, Shape, Weights
 from localspec_llamacpp.headers.footprint import inspect
@@ -153,7 +153,7 @@ def build() -> Build:
 
 def _counted(device: Device) -> Device:
     if device.kind == "cpu":
-        memory = host.memory()
+        memory = free_memory.memory()
         return replace(device, total_bytes=memory.total_bytes, free_bytes=memory.free_bytes)
     if device.kind == "gpu" and sys.platform == "darwin" and platform.machine() == "arm64":
         return replace(device, kind="integrated gpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.infill import known
+from localspec.templates.fill_in_middle import known
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import Weights
 

@@ -9,9 +9,9 @@ from importlib.metadata import version
 
 import mlx.core as mx
 
-from localspec import host
 from localspec.backend import Build, Device
 from localspec.errors import BackendError, OutOfMemory
+from localspec.system import free_memory
 
 LEAST_ON_METAL = (0, 32)
 SHORTAGE = re.compile(r"alloc|out of memory|insufficient memory", re.I)
@@ -22,7 +22,7 @@ def probe() -> list[Device]:
     info = mx.device_info()
     name = str(info.get("device_name", "unknown"))
     if mx.default_device() == mx.cpu:
-        return [replace(host.memory(), name=name)]
+        return [replace(free_memory.memory(), name=name)]
     if mx.metal.is_available():
         total = int(info["max_recommended_working_set_size"])
         return [Device(name, "integrated gpu", total, max(total - mx.get_active_memory(), 0))]

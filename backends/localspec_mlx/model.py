@@ -16,7 +16,7 @@ from localspec.backend import Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError
 from localspec.roll import Path, roll_by_forward
-from localspec.sampler import TARGET
+from localspec.sampling.sampler import TARGET
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_mlx.blueprint import Blueprint

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import click
 
-from localspec import wishes
 from localspec.backend import Footprint
-from localspec.backends import backend, inspect
 from localspec.bench import machine, modes, picture, prompts
 from localspec.bench.measure import questions, replies
 from localspec.bench.modes import Kind, Lineup
@@ -18,13 +16,15 @@ from localspec.bench.page import page
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import Reply
 from localspec.bench.report import Report, as_json, report, text
+from localspec.commands import flags
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.loading import Loading
-from localspec.locating import locate
-from localspec.opening import Places
-from localspec.sampling import Sampling
-from localspec.settings import Settings
-from localspec.sources import place
+from localspec.models.engines import backend, inspect
+from localspec.models.locate import locate
+from localspec.models.sources import place
+from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loading import Loading
+from localspec.sampling.parameters import Sampling
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 OPTIONS = (
@@ -47,7 +47,7 @@ for _option in OPTIONS:
     _option.callback = lambda context, option, value: context.meta.update({option.name: value})
 
 # Who guesses, and how far, is said by the modes.
-LOADING = tuple(option for option in wishes.LOADING if option.name not in ("proposer", "depth"))
+LOADING = tuple(option for option in flags.LOADING if option.name not in ("proposer", "depth"))
 
 
 @click.command(params=[*OPTIONS, *LOADING])
@@ -61,7 +61,7 @@ def bench(context: click.Context, model: str) -> None:
     settings, loading = _settings(context), _loading(context)
     _, asked = _kinds(context, draft=True), _prompts(context)  # fail before anything is looked for
     _check_files(context)
-    places = Places.of(model, wishes.draft(context), loading.backend)
+    places = Places.of(model, flags.draft(context), loading.backend)
     kinds = _kinds(context, draft=places.draft is not None)
     footprint = inspect(model, loading.backend)
     with modes.load(model, places, loading, kinds) as lineup:
@@ -92,7 +92,7 @@ def _settings(context: click.Context) -> Settings:
 
 def _loading(context: click.Context) -> Loading:
     context.meta.update(proposer="auto", depth=None)
-    return wishes.loading(context)
+    return flags.loading(context)
 
 
 def _check_files(context: click.Context) -> None:

@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from localspec import request
 from localspec.backend import Model
 from localspec.bench.modes import Lineup, Mode
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import Reply, Round
 from localspec.bench.watched import Watched
-from localspec.engine import Engine
+from localspec.engine import request
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Event, Result
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
-from localspec.job import Chunk, Event, Result
-from localspec.message import text
 from localspec.proposers.silent import Silent
-from localspec.runtime import Runtime
-from localspec.settings import Settings
+from localspec.runtime.runtime import Runtime
+from localspec.templates.message import text
 from localspec.tokens import Tokens, tokens_of
 
 WARM_UP = 16  # tokens that each mode says first, which are not counted

@@ -10,19 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from localspec import guessers, loading, measured
-from localspec.assembly import Circle
 from localspec.backend import Model
 from localspec.bench.watched import Watched
-from localspec.costs import Costs
-from localspec.depth import Depth
-from localspec.engine import Company, Engine
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth
+from localspec.engine.engine import Company, Engine
 from localspec.errors import UsageError
-from localspec.loading import Loading
-from localspec.opening import Places, opened
-from localspec.pair import Pair
-from localspec.trial import footprint
-from localspec.vocabulary import Match
+from localspec.models.trial import footprint
+from localspec.pairing.pair import Pair
+from localspec.pairing.vocabulary import Match
+from localspec.proposers import registry
+from localspec.runtime import kept_calibrations, loading
+from localspec.runtime.assembly import Circle
+from localspec.runtime.loaded_pair import Places, opened
+from localspec.runtime.loading import Loading
 
 PLAIN = "plain"
 AUTO = "auto"
@@ -76,14 +77,14 @@ def _kind(name: str, draft: bool) -> Kind:
     if name == PLAIN:
         return Kind(name, (), 0)
     if name == AUTO:
-        return Kind(name, guessers.names("auto", draft=draft), None)
+        return Kind(name, registry.names("auto", draft=draft), None)
     guesser, colon, depth = name.partition(":")
-    if guesser not in guessers.known() or (colon and not depth.isdecimal()):
-        known = ", ".join((PLAIN, AUTO, *guessers.known()))
+    if guesser not in registry.known() or (colon and not depth.isdecimal()):
+        known = ", ".join((PLAIN, AUTO, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
-    if guesser == guessers.DRAFT and not draft:
+    if guesser == registry.DRAFT and not draft:
         raise UsageError(f"mode {name} needs a draft model: give one with --draft")
     return Kind(name, (guesser,), int(depth or DEPTH))
 
@@ -96,7 +97,7 @@ def load(model: str, places: Places, wish: Loading, wanted: Sequence[Kind]) -> I
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)
         automatic = any(kind.depth is None for kind in wanted)
-        costs = measured.calibrated(found).costs if automatic else Costs
+        costs = kept_calibrations.calibrated(found).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs) for kind in wanted)
         models = (target,) if pair.draft is None else (target, pair.draft)
         yield Lineup(target, models, modes, pair.match)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.errors import UsageError
-from localspec.message import Message
+from localspec.templates.message import Message
 
 CATEGORIES = ("chat", "code", "edit", "summarise", "extract", "translate", "reason")
 TEXTS = Path(__file__).parent / "texts"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from localspec.message import Json
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.engine.settings import Settings
+from localspec.sampling.parameters import Sampling
+from localspec.templates.message import Json
 
 NEUTRAL = Sampling()
 

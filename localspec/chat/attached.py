@@ -13,9 +13,9 @@ from localspec.chat.asked import wished
 from localspec.chat.speaker import Ended, Piece
 from localspec.chat.tally import Object, Tally, count, objects
 from localspec.chat.wire import QUICK_SECONDS, Line, Wire
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError, reported
-from localspec.message import Json, Message
-from localspec.settings import Settings
+from localspec.templates.message import Json, Message
 
 OURS = "localspec"
 READS_ALOUD = (OURS, "llamacpp")  # who tell how far a prompt is read, and their contexts

@@ -6,19 +6,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-from localspec import store
-from localspec.backends import backend
-from localspec.catalog import choose, entries, preferred
 from localspec.chat import session
-from localspec.entry import Engine, Entry
 from localspec.errors import LocalSpecError
-from localspec.loading import Loading
-from localspec.locating import locate
-from localspec.machine import size
-from localspec.opening import Places
-from localspec.planning import planned, there
-from localspec.published import fitting
-from localspec.sources import Package
+from localspec.memory.machine import size
+from localspec.memory.planner import planned, there
+from localspec.models import store
+from localspec.models.catalogue import choose, entries, preferred
+from localspec.models.engines import backend
+from localspec.models.entry import Engine, Entry
+from localspec.models.locate import locate
+from localspec.models.sources import Package
+from localspec.pulling.estimate import fitting
+from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
 ON_CPU = 6 << 30  # bytes: some five tokens a second, where 30 GB are read in one

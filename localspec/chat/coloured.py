@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from localspec.chat.ink import Ink, Run, shown, visible
-from localspec.figures import TARGET
-from localspec.trail import Span
+from localspec.engine.attribution import Span
+from localspec.engine.figures import TARGET
 
 THOUGHT = "2;3"
 CODES = {"": "", "red": "31", "green": "32", "yellow": "33", "blue": "34"}

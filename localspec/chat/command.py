@@ -9,7 +9,6 @@ from dataclasses import fields
 import click
 from click.core import ParameterSource
 
-from localspec import wishes
 from localspec.chat import choice, session
 from localspec.chat.attached import Server
 from localspec.chat.commands import Words, recall
@@ -23,12 +22,13 @@ from localspec.chat.signals import leaving
 from localspec.chat.speaker import Speaker
 from localspec.chat.talk import Door, Talk
 from localspec.chat.wishes import wished
+from localspec.commands import flags
+from localspec.commands.interactive_load import offered, pulled
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.loading import Loading
-from localspec.offering import offered, pulled
-from localspec.sampling import Sampling
-from localspec.settings import Settings
-from localspec.sources import place
+from localspec.models.sources import place
+from localspec.runtime.loading import Loading
+from localspec.sampling.parameters import Sampling
 
 # The options whose names are not those of what they set.
 NAMES = {
@@ -41,7 +41,7 @@ NAMES = {
 
 def chat(context: click.Context, name: str, question: str) -> None:
     """Answer one question, or all that are typed."""
-    wish, loading = context.meta, wishes.loading(context)
+    wish, loading = context.meta, flags.loading(context)
     if name and not question and is_question(name):
         name, question = "", name
     check(context, talks=not question and bool(sys.stdin and sys.stdin.isatty()))
@@ -76,7 +76,7 @@ def check(context: click.Context, *, talks: bool) -> None:
         for name in context.meta
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
     }
-    options = {each.name for each in wishes.LOADING}
+    options = {each.name for each in flags.LOADING}
     if context.meta["attach"] and (aside := sorted(given & options)):
         option = aside[0].replace("_", "-")
         raise UsageError(f"--{option} is for a model that is loaded here; a server has its own")
@@ -120,9 +120,9 @@ def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> N
 
 
 def door_of(context: click.Context, loading: Loading) -> Door:
-    wish, settings, given = context.meta, wishes.settings(context), named(context)
+    wish, settings, given = context.meta, flags.settings(context), named(context)
     if not wish["attach"]:
-        return Here(loading, wishes.draft(context), settings, given)
+        return Here(loading, flags.draft(context), settings, given)
 
     def usual(name: str) -> Settings:
         return drawn(name, settings, given, Sampling(temperature=1.0))
@@ -159,7 +159,7 @@ def chosen(door: Door, name: str, before: str, loading: Loading, *, asks: bool) 
         return found
     better = choice.better(loading) if asks else None
     if better and offered(f"{better.name} fits this machine: {better.about}."):
-        from localspec.fetching import fetch  # the hub's client takes a third of a start
+        from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
         fetch(better.name, loading.backend)
         return better.name

@@ -16,8 +16,8 @@ from localspec.chat.session import Session
 from localspec.chat.status import statistics
 from localspec.chat.talk import Talk
 from localspec.errors import UsageError
-from localspec.grammar import Grammar
-from localspec.writing import write
+from localspec.grammar.grammar import Grammar
+from localspec.system.atomic_write import write
 
 ON, OFF = "on", "off"
 

@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from localspec.chat.session import folder
-from localspec.writing import whole
+from localspec.system.atomic_write import whole
 
 PROMPT, MORE = "> ", ". "
 QUOTE = '"""'

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from localspec import store
-from localspec.advice import advised
-from localspec.backends import inspect
 from localspec.chat.local import Local
-from localspec.entry import Wish
-from localspec.guessers import DRAFT
-from localspec.loading import Loading, load
-from localspec.locating import locate
-from localspec.machine import size
-from localspec.offering import tell
-from localspec.runtime import Runtime
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.commands.interactive_load import tell
+from localspec.engine.settings import Settings
+from localspec.memory.machine import size
+from localspec.models import store
+from localspec.models.engines import inspect
+from localspec.models.entry import Wish
+from localspec.models.locate import locate
+from localspec.models.recommended import advised
+from localspec.proposers.registry import DRAFT
+from localspec.runtime.loading import Loading, load
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import Sampling
 
 
 @dataclass(frozen=True, slots=True)

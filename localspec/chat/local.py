@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from localspec.chat.speaker import Ended, Figures, Piece, Round
 from localspec.dialects import Arguments, Bounds, Call, Content, Part, Reader, Reasoning, dialect_of
-from localspec.grammar import Grammar
-from localspec.job import Chunk, Event, Job, Result
-from localspec.message import Message
-from localspec.runtime import Runtime
-from localspec.settings import Settings
-from localspec.trail import Trail
+from localspec.engine.attribution import Trail
+from localspec.engine.job import Chunk, Event, Job, Result
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
+from localspec.runtime.runtime import Runtime
+from localspec.templates.message import Message
 
 ENDING = 256  # characters of a prompt's end that tell how the reply begins
 

@@ -11,8 +11,8 @@ from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.view import Typed
+from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, UsageError
-from localspec.settings import Settings
 
 
 def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Speaker
 from localspec.errors import PromptTooLong
-from localspec.message import Message
+from localspec.templates.message import Message
 
 ROOM = 512  # tokens that are kept for an answer, where the context is large enough
 KEPT = 0.7  # of the rest, when that is full: the less is kept, the later it is full again, and

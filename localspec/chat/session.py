@@ -14,8 +14,8 @@ import platformdirs
 
 from localspec.chat.files import quoted
 from localspec.errors import LocalSpecError, UsageError
-from localspec.message import Message
-from localspec.writing import whole, write
+from localspec.system.atomic_write import whole, write
+from localspec.templates.message import Message
 
 VERSION = 1
 WHO = ("user", "assistant")

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from localspec.figures import Guesses
-from localspec.job import FinishReason
-from localspec.message import Message
-from localspec.settings import Settings
-from localspec.trail import Span
+from localspec.engine.attribution import Span
+from localspec.engine.figures import Guesses
+from localspec.engine.job import FinishReason
+from localspec.engine.settings import Settings
+from localspec.templates.message import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from localspec.chat.hearing import Heard
 from localspec.chat.speaker import Ended, Figures, Round
-from localspec.figures import TARGET, Guesses
+from localspec.engine.figures import TARGET, Guesses
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline

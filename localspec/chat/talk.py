@@ -15,9 +15,9 @@ from localspec.chat.session import Said, Session
 from localspec.chat.signals import unechoed
 from localspec.chat.speaker import Speaker
 from localspec.chat.status import status
+from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, PromptTooLong
-from localspec.grammar import Grammar
-from localspec.settings import Settings
+from localspec.grammar.grammar import Grammar
 
 
 class Door(Protocol):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from localspec.chat.speaker import Ended, Figures, Piece, Round
+from localspec.engine.attribution import Span
+from localspec.engine.figures import TARGET, Guesses
+from localspec.engine.job import FinishReason
 from localspec.errors import BackendError
-from localspec.figures import TARGET, Guesses
-from localspec.job import FinishReason
-from localspec.message import Json
-from localspec.trail import Span
+from localspec.templates.message import Json
 
 Object = Mapping[str, Json]
 KINDS: Mapping[str, Literal["answer", "thought"]] = {

@@ -12,7 +12,7 @@ import httpx
 
 from localspec.chat.tally import Object, objects, said_of
 from localspec.errors import BackendError, PromptTooLong, UsageError
-from localspec.message import Json
+from localspec.templates.message import Json
 
 CONNECT_SECONDS = 10.0
 QUICK_SECONDS = 20.0  # for an answer that no model has to think about

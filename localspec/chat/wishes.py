@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from localspec import guessers
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.proposers import registry
+from localspec.sampling.parameters import Sampling
 
 AUTO = "auto"
 SAMPLING: Mapping[str, Callable[[Sampling, str], Sampling]] = {
@@ -31,7 +31,7 @@ OTHERS: Mapping[str, Callable[[Settings, str], Settings]] = {
     "max_tokens": lambda settings, text: replace(settings, max_tokens=whole(text)),
     "depth": lambda settings, text: replace(settings, depth=whole(text)),
     "proposers": lambda settings, text: replace(
-        settings, proposers=None if text == AUTO else guessers.check(text)
+        settings, proposers=None if text == AUTO else registry.check(text)
     ),
     "stop": lambda settings, text: replace(settings, stop=() if text == AUTO else (text,)),
 }

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from localspec.dialects.functions import Function, functions
 from localspec.dialects.lark import Control, Lark
-from localspec.message import Json, Tool
+from localspec.templates.message import Json, Tool
 
 
 @dataclass(frozen=True)

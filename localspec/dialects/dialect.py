@@ -17,7 +17,7 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.tagged import Tagged
 from localspec.dialects.thought import Thought
 from localspec.dialects.xml import Xml
-from localspec.message import Tool
+from localspec.templates.message import Tool
 
 
 class Dialect(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.errors import UsageError
-from localspec.message import Json, Tool
+from localspec.templates.message import Json, Tool
 
 NO_PARAMETERS: Mapping[str, Json] = {
     "type": "object",

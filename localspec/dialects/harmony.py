@@ -12,7 +12,7 @@ from localspec.dialects.lark import Lark, choice, formed, quoted, schema
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
-from localspec.message import Tool
+from localspec.templates.message import Tool
 
 START, CHANNEL, CONSTRAIN = "<|start|>", "<|channel|>", "<|constrain|>"
 MESSAGE, END, CALL, RETURN = "<|message|>", "<|end|>", "<|call|>", "<|return|>"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from localspec.dialects.functions import Function
-from localspec.grammar import LAYOUT
-from localspec.message import Json
+from localspec.grammar.grammar import LAYOUT
+from localspec.templates.message import Json
 
 Control = Callable[[str], int | None]  # the control token with this text
 

@@ -14,7 +14,7 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.thought import Thought
 from localspec.errors import UsageError
-from localspec.message import Tool
+from localspec.templates.message import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from localspec.dialects.scanner import as_json
-from localspec.message import Json
+from localspec.templates.message import Json
 
 KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
 EVERY = frozenset({*KINDS.values(), "number"})

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec import prefix
 from localspec.backend import Model, Roll, Row
 from localspec.draft import EMPTY, Draft
 from localspec.errors import ContextFull
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
+from localspec.prefix_cache import matching
 from localspec.proposer import Ask
 from localspec.tokens import NONE, Tokens, common_prefix
 
@@ -72,16 +72,16 @@ class DraftModelProposer:
         """Keep what the cache shares with the history, short of the newest token."""
         history = ask.history[:-1]
         shared = common_prefix(self._held[ask.slot], history)
-        place = prefix.Place(ask.slot, shared, ask.slot, shared)
+        place = matching.Place(ask.slot, shared, ask.slot, shared)
         if ask.slot in self._released:
             self._released.discard(ask.slot)
             place = self._longest(place, history)
-        self._held[ask.slot] = history[: prefix.settle(self._model, place)]
+        self._held[ask.slot] = history[: matching.settle(self._model, place)]
 
-    def _longest(self, own: prefix.Place, history: Tokens) -> prefix.Place:
+    def _longest(self, own: matching.Place, history: Tokens) -> matching.Place:
         shared = [common_prefix(held, history) for held in self._held]
         best = max(range(len(shared)), key=shared.__getitem__)
-        return prefix.Place(own.slot, own.own, best, shared[best])
+        return matching.Place(own.slot, own.own, best, shared[best])
 
     def _read(self, asks: Sequence[Ask]) -> None:
         """Feed what is missing, but for what the first step of the roll can take along."""

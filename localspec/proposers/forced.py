@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localspec.draft import EMPTY, Draft
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 
 BY = "forced"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from localspec.draft import EMPTY, Draft
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.tokens import Tokens
 

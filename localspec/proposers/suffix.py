@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from localspec.draft import Draft
-from localspec.pair import Pair
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.automaton import Automaton, Place
 from localspec.proposers.guesses import draft_of

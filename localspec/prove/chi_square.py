@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.distribution import Distribution
+from localspec.sampling.distribution import Distribution
 
 DUE = 5  # expected counts below are taken together
 IMPOSSIBLE = 1e9  # the statistic of a token that the law does not have

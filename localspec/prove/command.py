@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import click
 
-from localspec import wishes
+from localspec.commands import flags
 from localspec.errors import LocalSpecError, UsageError
 from localspec.prove import prompts
 from localspec.prove.proof import Wishes, attempt
 from localspec.prove.words import lines
-from localspec.sampling import Sampling
+from localspec.sampling.parameters import Sampling
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ for _option in PROOF:
     _option.callback = lambda context, option, value: context.meta.update({option.name: value})
 
 
-@click.command(params=[*(each for each in wishes.LOADING if each.name not in CHOSEN), *PROOF])
+@click.command(params=[*(each for each in flags.LOADING if each.name not in CHOSEN), *PROOF])
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict with all its figures.")
 @click.pass_context
@@ -63,8 +63,8 @@ def prove(context: click.Context, model: str, as_json: bool) -> None:
     """
     wanted = wished(context)
     context.meta.update(CHOSEN)
-    loading, progress = wishes.loading(context), Progress()
-    verdict = attempt(model, wishes.draft(context), loading, wanted, progress)
+    loading, progress = flags.loading(context), Progress()
+    verdict = attempt(model, flags.draft(context), loading, wanted, progress)
     if as_json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:

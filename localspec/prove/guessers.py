@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from localspec.backend import Model
-from localspec.costs import Costs
-from localspec.depth import Depth
-from localspec.distribution import Distribution
+from localspec.control.best import Best
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, Proposer
-from localspec.proposers.best import Best
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.prove.runs import Reply
 from localspec.prove.spots import Case, Spot, state
-from localspec.sampler import DRAFT, Dice
-from localspec.sampling import Sampling
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.sampler import DRAFT, Dice
 from localspec.tokens import tokens_of
 
 Guessers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported

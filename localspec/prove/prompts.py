@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localspec.errors import UsageError
-from localspec.message import Message, text
-from localspec.template import ChatTemplate
+from localspec.templates.chat_template import ChatTemplate
+from localspec.templates.message import Message, text
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Tokens, tokens_of
 

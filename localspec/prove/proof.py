@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from localspec import request
-from localspec.loading import Loading
-from localspec.message import Message
-from localspec.pair import Pair
+from localspec.engine import request
+from localspec.engine.settings import Settings
+from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
 from localspec.prove import prompts
@@ -21,8 +20,9 @@ from localspec.prove.runs import Reply, plain
 from localspec.prove.sampled import MOST, PLAIN, Tally, Trial, enough, hold, throws
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.runtime.loading import Loading
+from localspec.sampling.parameters import Sampling
+from localspec.templates.message import Message
 
 T = TypeVar("T")
 

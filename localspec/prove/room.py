@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from localspec import trial
-from localspec.loading import Loading
-from localspec.locating import locate
-from localspec.opening import Opened, Places, opened
+from localspec.models import trial
+from localspec.models.locate import locate
+from localspec.runtime.loaded_pair import Opened, Places, opened
+from localspec.runtime.loading import Loading
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
 CONTEXT = 2048  # tokens for each slot, if the user wishes no other number

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localspec.backend import Model
-from localspec.engine import Engine
-from localspec.job import Event, Job
+from localspec.engine.engine import Engine
+from localspec.engine.job import Event, Job
+from localspec.engine.settings import Settings
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
 from localspec.prove.recording import Heard, Recorder, Step, heard
 from localspec.prove.refeed import empty
-from localspec.settings import Settings
 from localspec.tokens import Tokens
 
 

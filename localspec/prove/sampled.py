@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice, product
 
 from localspec.backend import Model
-from localspec.distribution import Distribution
-from localspec.generation import Ending, Generation
+from localspec.decoding.generation import Ending, Generation
+from localspec.decoding.round import Turn, conclude, run
 from localspec.proposer import Proposer
 from localspec.prove.chi_square import Fit, Sample, fit
 from localspec.prove.spots import Case, Spot, state
-from localspec.round import Turn, conclude, run
-from localspec.sampler import Sampler
-from localspec.sampling import Sampling
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import History
 
 GUESS = 2  # tokens a round

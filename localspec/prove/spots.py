@@ -12,8 +12,8 @@ from localspec.proposer import Ask
 from localspec.proposers.ngram import NgramProposer
 from localspec.prove.refeed import empty
 from localspec.prove.runs import Reply
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Logits, Tokens, tokens_of
 
 

@@ -14,8 +14,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
-from localspec.job import Result
 from localspec.server import journal
 from localspec.server.anthropic.routes import anthropic
 from localspec.server.desk import Desk

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from localspec.dialects import Bounds, Content, Part
-from localspec.grammar import Grammar
-from localspec.message import Json, Message, Tool
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
 from localspec.server.faults import refused
 from localspec.server.house import Served
-from localspec.settings import Settings
+from localspec.templates.message import Json, Message, Tool
 
 Choice = Literal["auto", "none", "required"]
 ANY = '{"type": "object"}'

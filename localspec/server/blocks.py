@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Reasoning
-from localspec.logprobs import EmittedLogprob
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.reply import Choices, Reply, Step
 
 SEAL = "localspec:"  # before thoughts that a client passes back unread

@@ -15,16 +15,17 @@ from pathlib import Path
 import click
 import uvicorn
 
-from localspec import trial, wishes
-from localspec.advice import advised
 from localspec.backend import CONTEXT
-from localspec.backends import inspect
+from localspec.commands import flags
+from localspec.commands.interactive_load import pulled, tell
 from localspec.errors import UsageError
-from localspec.loading import Loading, load
-from localspec.locating import locate
-from localspec.offering import pulled, tell
-from localspec.runtime import Runtime
-from localspec.sampling import Sampling
+from localspec.models import trial
+from localspec.models.engines import inspect
+from localspec.models.locate import locate
+from localspec.models.recommended import advised
+from localspec.runtime.loading import Loading, load
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.house import Offer
 from localspec.server.safety import LOCAL, Rules, is_local
@@ -42,14 +43,14 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     wish = context.meta
     terms = terms_of(context)
     loading = replace(
-        wishes.loading(context),
+        flags.loading(context),
         cache_dir=wish["cache_dir"],
         cache_bytes=wish["cache_size"],
         cache_ram=wish["cache_ram"],
     )
     for name in names:
         pulled(name, loading)
-    offers = [offer(name, wishes.draft(context), loading) for name in names]
+    offers = [offer(name, flags.draft(context), loading) for name in names]
     listener = bound(wish["host"], wish["port"])
     asyncio.run(answer(offers, terms, listener, wish["host"]))
 

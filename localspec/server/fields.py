@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from localspec import guessers
-from localspec.sampling import Sampling
-from localspec.settings import LOGPROBS, Settings
+from localspec.engine.settings import LOGPROBS, Settings
+from localspec.proposers import registry
+from localspec.sampling.parameters import Sampling
 
 CHOICES = 16  # most replies to one prompt
 
@@ -113,7 +113,7 @@ class Wished(Sampled):
             stop=stop,
             logprobs=logprobs,
             depth=0 if guessing.plain else guessing.depth,
-            proposers=guessers.check(guessing.proposer) if guessing.proposer else None,
+            proposers=registry.check(guessing.proposer) if guessing.proposer else None,
         )
 
 

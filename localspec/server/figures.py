@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from localspec.job import Result
+from localspec.engine.job import Result
 from localspec.proposers.prediction import BY as PREDICTION
 from localspec.server.reply import Choices, Reply
 

@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from functools import partial
 
 from localspec.dialects import Dialect, dialect_of
+from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
-from localspec.job import Result
-from localspec.runtime import Runtime
-from localspec.sampling import Sampling
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import Sampling
 from localspec.server.bell import Bell
 from localspec.server.faults import overloaded
 from localspec.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localspec.job import Result
+from localspec.engine.job import Result
 from localspec.server.asking import Prepared
 
 log = logging.getLogger("localspec.server")

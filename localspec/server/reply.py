@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
-from localspec.job import Chunk, Result
+from localspec.engine.job import Chunk, Result
 from localspec.server.asking import Prepared, Reads
 from localspec.server.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.server.house import Served

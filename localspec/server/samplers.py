@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.sampling import Sampling
+from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.fields import Sampled
 

@@ -16,7 +16,7 @@ from localspec.chat.canvas import Canvas
 from localspec.chat.ink import Ink
 from localspec.chat.speaker import Piece
 from localspec.chat.view import Drawn
-from localspec.figures import TARGET
+from localspec.engine.figures import TARGET
 
 RATE = 200  # tokens a second
 TOKEN = 4  # characters

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.entry import Engine
-from localspec.locating import locate
+from localspec.models.entry import Engine
+from localspec.models.locate import locate
 
 MIB = 1 << 20
 CLOSE = 0.15  # of all that is taken, by which a plan may be wrong
@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from localspec.backend import Options, Row
-from localspec.backends import backend
+from localspec.models.engines import backend
 engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), Options(**json.loads(sys.argv[3]))
 with engine.rehearse(path) as rehearsal:
     needs = rehearsal(options)

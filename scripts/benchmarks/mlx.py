@@ -26,13 +26,13 @@ from mlx_lm.utils import load as load_pair
 
 from benchmarks.machine import heading
 from localspec.backend import Options, Row
-from localspec.engine import Engine
-from localspec.job import Chunk, Event
-from localspec.locating import locate
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Event
+from localspec.engine.settings import Settings
+from localspec.models.locate import locate
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.silent import Silent
-from localspec.sampling import GREEDY, Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.testing import Alphabet
 from localspec.tokens import tokens_of
 from localspec_mlx.from_gguf.conversion import Wishes, convert

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import heading, spread
 from localspec.backend import Roll, Row, Saved
-from localspec.costs import Costs
-from localspec.depth import Depth, Lap
+from localspec.control.best import Best
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth, Lap
 from localspec.draft import Draft
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.settings import Settings
 from localspec.proposer import Ask, Proposer
-from localspec.proposers.best import Best
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.roll import roll_by_forward
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY, Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.testing import Alphabet
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, tokens_of

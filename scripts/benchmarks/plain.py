@@ -21,12 +21,12 @@ import psutil
 import localspec_llamacpp
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.engine import Engine
-from localspec.job import Chunk, Event
-from localspec.locating import locate
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Event
+from localspec.engine.settings import Settings
+from localspec.models.locate import locate
 from localspec.proposers.silent import Silent
-from localspec.runtime import Runtime
-from localspec.settings import Settings
+from localspec.runtime.runtime import Runtime
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import KV_TYPES, requantise
 from localspec_llamacpp.headers.footprint import inspect

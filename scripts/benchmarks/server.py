@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.machine import heading
 from benchmarks.serving import arrival, restart, schemas, streams, turns
 from benchmarks.serving.process import Bench
-from localspec.locating import locate
+from localspec.models.locate import locate
 from localspec_llamacpp.bindings import requantise
 from localspec_llamacpp.loading import physical_cores
 

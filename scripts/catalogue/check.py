@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 from catalogue.look import Looks
 from catalogue.offer import Claim, Finding, check
-from localspec.catalog import builtin
-from localspec.entry import Entry, Weights
 from localspec.errors import LocalSpecError
-from localspec.order import Part
-from localspec.schema import read
-from localspec.sources import Hub
+from localspec.models.catalogue import builtin
+from localspec.models.catalogue_file import read
+from localspec.models.entry import Entry, Weights
+from localspec.models.sources import Hub
+from localspec.pulling.resolve import Part
 
 
 def main(arguments: Sequence[str]) -> int:

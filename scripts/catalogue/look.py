@@ -11,15 +11,15 @@ from typing import TypeVar
 from huggingface_hub import hf_hub_url
 from huggingface_hub.utils._headers import build_hf_headers
 
-from localspec import hub
 from localspec.backend import Footprint
-from localspec.backends import backend
-from localspec.entry import Engine
 from localspec.errors import ModelFileError, PullError
-from localspec.listing import Listing, Remote
-from localspec.order import Part
-from localspec.outline import HEADS, LATER, outlined
-from localspec.sources import Local, Package
+from localspec.models.engines import backend
+from localspec.models.entry import Engine
+from localspec.models.sources import Local, Package
+from localspec.pulling import hub
+from localspec.pulling.listing import Listing, Remote
+from localspec.pulling.remote_header import HEADS, LATER, outlined
+from localspec.pulling.resolve import Part
 from localspec_llamacpp.headers.header import read
 
 Found = TypeVar("Found")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalogue.look import Look, Looks
-from localspec.entry import Engine, Entry, Offer, Weights
 from localspec.errors import LocalSpecError
-from localspec.order import Part, listed, part
-from localspec.published import drafts
-from localspec.renderer import SHARED
-from localspec.sources import source
+from localspec.models.entry import Engine, Entry, Offer, Weights
+from localspec.models.sources import source
+from localspec.pulling.estimate import drafts
+from localspec.pulling.resolve import Part, listed, part
+from localspec.templates.renderer import SHARED
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
 LEAST = 60_000_000  # bytes that a size of one digit may be off

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from localspec.catalog import entries
-from localspec.entry import Entry, Offer
+from localspec.models.catalogue import entries
+from localspec.models.entry import Entry, Offer
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- models: written by scripts/catalogue/table.py -->\n", "<!-- end of models -->\n"

@@ -12,22 +12,22 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from localspec import guessers
 from localspec.backend import Options
-from localspec.backends import backend
 from localspec.bench.measure import Question, questions
 from localspec.bench.prompts import built_in, choose
-from localspec.engine import Engine
-from localspec.job import Event, Result
-from localspec.locating import locate
-from localspec.opening import Places, opened
-from localspec.pair import Pair
-from localspec.planning import Limits
+from localspec.engine.engine import Engine
+from localspec.engine.job import Event, Result
+from localspec.engine.settings import Settings
+from localspec.memory.planner import Limits
+from localspec.models.engines import backend
+from localspec.models.locate import locate
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Hints, Proposer
+from localspec.proposers import registry
 from localspec.proposers.silent import Silent
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
-from localspec.settings import Settings
+from localspec.runtime.loaded_pair import Places, opened
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import Tokens, common_prefix, tokens_of
 from simulation.texts import RECORDED
 
@@ -58,7 +58,7 @@ def recorded(pair: Pair, question: Question) -> dict[str, object]:
     reply = said(pair, question)
     text = np.concatenate((question.tokens, reply))
     hints = Hints(pair.target.tokenizer.encode(question.prompt.prediction))
-    proposers = guessers.make(guessers.names("auto", draft=True), pair)
+    proposers = registry.make(registry.names("auto", draft=True), pair)
     found = {
         by: [
             places(proposer, text, len(question.tokens) + at, question, hints)

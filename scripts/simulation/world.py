@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.costs import Costs
-from localspec.depth import Depth, Lap
+from localspec.control.best import Best
+from localspec.control.costs import Costs
+from localspec.control.depth import Depth, Lap
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask
-from localspec.proposers.best import Best
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
 from simulation.hardware import PLAIN, seconds
 from simulation.texts import FURTHEST, Guesses, Text

@@ -31,7 +31,7 @@ def outcomes(paths: Sequence[Path]) -> list[str]:
 
 
 def main() -> None:
-    from localspec.trial_child import Trial
+    from localspec.models.trial_child import Trial
 
     for line in sys.stdin.read().splitlines():
         reading, writing = os.pipe()

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from localspec.backend import Row
-from localspec.engine import Engine
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.engine.engine import Engine
+from localspec.engine.settings import Settings
+from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said

@@ -12,7 +12,7 @@ import json
 
 import localspec_llamacpp
 from localspec.backend import Options
-from localspec.infill import FAMILIES, middle
+from localspec.templates.fill_in_middle import FAMILIES, middle
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests import engines
 from tests.backends.gguf_copies import copied

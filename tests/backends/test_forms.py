@@ -9,13 +9,13 @@ import jsonschema
 import pytest
 
 from localspec.dialects import Arguments, Bounds, Call, dialect_of
-from localspec.grammar import Grammar
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.settings import Settings
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 

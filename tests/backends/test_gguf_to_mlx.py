@@ -22,8 +22,8 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 import localspec_llamacpp
 from localspec.errors import UsageError
-from localspec.locating import locate
-from localspec.template import ChatTemplate
+from localspec.models.locate import locate
+from localspec.templates.chat_template import ChatTemplate
 from localspec_mlx.from_gguf import Wishes
 from localspec_mlx.from_gguf.header import read
 from localspec_mlx.from_gguf.shape import read_shape

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from localspec import trial
 from localspec.backend import Options
 from localspec.errors import LocalSpecError
-from localspec.locating import Found
-from localspec.trial_process import TrialProcess
+from localspec.models import trial
+from localspec.models.locate import Found
+from localspec.models.trial_process import TrialProcess
 from tests import engines
 from tests.backends.forked import outcomes
 from tests.backends.gguf_copies import copied

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from localspec.backend import Roll, Row
-from localspec.depth import Depth
-from localspec.engine import Company, Engine
+from localspec.control.best import Best
+from localspec.control.depth import Depth
+from localspec.engine.engine import Company, Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, UsageError
-from localspec.proposers.best import Best
 from localspec.proposers.silent import Silent
 from localspec.roll import roll_by_forward
-from localspec.sampler import TARGET, Sampler
-from localspec.sampling import GREEDY, Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import TARGET, Sampler
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from localspec.errors import BackendError
-from localspec.vocabulary import match
+from localspec.pairing.vocabulary import match
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests.backends.tokenizer_files import (
     add,

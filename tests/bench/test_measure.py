@@ -8,14 +8,14 @@ from localspec.bench.measure import WARM_UP, Question, ask, questions, replies
 from localspec.bench.modes import Kind, Lineup, Mode, kinds
 from localspec.bench.prompts import Prompt
 from localspec.bench.watched import Watched
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.figures import Clockwork
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
-from localspec.figures import Clockwork
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.sampling.parameters import Sampling
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 

@@ -12,14 +12,14 @@ import numpy as np
 from localspec.chat.command import meet
 from localspec.chat.local import Local
 from localspec.chat.session import Session, last
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UnknownModel
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.suffix import SuffixProposer
-from localspec.runtime import Runtime
-from localspec.settings import Settings
+from localspec.runtime.runtime import Runtime
 from tests.server.scripted import END, START, Bytes, Paused
 
 SLOW = 0.02  # seconds that a forward of the slow model takes

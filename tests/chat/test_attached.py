@@ -17,18 +17,18 @@ from localspec.chat.attached import Server as Door
 from localspec.chat.hearing import hear
 from localspec.chat.local import Local
 from localspec.chat.speaker import Ended
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, LocalSpecError, PromptTooLong, UsageError
-from localspec.grammar import Grammar
+from localspec.grammar.grammar import Grammar
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.suffix import SuffixProposer
-from localspec.runtime import Runtime
-from localspec.sampling import Sampling
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
-from localspec.settings import Settings
 from localspec.testing import ScriptedModel
 from tests.server.scripted import TEMPLATE, Bytes, Server, script
 

@@ -7,15 +7,15 @@ from contextlib import nullcontext
 
 import pytest
 
-from localspec import store
-from localspec.catalog import entries
 from localspec.chat import choice, command, session
 from localspec.chat.choice import STARTER
 from localspec.chat.session import Said, Session
 from localspec.errors import NotPulled
-from localspec.loading import Loading
-from localspec.planning import Limits
-from localspec.store import File, Held, Pulled
+from localspec.memory.planner import Limits
+from localspec.models import store
+from localspec.models.catalogue import entries
+from localspec.models.store import File, Held, Pulled
+from localspec.runtime.loading import Loading
 from tests import engines
 
 ROOMY = Loading(limits=Limits("cpu", 64 << 30, supposed=True))

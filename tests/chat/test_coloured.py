@@ -8,7 +8,7 @@ from rich.console import Console
 
 from localspec.chat.coloured import THOUGHT, Coloured, legend
 from localspec.chat.ink import Ink, bare
-from localspec.figures import TARGET
+from localspec.engine.figures import TARGET
 
 SOURCES = (TARGET, "draft-model", "ngram", "suffix", "prediction", "forced", "mtp")
 

@@ -13,8 +13,8 @@ import pytest
 from localspec.chat import once
 from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Ended, Figures, Piece
+from localspec.engine.settings import Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
-from localspec.settings import Settings
 from tests import engines
 from tests.chat.driver import Scripted
 from tests.chat.test_talk import CANCELLED, STOP, Saying

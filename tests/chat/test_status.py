@@ -8,7 +8,7 @@ from rich.console import Console
 from localspec.chat.hearing import Heard
 from localspec.chat.speaker import Ended, Figures, Round
 from localspec.chat.status import BARS, WIDTH, sparkline, statistics, status
-from localspec.figures import TARGET, Guesses
+from localspec.engine.figures import TARGET, Guesses
 
 FIGURES = Figures(
     tokens=1200,

@@ -14,8 +14,8 @@ from localspec.chat.screen import Screen
 from localspec.chat.session import Said, Session
 from localspec.chat.speaker import Ended, Figures, Piece
 from localspec.chat.talk import Talk
+from localspec.engine.settings import DEFAULT, Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
-from localspec.settings import DEFAULT, Settings
 from tests.chat.driver import Scripted
 
 STOP = Ended("stop", Figures())

@@ -10,8 +10,8 @@ import pytest
 from localspec.chat.speaker import Figures, Piece, Round
 from localspec.chat.status import sparkline, status
 from localspec.chat.tally import Tally, named, said_of, spans
+from localspec.engine.figures import Guesses
 from localspec.errors import BackendError
-from localspec.figures import Guesses
 
 
 def chunk(delta, **more):

@@ -9,8 +9,8 @@ from localspec.backend import Next, Roll, Row
 from localspec.draft import likely
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY, Sampling
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines

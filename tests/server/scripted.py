@@ -14,14 +14,14 @@ import httpx
 import numpy as np
 import uvicorn
 
-from localspec.costs import Costs
-from localspec.engine import Company, Engine
+from localspec.control.costs import Costs
+from localspec.engine.engine import Company, Engine
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.suffix import SuffixProposer
-from localspec.runtime import Runtime
-from localspec.sampling import GREEDY
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
 from localspec.server.house import Offer
 from localspec.testing import Alphabet, ScriptedModel

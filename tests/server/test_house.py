@@ -7,11 +7,11 @@ import contextlib
 
 import pytest
 
-from localspec.engine import Engine
+from localspec.engine.engine import Engine
 from localspec.errors import DoesNotFit, UnknownModel
 from localspec.proposers.silent import Silent
-from localspec.runtime import Runtime
-from localspec.sampling import GREEDY
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY
 from localspec.server.faults import Refused
 from localspec.server.house import House, Offer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from localspec.sampling import Sampling
+from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.llamacpp.completion_request import CompletionRequest
 from localspec.server.llamacpp.lines import Block

@@ -7,7 +7,7 @@ import json
 import ollama
 import pytest
 
-from localspec.sampling import Sampling
+from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.ollama.answer import objects
 from localspec.server.ollama.options import Options

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from localspec.costs import Costs
+from localspec.control.costs import Costs
+from localspec.engine.job import Chunk, Event
 from localspec.errors import LocalSpecError
-from localspec.job import Chunk, Event
 from localspec.server.bell import Bell
 from localspec.server.exchange import Exchange, Inbox, Limit, Watch
 from localspec.server.faults import Refused

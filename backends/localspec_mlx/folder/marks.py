@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.infill import known
+from localspec.templates.fill_in_middle import known
 from localspec.tokenizer import Infill
 from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
 from localspec_mlx.folder.library import Library

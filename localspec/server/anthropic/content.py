@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from localspec.message import Json, Message
 from localspec.server.blocks import SEAL
 from localspec.server.fields import Object, Strict
 from localspec.server.given import as_texts, only
+from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from localspec.job import Result
+from localspec.engine.job import Result
 from localspec.server.figures import timings
 from localspec.server.frame import MARK, Frame
 from localspec.server.llamacpp.completion_request import Wished

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from localspec.grammar import Grammar
-from localspec.infill import middle
-from localspec.sampling import Sampling
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
+from localspec.sampling.parameters import Sampling
 from localspec.server.asking import Prepared, plain
 from localspec.server.faults import refused
 from localspec.server.fields import Object, Strict
@@ -17,7 +17,7 @@ from localspec.server.house import Served
 from localspec.server.llamacpp.drawing import Drawn
 from localspec.server.openai.completion_request import Id, filling
 from localspec.server.samplers import Undrawn, Zero
-from localspec.settings import Settings
+from localspec.templates.fill_in_middle import middle
 
 
 class Wished(Undrawn, Drawn):

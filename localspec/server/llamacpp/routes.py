@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localspec.decoding.growing_text import sendable
 from localspec.server.asking import offered
 from localspec.server.desk import Desk, Errand
 from localspec.server.house import Served
@@ -18,7 +19,6 @@ from localspec.server.llamacpp.completion_request import CompletionRequest, Infi
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
 from localspec.server.openai.chat import event
 from localspec.server.openai.chat_request import ChatRequest
-from localspec.text import sendable
 
 Object = dict[str, object]
 

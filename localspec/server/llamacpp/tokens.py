@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from localspec.runtime import Runtime
+from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
 from localspec.server.fields import Strict
 from localspec.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from localspec.dialects import dialect_of
 from localspec.server.house import House, Offer, Served
-from localspec.template import ChatTemplate
+from localspec.templates.chat_template import ChatTemplate
 from localspec.tokenizer import Tokenizer
 
 FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "safetensors"}

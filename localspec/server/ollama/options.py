@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from localspec.grammar import Grammar
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
 from localspec.server.house import Served
 from localspec.server.llamacpp.drawing import Drawn
 from localspec.server.samplers import One
-from localspec.settings import Settings
 
 LOG = logging.getLogger("localspec")
 

@@ -8,9 +8,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from localspec.grammar import Grammar
-from localspec.infill import middle
-from localspec.message import Message
+from localspec.grammar.grammar import Grammar
 from localspec.server.asking import Conversation, Prepared, plain, prepared
 from localspec.server.faults import refused
 from localspec.server.fields import Object, Strict, ToolGiven
@@ -19,6 +17,8 @@ from localspec.server.llamacpp.drawing import given
 from localspec.server.ollama.options import Options
 from localspec.server.openai.chat_request import reasoning
 from localspec.server.openai.completion_request import filling
+from localspec.templates.fill_in_middle import middle
+from localspec.templates.message import Message
 
 CALLS = 128  # most in a message
 Think = bool | Literal["low", "medium", "high"]

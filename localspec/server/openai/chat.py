@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
-from localspec.job import Chunk
+from localspec.engine.attribution import Trail
+from localspec.engine.job import Chunk
 from localspec.server.faults import Fault
 from localspec.server.figures import progress, timings, usage
 from localspec.server.frame import MARK, Frame, encoded
@@ -16,7 +17,6 @@ from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step
 from localspec.server.streaming import Bodies
-from localspec.trail import Trail
 
 DONE = b"data: [DONE]\n\n"
 

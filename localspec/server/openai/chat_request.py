@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.grammar import Grammar
-from localspec.message import Message
-from localspec.sampling import Sampling
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
+from localspec.sampling.parameters import Sampling
 from localspec.server.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.faults import refused
 from localspec.server.fields import (
@@ -24,7 +24,7 @@ from localspec.server.fields import (
 )
 from localspec.server.house import Served
 from localspec.server.samplers import Undrawn
-from localspec.settings import Settings
+from localspec.templates.message import Message
 
 # -1 is as many as there is room for.
 Most = Annotated[int | None, BeforeValidator(lambda given: None if given == -1 else given)]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from localspec.logprobs import EmittedLogprob
+from localspec.decoding.growing_text import sendable
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.figures import timings, usage
 from localspec.server.frame import MARK, Frame
 from localspec.server.openai.chat import DONE, event, new_id
@@ -15,7 +16,6 @@ from localspec.server.openai.completion_request import CompletionRequest
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.reply import Choices, Reply, Step, said
 from localspec.server.streaming import Bodies
-from localspec.text import sendable
 
 
 @dataclass(slots=True, eq=False)

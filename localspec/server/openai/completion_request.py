@@ -8,13 +8,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from localspec.infill import middle
-from localspec.sampling import Sampling
+from localspec.engine.settings import Settings
+from localspec.sampling.parameters import Sampling
 from localspec.server.asking import Prepared, plain
 from localspec.server.faults import refused
 from localspec.server.fields import CHOICES, Asked, Logprobs
 from localspec.server.house import Served
-from localspec.settings import Settings
+from localspec.templates.fill_in_middle import middle
 
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]
 Ids = Annotated[list[Id], Field(min_length=1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from localspec.logprobs import EmittedLogprob
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.tokenizer import Tokenizer
 
 

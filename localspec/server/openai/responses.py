@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from localspec.logprobs import EmittedLogprob
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.blocks import (
     SEAL,
     Block,

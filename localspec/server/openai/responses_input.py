@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.message import Json, Message
 from localspec.server.blocks import SEAL
 from localspec.server.fields import Object, Strict, TextPart
 from localspec.server.given import as_texts, only
+from localspec.templates.message import Json, Message
 
 Status = Literal["in_progress", "completed", "incomplete"]
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from localspec.grammar import Grammar
-from localspec.message import Message, Tool
-from localspec.sampling import Sampling
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
+from localspec.sampling.parameters import Sampling
 from localspec.server.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.faults import refused
 from localspec.server.fields import (
@@ -27,7 +27,7 @@ from localspec.server.given import only
 from localspec.server.house import Served
 from localspec.server.openai.chat_request import reasoning
 from localspec.server.openai.responses_input import Items, Transcript
-from localspec.settings import Settings
+from localspec.templates.message import Message, Tool
 
 Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
 LOGPROBS: Included = "message.output_text.logprobs"

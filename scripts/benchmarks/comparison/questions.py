@@ -12,7 +12,7 @@ from pathlib import Path
 from localspec.bench import prompts
 from localspec.bench.prompts import TEXTS
 from localspec.errors import UsageError
-from localspec.message import Message, text
+from localspec.templates.message import Message, text
 
 CONVERSATION = "conversation"
 CATEGORIES: Mapping[str, str] = {  # of files, and what they are called in tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.locating import locate
+from localspec.models.locate import locate
 from localspec_llamacpp.bindings import requantise
 
 STARTER = "smollm2-135m"

@@ -1,0 +1,1 @@
+"""What the command line does, but for chat, serve, bench and prove."""

@@ -1,0 +1,256 @@
+"""The commands for models by name: pull, list, show, rm, verify-files, add."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+
+from localspec.commands.flags import BACKEND
+from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
+from localspec.memory.machine import Machine, size
+from localspec.memory.planner import Limits, there
+from localspec.models import catalogue, catalogue_file, store, trial
+from localspec.models.catalogue import entries, preferred
+from localspec.models.engines import backend
+from localspec.models.entry import NOT_USED, Engine, Entry, Offer, Wish
+from localspec.models.sources import Package, source
+from localspec.pulling.estimate import fitting
+from localspec.system.fingerprint import digest
+
+
+def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """For the completion of a shell."""
+    return sorted(name for name in entries() if name.startswith(begun))
+
+
+NAME = click.Argument(["name"], metavar="NAME", shell_complete=names)
+
+
+@click.command(params=[NAME, BACKEND])
+@click.option("--draft", metavar="NAME|SOURCE", default="", help="Another drafter than the listed.")
+@click.option("--dry-run", is_flag=True, help="Tell what would be downloaded, no more.")
+@click.pass_context
+def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
+    """Get a model and its drafter by NAME, NAME:WEIGHTS, or hf:ORG/REPOSITORY[:FILE].
+
+    What was interrupted goes on where it was. Nothing counts as pulled before all of it is there,
+    its sums are right, and its engine was seen to run it.
+    """
+    from localspec.commands.pull import fetch  # the hub's client takes a third of a start
+
+    fetch(name, context.meta["backend"], draft, dry_run=dry_run)
+
+
+@click.command("list", params=[BACKEND])
+@click.pass_context
+def list_(context: click.Context) -> None:
+    """List models by name: what is here, and what could be pulled and fits."""
+    here = store.everything()
+    known = {pulled.name for pulled in here}
+    rows: list[tuple[str, ...]] = [("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")]
+    rows += map(pulled_row, here)
+    others = (entry for entry in entries().values() if entry.name not in known)
+    rows += (available_row(entry, context.meta["backend"]) for entry in others)
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def pulled_row(pulled: store.Pulled) -> tuple[str, ...]:
+    state = "here" if all(held.whole for held in pulled.helds) else "files are missing"
+    total = size(pulled.bytes)
+    return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
+
+
+def available_row(entry: Entry, wish: Wish) -> tuple[str, ...]:
+    engine = next(each for each in preferred() if each in entry.offers)
+    if wish != "auto" and wish in entry.offers:
+        engine = wish
+    offer, place = entry.offers[engine], machine(engine)
+    weights = next(iter(offer.weights))
+    state = "engine missing"
+    if isinstance(offer.weights[weights].source, Package):
+        state = "comes with a package"
+    elif place is not None:
+        try:
+            weights = fitting(entry, engine, "", place)
+            state = "fits"
+        except DoesNotFit:
+            state = "does not fit"
+    total = size(offer.weights[weights].bytes)
+    return entry.name, weights, total, engine, offer.drafter, state
+
+
+@cache
+def machine(engine: Engine) -> Machine | None:
+    """The memory that an engine has, if it is there; asked only where a model is for it."""
+    try:
+        return there(engine, Limits())
+    except BackendError:
+        return None
+
+
+@click.command(params=[NAME])
+def show(name: str) -> None:
+    """Tell all that is known of a model: where it comes from, what is here, how its parts agree."""
+    bare = name.partition(":")[0]
+    pulled = store.find(name)
+    if bare in entries():
+        for line in described(entries()[bare]):
+            click.echo(line)
+    elif not pulled:
+        catalogue.find(bare)
+    for each in pulled:
+        click.echo("\n".join(shown(each)))
+
+
+def described(entry: Entry) -> Iterator[str]:
+    yield f"{entry.name}: {entry.about}"
+    facts = (
+        ("family", entry.family),
+        ("parameters", entry.parameters),
+        ("licence", entry.licence),
+        ("context", f"{entry.context:,} tokens" if entry.context else ""),
+        ("good at", ", ".join(entry.good_at)),
+        ("sampling", ", ".join(f"{key} {value:g}" for key, value in entry.sampling.items())),
+        ("checked", "yes" if entry.checked else "not yet: sizes are as published"),
+    )
+    for key, value in facts:
+        if value:
+            yield f"  {key:<11}{value}"
+    for engine, offer in entry.offers.items():
+        yield f"  {engine:<11}{drafting(offer)}"
+        for name, weights in offer.weights.items():
+            yield f"    {name:<9}{size(weights.bytes):>9}  {weights.source}"
+
+
+def drafting(offer: Offer) -> str:
+    if offer.drafter == "none":
+        return "no drafter"
+    if offer.drafter in NOT_USED:
+        return f"drafter {offer.drafter}, not used yet"
+    return f"drafts with {offer.draft}"
+
+
+def shown(pulled: store.Pulled) -> Iterator[str]:
+    yield f"here: {pulled.weights} for {pulled.engine}, {size(pulled.bytes)}"
+    yield f"  model    {pulled.target.path}"
+    if pulled.draft is None:
+        return
+    yield f"  {pulled.drafter:<9}{pulled.draft.path}"
+    if pulled.drafter == "model":
+        yield from agreement(pulled.engine, pulled.target.path, pulled.draft.path)
+
+
+def agreement(engine: Engine, target: Path, draft: Path) -> Iterator[str]:
+    """Tokens shared, special tokens, and templates."""
+    found = trial.vocabularies(engine, target, draft)
+    yield f"  tokens   {found.share:.1%} shared" + (
+        f"; {found.difference}" if found.difference else ""
+    )
+    ours, theirs = backend(engine).inspect(target), backend(engine).inspect(draft)
+    same = ours.chat_template == theirs.chat_template
+    state = "the same in both" if same else "another one; the model's own is used"
+    yield f"  template {state}"
+
+
+@click.command(params=[NAME])
+def rm(name: str) -> None:
+    """Forget a model, and free what no other one uses."""
+    found = [each for each in store.everything() if named(each, name)]
+    if not found:
+        raise UsageError(f"{name} is not here; `localspec list` shows what is")
+    for pulled in found:
+        store.forget(pulled)
+    used = {file.path for each in store.everything() for held in each.helds for file in held.files}
+    freed = 0
+    for pulled in found:
+        for held in pulled.helds:
+            if held.source.startswith(("hf:", "http")):
+                freed += sum(removed(file.path) for file in held.files if file.path not in used)
+    click.echo(f"{name} is gone; {size(freed)} are free again")
+
+
+def named(pulled: store.Pulled, name: str) -> bool:
+    bare, _, weights = name.partition(":")
+    return pulled.name == bare and weights in ("", pulled.weights)
+
+
+def removed(path: Path) -> int:
+    """Remove a file, and what it stands for in the hub's cache; the bytes that frees."""
+    if not os.path.lexists(path):
+        return 0
+    blob = path.resolve()
+    count = blob.stat().st_size if blob.exists() else 0
+    path.unlink()
+    if blob != path and blob.exists():
+        blob.unlink()
+    return count
+
+
+@click.command("verify-files", params=[NAME])
+def verify_files(name: str) -> None:
+    """Read every file of a model again, and compare its sum with what was pulled."""
+    found = [each for each in store.everything() if named(each, name)]
+    if not found:
+        raise UsageError(f"{name} is not here; `localspec list` shows what is")
+    wrong = 0
+    for file in (file for each in found for held in each.helds for file in held.files):
+        if not file.path.exists():
+            state = "is missing"
+        elif file.sum and digest(file.path, file.large) != file.sum:
+            state = "has changed"
+        else:
+            state = "is right"
+        wrong += state != "is right"
+        click.echo(f"{file.path.name} {state}")
+    if wrong:
+        files = "one file is" if wrong == 1 else f"{wrong} files are"
+        raise PullError(f"{files} not what was pulled: localspec pull {name}")
+
+
+@click.command(params=[NAME])
+@click.option("--target", required=True, metavar="SOURCE", help="hf:ORG/REPO[:FILE] or a path.")
+@click.option("--draft", default="", metavar="NAME|SOURCE", help="Who guesses for it.")
+@click.option("--about", default="a model of one's own", help="A sentence.")
+@click.option("--size", "total", default="1GB", metavar="SIZE", help="Of its weights, as 5.0GB.")
+def add(name: str, target: str, draft: str, about: str, total: str) -> None:
+    """Add a model to one's own catalogue, which is read beside ours."""
+    if not catalogue_file.NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
+    where = source(target)
+    kind = "mlx" if Path(target).is_dir() or "mlx" in target.lower() else "gguf"
+    drafter = f'drafter = "model"\ndraft = {quoted(draft)}\n' if draft else 'drafter = "none"\n'
+    text = (
+        f"\n[{quoted(name)}]\nabout = {quoted(about)}\n"
+        f'licence = "see where it comes from"\n\n[{quoted(name)}.{kind}]\n{drafter}\n'
+        f"[{quoted(name)}.{kind}.weights]\n"
+        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(total)} }}\n"
+    )
+    place = catalogue.own()
+    before = place.read_text(encoding="utf-8") if place.exists() else ""
+    if name in (catalogue_file.read(place) if before else {}):
+        raise UsageError(f"{place} has {name} already: edit it there")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_suffix(".part")
+    part.write_text(before + text, encoding="utf-8")
+    try:
+        catalogue_file.read(part)
+    except LocalSpecError:
+        part.unlink()
+        raise
+    part.replace(place)
+    click.echo(f"{name} is in {place}")
+
+
+def quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+COMMANDS = (pull, list_, show, rm, verify_files, add)

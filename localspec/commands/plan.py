@@ -1,0 +1,123 @@
+"""The command `localspec plan`: what a model would take here, and what would be conceded for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+import click
+
+from localspec.commands import flags
+from localspec.errors import NotPulled
+from localspec.memory.machine import Pool, size
+from localspec.memory.plan import Plan
+from localspec.memory.planner import planned, there
+from localspec.models.catalogue import choose, find, preferred
+from localspec.pulling.estimate import fitting, rough
+from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loading import Loading, deepened
+
+BAR = 60  # characters
+MARKS = {"weights": "W", "context": "C", "draft model": "D", "buffers": "B"}
+FREE, RESERVE, OTHERS = ".", "-", "x"
+
+SLOTS = click.Option(
+    ["--slots"], type=click.IntRange(1), default=1, help="Texts at once, each with a context."
+)
+
+
+@click.command("plan", params=[*flags.LOADING, SLOTS])
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan with all its figures.")
+@click.pass_context
+def plan(context: click.Context, model: str, slots: int, as_json: bool) -> None:
+    """Tell what a model, or a pair, would take and whether it fits, without loading it.
+
+    With --budget as if there were just so much memory, whatever is free here. Of what is not pulled
+    yet, by the sizes that the catalogue knows.
+    """
+    loading = flags.loading(context)
+    loading = replace(loading, options=replace(loading.options, slots=slots))
+    loading = replace(loading, limits=replace(loading.limits, supposed=True))
+    try:
+        title, found = measured(model, flags.draft(context), loading)
+    except NotPulled:
+        title, found = published(model, loading)
+    click.echo(json.dumps(as_data(found), indent=2) if as_json else title)
+    if not as_json:
+        click.echo("\n".join(lines(found)))
+
+
+def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
+    """By the files that are here."""
+    places = Places.of(model, draft, loading.backend, alone=loading.alone)
+    with places.examined() as (target, helper):
+        loading = deepened(target.footprint, loading)
+        found = planned(target, helper, loading.options, loading.limits, insists=loading.insists)
+        known = target.footprint()
+    return f"{known.name} {known.quantisation}, {places.target.engine}", found
+
+
+def published(model: str, loading: Loading) -> tuple[str, Plan]:
+    """By what the catalogue says of files that are not here."""
+    name, _, weights = model.partition(":")
+    entry = find(name)
+    engine = choose(entry, loading.backend, preferred())
+    machine = there(engine, loading.limits)
+    weights = fitting(entry, engine, weights, machine)
+    found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
+    known = "" if entry.shape else "; its context is not known before it is pulled"
+    return f"{entry.name} {weights}, {engine}, by published sizes{known}", found
+
+
+def lines(found: Plan) -> Iterator[str]:
+    """How it would be loaded, an account of each device's memory, and the concessions."""
+    options = found.options
+    texts = f"{options.slots} texts of" if options.slots > 1 else "one text of"
+    cells = "16 bits" if options.kv_type == "auto" else options.kv_type
+    yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
+    for pool in found.pools:
+        yield ""
+        yield from account(found, pool)
+    for concession in found.concessions:
+        yield ""
+        yield f"conceded: {concession.what} ({concession.why})"
+
+
+def account(found: Plan, pool: Pool) -> Iterator[str]:
+    others = max(pool.total - pool.free, 0)
+    free = pool.free - found.taken(pool)
+    reserve = min(pool.reserve, free)
+    parts = [(what, amount(found, pool, what), mark) for what, mark in MARKS.items()]
+    parts += [("reserve", reserve, RESERVE), ("free", free - reserve, FREE)]
+    parts += [("taken by others", others, OTHERS)]
+    yield f"{pool.name}, {size(pool.total)}"
+    yield f"  [{bar([(mark, count) for _, count, mark in parts], pool.total)}]"
+    for what, count, mark in parts:
+        if count:
+            yield f"  {mark} {what:<16}{size(count):>12}"
+
+
+def amount(found: Plan, pool: Pool, what: str) -> int:
+    return sum(item.bytes for item in found.items if (item.pool, item.what) == (pool.name, what))
+
+
+def bar(parts: list[tuple[str, int]], total: int) -> str:
+    """Each part by its length; whatever there is can be seen."""
+    drawn, reached = "", 0
+    for mark, count in parts:
+        reached += count
+        end = min(round(BAR * reached / max(total, 1)), BAR)
+        drawn += mark * max(end - len(drawn), 1 if count else 0)
+    return drawn[:BAR].ljust(BAR)
+
+
+def as_data(found: Plan) -> dict[str, object]:
+    return {
+        "options": asdict(found.options),
+        "drafting": found.drafting and asdict(found.drafting),
+        "pools": [asdict(pool) for pool in found.pools],
+        "items": [asdict(item) for item in found.items],
+        "concessions": [asdict(concession) for concession in found.concessions],
+    }

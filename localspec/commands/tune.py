@@ -1,0 +1,65 @@
+"""The command `localspec tune`: measure a pair thoroughly, and print what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import click
+
+from localspec.commands import flags
+from localspec.control.calibration import Calibration, Points, calibrate
+from localspec.errors import BackendError
+from localspec.models.trial import footprint
+from localspec.runtime import kept_calibrations, loading
+from localspec.runtime.loaded_pair import Places, opened
+
+BAR = 40  # characters of the longest bar
+LOADING = tuple(option for option in flags.LOADING if option.name not in ("proposer", "depth"))
+
+
+@click.command(params=[*LOADING])
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.option(
+    "--seconds", type=click.FloatRange(1, 3600), default=15.0, help="How long to measure; 15."
+)
+@click.pass_context
+def tune(context: click.Context, model: str, seconds: float) -> None:
+    """Measure what forwards and drafts take on this machine, and remember it.
+
+    Depths are chosen by this. It is measured for about a second when a pair is first loaded, and
+    goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
+    """
+    context.meta.update(proposer="auto", depth=None)
+    draft = flags.draft(context)
+    wish = loading.deepened(partial(footprint, model), flags.loading(context))
+    with opened(Places.of(model, draft, wish.backend), wish.options, wish.limits) as models:
+        place = kept_calibrations.place(models)
+        sizes = range(1, models.pair.target.tentative + 2)
+        found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)
+    for line in lines(found):
+        click.echo(line)
+    if not found.steady:
+        raise BackendError(
+            "more tokens took less time than fewer: the machine was busy, and nothing was kept; "
+            "try again when it is idle, or with more --seconds"
+        )
+    kept_calibrations.keep(place, found)
+
+
+def lines(found: Calibration) -> Iterator[str]:
+    """The curves, in milliseconds and beside one token of plain decoding."""
+    plain = found.target[min(found.target)]
+    yield from curve("tokens checked at once", found.target, plain)
+    for by, points in found.drafting.items():
+        yield ""
+        yield from curve(f"tokens drafted by {by}", points, plain)
+        yield f"{'to read one':>22}{found.reading[by] * 1e3:10.2f} ms"
+
+
+def curve(title: str, points: Points, plain: float) -> Iterator[str]:
+    longest = max(points.values())
+    yield title
+    for size, seconds in sorted(points.items()):
+        bar = "█" * max(round(BAR * seconds / longest), 1)
+        yield f"{size:22}{seconds * 1e3:10.2f} ms{seconds / plain:8.2f}  {bar}"

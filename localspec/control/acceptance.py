@@ -1,0 +1,150 @@
+"""How likely guesses are to be right: learned from those that were, proposer by proposer.
+
+A guess is judged twice. Before it is made, by its position in the draft; once it is made, by what
+its proposer thinks of it. To either comes how well the text at hand has been guessed of late. All
+of these are log-odds, with a variance each: what is known well moves little, and what may have
+changed in the meantime is known less well again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+
+from localspec.sampling.sampler import Sampler
+
+EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)  # of confidence, told apart
+MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985)
+POSITIONS = 8  # told apart; those beyond are like the last
+FIRST = 0.6  # chance of a guess nothing is known of
+DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may change; and at most
+RECENT = 0.15  # what the latest guess counts in the surprise
+CHANCE = 0.3  # what of a surprise is put down to chance; the rest adds to the variance
+HOPE = 0.5  # standard deviations by which a text is thought better of before it is guessed
+USUAL = 0.3  # how much of a text's mood the next is expected to share
+WARM = (0.0, 0.5, 0.9)  # temperatures up to which guesses are told apart
+
+
+@dataclass(slots=True)
+class Odds:
+    """Log-odds of being right, as far as they are known."""
+
+    mean: float
+    variance: float
+
+
+@dataclass(slots=True)
+class Mood:
+    """How much better or worse than usual one text is guessed, in log-odds."""
+
+    mean: float
+    variance: float = 1.2
+    surprise: float = 0.0  # of late; below 0: worse than expected
+
+
+def learn(kinds: Sequence[Odds], mood: Mood, right: int) -> None:
+    """Learn that the first `right` guesses of these kinds were, and one after them was not.
+
+    What was not expected is shared between kind and mood, by how little is known of each. A mood
+    that is surprised again and again in the same way has changed: less is known of it.
+    """
+    mean, variance, surprise = mood.mean, mood.variance, mood.surprise
+    for at, kind in enumerate(kinds):
+        p = 1 / (1 + exp(-kind.mean - mean))
+        missed = (at < right) - p
+        spread = p * (1 - p)
+        scale = 1 / (1 + spread * (kind.variance + variance))
+        step = kind.variance * scale
+        kind.mean += step * missed
+        kind.variance *= 1 - step * spread
+        step = variance * scale
+        mean += step * missed
+        variance *= 1 - step * spread
+        surprise += RECENT * (missed - surprise)
+        if abs(surprise) > CHANCE:
+            variance += abs(surprise) - CHANCE
+    mood.mean, mood.variance, mood.surprise = mean, min(variance + DRIFT, MOST), surprise
+
+
+def logit(p: float) -> float:
+    return log(p / (1 - p))
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of one proposer's guesses, at temperatures like these."""
+
+    first: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
+    stated: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
+    placed: list[Odds] = field(
+        default_factory=lambda: [Odds(logit(FIRST), 0.04) for _ in range(POSITIONS)]
+    )
+    usual: tuple[float, float] = (0.0, 0.0)  # moods that texts were left in
+
+    def leave(self, text: Acceptance) -> None:
+        """Learn from a text that is over what to expect of the next."""
+        stated, placed = self.usual
+        stated += USUAL * (text.stated.mean - stated)
+        placed += USUAL * (text.placed.mean - placed)
+        self.usual = (stated, placed)
+
+
+class Acceptance:
+    """Of one proposer's guesses for one text."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.stated, self.placed = map(Mood, record.usual)
+
+    def weigh(self, confidences: Sequence[float]) -> tuple[list[Odds], list[float]]:
+        """What is known of such guesses, and how likely each is right together with all before."""
+        record, mood = self.record, self.stated.mean
+        kinds, survivals, alive = [], [], 1.0
+        stated = record.first  # who guesses the next token right is likely right about more
+        for confidence in confidences:
+            kind = stated[bisect_right(EDGES, confidence)]
+            alive /= 1 + exp(-kind.mean - mood)
+            kinds.append(kind)
+            survivals.append(alive)
+            stated = record.stated
+        return kinds, survivals
+
+    def ahead(self, limit: int) -> list[float]:
+        """How likely each guess not yet made may be right if all before it are."""
+        mood = self.placed.mean + HOPE * sqrt(self.placed.variance)
+        rates = [1 / (1 + exp(-odds.mean - mood)) for odds in self.record.placed[:limit]]
+        return rates + rates[-1:] * (limit - len(rates))
+
+    def note(self, kinds: Sequence[Odds], right: int, judged: int) -> None:
+        """Learn that the first `right` guesses of a draft were, of those that were `judged`."""
+        learn(kinds[: min(judged, right + 1)], self.stated, right)
+
+    def note_places(self, right: int, judged: int) -> None:
+        """The same by the guesses' places in the draft."""
+        placed = self.record.placed
+        last = placed[-1:] * (judged - len(placed))
+        learn((placed + last)[: min(judged, right + 1)], self.placed, right)
+
+
+class Acceptances:
+    """By proposer and temperature; and by slot, for as long as one text is in it."""
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[str, int, bool], Record] = {}
+        self._texts: dict[tuple[str, int], Acceptance] = {}
+
+    def of(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
+        """For a text in a slot; `bound` by a grammar or not."""
+        text = self._texts.get((by, slot))
+        if text is None:
+            key = (by, bisect_left(WARM, sampler.sampling.temperature), bound)
+            record = self._records.setdefault(key, Record())
+            text = self._texts[by, slot] = Acceptance(record)
+        return text
+
+    def release(self, slot: int) -> None:
+        for by in [by for by, where in self._texts if where == slot]:
+            text = self._texts.pop((by, slot))
+            text.record.leave(text)

@@ -1,0 +1,134 @@
+"""What a pair takes on this machine: measured when it is loaded, if it was not before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from localspec.backend import Model, Roll, Row
+from localspec.control.costs import Costs
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+
+SECONDS = 1.0
+SIZES = (1, 2, 3, 5, 9, 17)  # tokens of a forward
+DEPTHS = (1, 4, 8)  # of a draft
+READ = 32  # tokens read at once, to see what one takes
+HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
+FILLING = 0.25  # of the time may go into these
+LOOKS = 3  # at each size, if there is time
+LATE = 4  # times the time there was, after which there is none
+UNSTEADY = 0.9  # of what less takes: nothing takes that little unless the machine was busy
+
+TEXT = """The mill stands where the two streams meet. In spring the wheel turns day and night, and
+def grind(sacks, hours): return [sack.weight / hours for sack in sacks if not sack.is_empty]"""
+
+Clock = Callable[[], float]
+Points = Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Seconds of the target's forwards by tokens; of drafts by depth, and of each token read."""
+
+    target: Points
+    drafting: Mapping[str, Points] = field(default_factory=dict)
+    reading: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def steady(self) -> bool:
+        """Whether more took longer throughout, as far as can be expected."""
+        rows = (self.target, *self.drafting.values())
+        return all(
+            points[more] >= UNSTEADY * points[less]
+            for points in rows
+            for less, more in pairwise(sorted(points))
+        )
+
+    def costs(self) -> Costs:
+        return Costs(self.target, self.drafting, self.reading)
+
+
+def calibrate(
+    target: Model,
+    draft: Model | None = None,
+    seconds: float = SECONDS,
+    sizes: Sequence[int] = SIZES,
+    clock: Clock = time.perf_counter,
+) -> Calibration:
+    """Measure a pair for about so many seconds; its first slots are empty afterwards."""
+    share = seconds / 2 if draft else seconds
+    fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
+    points = Probe(target, clock).forwards(fit, share)
+    if draft is None:
+        return Calibration(points)
+    depths = [depth for depth in DEPTHS if depth <= draft.tentative]
+    drafting, reading = Probe(draft, clock).drafts(depths, share)
+    return Calibration(points, {"draft-model": drafting}, {"draft-model": reading})
+
+
+class Probe:
+    """One model, made to work in its first slot."""
+
+    def __init__(self, model: Model, clock: Clock) -> None:
+        self._model, self._clock = model, clock
+        self._held = SHORT
+        self._text = np.resize(model.tokenizer.encode(TEXT), HELD + READ + 1).astype(np.int32)
+
+    def forwards(self, sizes: Sequence[int], seconds: float) -> Points:
+        return self._measure({size: partial(self._check, size) for size in sizes}, seconds)
+
+    def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
+        """By depth; and what each token takes that is read before."""
+        tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
+        longer = min(READ, self._model.batch - 1)
+        found = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)
+        reading = max(found.pop(0) - found[1], 0.0) / longer
+        return found, reading
+
+    def _measure(self, tasks: Mapping[int, Callable[[], None]], seconds: float) -> dict[int, float]:
+        """The least of each, all in turn until the time is up: what disturbs only adds."""
+        found: dict[int, list[float]] = {size: [] for size in tasks}
+        self._fill(self._clock() + FILLING * seconds)
+        end, late = (self._clock() + seconds * times for times in (1, LATE))
+        while (now := self._clock()) < end or (len(found[max(found)]) < LOOKS and now < late):
+            for size, task in tasks.items():
+                self._go_back()
+                begun = self._clock()
+                task()
+                found[size].append(self._clock() - begun)
+        self._model.truncate(0, 0)
+        return {size: min(times) for size, times in found.items()}
+
+    def _fill(self, end: float) -> None:
+        """Hold about as much as a conversation does, for what was said makes checking dearer."""
+        most = min(HELD, self._model.context - 2 * READ)
+        self._read(0)
+        while self._held + READ <= most and self._clock() < end:
+            self._held += READ
+            self._read(self._held - READ)
+
+    def _go_back(self) -> None:
+        held = self._model.truncate(0, self._held)
+        if held < self._held:  # it cannot, and to read so much again takes long
+            self._held = SHORT
+            self._read(self._model.truncate(0, SHORT))
+
+    def _read(self, held: int) -> None:
+        if held < self._held:
+            self._model.forward([Row(0, self._text[held : self._held], outputs=0)])
+
+    def _check(self, size: int) -> None:
+        tokens = self._text[self._held : self._held + size]
+        [logits] = self._model.forward([Row(0, tokens, outputs=size, tentative=size - 1)])
+        logits.argmax(axis=-1)
+
+    def _draft(self, depth: int, width: int) -> None:
+        row = Row(0, self._text[self._held : self._held + width])
+        sampler = Sampler(GREEDY, 0, self._text[:1])
+        self._model.roll([Roll(row, depth, sampler, self._held + width)])

@@ -1,0 +1,292 @@
+"""How far to guess: what brings the most tokens a second, by what was measured. No clock here.
+
+A round that brings `v` tokens in `t` seconds is worth v - rate * t tokens, where `rate` is what
+seconds have brought of late. To maximise that worth round by round is to maximise tokens a second
+in the long run, also where good rounds and bad ones alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from localspec.control.acceptance import Acceptance, Acceptances
+from localspec.control.costs import Costs
+from localspec.draft import Pays, always
+from localspec.proposer import Ask
+
+CHEAP = 0.02  # of a plain round: who drafts for less is always asked
+ENTER = 0.03  # tokens that asking must promise, after it did not pay
+NEWCOMER = 0.1  # tokens that to ask somebody new is expected to bring
+VALUE = 0.05  # what the latest draft counts in what asking has brought
+USUAL = 0.3  # what the latest text counts in what the next is expected to bring
+REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
+ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
+PURSE = 6.0  # plain rounds that may be lost in the beginning
+FULL = 6.0  # and later at most, times what rounds take of late
+DEBT = 3.0  # plain rounds lost beyond that, after which nothing is guessed for a while
+WINDOW = 1 / 32  # what the latest round counts in the rate
+PLAIN = 64  # rounds of guesses after which one goes without, to see what that takes
+
+Survivals = Sequence[float]  # of each guess of a draft: how likely it and all before are right
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One sequence in a round, and what is known of a proposer's guesses for it."""
+
+    ask: Ask
+    acceptance: Acceptance
+    missed: int  # tokens that the proposer has not seen
+    worth: float  # in tokens, of the best draft there is already
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How far to draft, 0 for not at all, and whether one more guess pays."""
+
+    limit: int
+    pays: Pays = always
+    drafting: Sequence[float] = ()  # what it takes to make 0, 1, ... guesses, in tokens
+    tries: bool = False  # to learn; not because it promised to pay
+
+
+NO = Wish(0)
+
+
+class Lap(NamedTuple):
+    """What a round took. If it read of a prompt, its time tells nothing about guesses."""
+
+    rows: int
+    tokens: int
+    emitted: int
+    seconds: float
+    reads: bool
+
+
+@dataclass(slots=True)
+class Standing:
+    """What to ask a proposer that takes its time has brought for one text."""
+
+    value: float  # tokens of late, beyond what it took
+    asked: int = 1
+    pays: bool = False
+    until: int = 0  # the round in which it is tried again, if it does not pay
+    rounds: int = REST
+    reach: int = 0  # guesses that were right when it was tried last
+    enough: int = 0  # guesses that had to be right to pay, then; 0: all would not do
+
+
+@dataclass(slots=True)
+class Depth:
+    """One engine's judgement of how far, and by whom, each of its sequences is guessed."""
+
+    costs: Costs = field(default_factory=Costs)
+    even: bool = False  # rows of one width are run at once, others in turn
+    acceptances: Acceptances = field(default_factory=Acceptances)
+    _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
+    _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
+    _round: int = 0
+    _plain: int = 0  # the last round without guesses
+    _purse: float = PURSE
+    _won: float = 1.0  # tokens and plain rounds' time of late
+    _spent: float = 1.0
+    _abstains: bool = False  # too much was lost, or plain decoding was not seen for long
+
+    @property
+    def gain(self) -> float:
+        """Speed of late, plain decoding being 1."""
+        return max(self._won / self._spent, 1.0)
+
+    def prices(self, rows: int, most: int, beside: int = 0) -> list[float]:
+        """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes.
+
+        Tokens of prompts that are read beside them are worth as much as any: where a batch is so
+        wide that each token takes its time, a guess that is wrong holds a prompt up.
+        """
+        width = rows + beside
+        seconds = self.costs.target(rows).stretch(width, width + most)
+        first = seconds[0]
+        rate = self.gain * width / first
+        return [rate * (each - first) for each in seconds]
+
+    def is_cheap(self, by: str, rows: int) -> bool:
+        """Whether to ask a proposer takes next to nothing, as far as is known."""
+        curve = self.costs.drafting(by, rows)
+        return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
+
+    def wish(self, by: str, rows: int, seats: Sequence[Seat]) -> list[Wish]:
+        """What each seat shall have drafted by a proposer that takes its time."""
+        if self._abstains:
+            return [NO for _ in seats]
+        most = max(seat.ask.limit for seat in seats)
+        bill = self._bill(by, rows, len(seats), self.prices(rows, most, seats[0].ask.beside))
+        if not bill.least():
+            return [NO for _ in seats]
+        found = []
+        for seat in seats:
+            reading = bill.rate * self.costs.reading(by, seat.missed)
+            found.append(self._wish(self._standing(by, seat.ask.slot), seat, bill, reading))
+        return found
+
+    def hopeless(self, by: str, limit: int) -> bool:
+        """Whether a proposer could not pay for one sequence even if it were always right."""
+        return (
+            self.costs.drafting(by, 1) is not None
+            and not self._bill(by, 1, 1, self.prices(1, limit)).least()
+        )
+
+    def _bill(self, by: str, rows: int, sharers: int, prices: Sequence[float]) -> Bill:
+        curve = self.costs.drafting(by, sharers)
+        assert curve is not None
+        most = len(prices) - 1
+        rate = self.gain * rows / self.costs.target(rows).at(rows)
+        drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
+        return Bill(
+            drafting,
+            [a + b for a, b in zip(drafting, prices, strict=True)],
+            rate,
+            self.gain,
+        )
+
+    def _wish(self, known: Standing, seat: Seat, bill: Bill, reading: float) -> Wish:
+        bar = seat.worth + reading + (0.0 if known.pays else ENTER)
+        known.pays = known.value > bar
+        if known.pays:
+            return Wish(seat.ask.limit, bill.stop(seat), bill.drafting)
+        if self._round < known.until or seat.worth > 0:
+            return NO
+        purse = bill.gain * self._purse - reading
+        limit = bill.affordable(2 * known.reach, seat.ask.limit, purse)
+        if not limit:
+            return NO
+        known.until, known.rounds = self._round + known.rounds, min(2 * known.rounds, LONGEST)
+        known.asked, known.enough = 1, bill.least(bill.gain)
+        return Wish(limit, always, bill.drafting, tries=True)
+
+    def brought(self, by: str, slot: int, worth: float) -> None:
+        """Learn what a draft is expected to bring, its making paid for."""
+        known = self._standing(by, slot)
+        known.asked += 1
+        known.value += max(1 / known.asked, VALUE) * (worth - known.value)
+
+    def _standing(self, by: str, slot: int) -> Standing:
+        if (by, slot) not in self._standings:
+            usual = self._left.get(by, Standing(NEWCOMER))
+            self._standings[by, slot] = Standing(usual.value, rounds=max(usual.rounds // 2, REST))
+        return self._standings[by, slot]
+
+    def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
+        """How many guesses of a draft to check, and what that brings beyond its price."""
+        length, most, total = 0, 0.0, 0.0
+        for at, alive in enumerate(() if self._abstains else survivals, start=1):
+            total += alive
+            if total - prices[at] > most:
+                length, most = at, total - prices[at]
+        return length, most
+
+    def trim(self, rows: int, drafts: Sequence[Survivals], beside: int = 0) -> list[int]:
+        """How many guesses of each draft to check."""
+        lengths = [len(draft) for draft in drafts]
+        if self._abstains:
+            return [0] * len(drafts)
+        if self.even:
+            return self._trim_evenly(rows, drafts, beside)
+        alive = np.array([alive for draft in drafts for alive in draft])
+        best = np.argsort(-alive, kind="stable")
+        prices = self.prices(rows, len(alive), beside)
+        count = int(np.argmax(np.append(0.0, np.cumsum(alive[best])) - prices))
+        whose = np.repeat(np.arange(len(drafts)), lengths)
+        kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
+        return kept
+
+    def _trim_evenly(self, rows: int, drafts: Sequence[Survivals], beside: int) -> list[int]:
+        """As many guesses of every row, or none: rows of other widths would be run in turn."""
+        most = min(map(len, drafts)) if len(drafts) == rows else 0
+        prices = self.prices(rows, rows * most, beside)
+        alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
+        worth = np.append(0.0, np.cumsum(alive)) - np.array(prices[:: rows or 1])
+        return [int(np.argmax(worth))] * len(drafts)
+
+    def judge(self, by: str, slot: int, right: int) -> None:
+        """Try again soon where a draft was right."""
+        known = self._standing(by, slot)
+        known.reach = right
+        if right >= known.enough > 0:
+            known.until, known.rounds = self._round, REST
+
+    def note(self, lap: Lap, drafting: float) -> None:
+        """Learn what a round took, drafting apart."""
+        self._round += 1
+        if lap.tokens == lap.rows:
+            self._plain = self._round
+        if not lap.reads:
+            self._account(lap, drafting)
+        unseen = self._round - self._plain >= PLAIN and self.gain < 1.5
+        self._abstains = unseen or self._purse < -DEBT
+
+    def _account(self, lap: Lap, drafting: float) -> None:
+        curve = self.costs.target(lap.rows)
+        curve.note(lap.tokens, lap.seconds - drafting)
+        # What such rounds take, not this one: a hiccup is nobody's guess.
+        spent = (curve.at(lap.tokens) + drafting) / curve.at(lap.rows)
+        won = lap.emitted / lap.rows
+        self._won += WINDOW * (won - self._won)
+        self._spent += WINDOW * (spent - self._spent)
+        full = FULL * max(self._spent, 1.5)
+        self._purse = min(self._purse + ALLOWANCE * won + won - spent, full)
+
+    def release(self, slot: int) -> None:
+        self.acceptances.release(slot)
+        for by in [by for by, where in self._standings if where == slot]:
+            left = self._standings.pop((by, slot))
+            usual = self._left.get(by, Standing(NEWCOMER)).value
+            left.value = usual + USUAL * (left.value - usual)
+            self._left[by] = left
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What guesses for one more sequence take, in tokens."""
+
+    drafting: Sequence[float]  # 0, 1, ... guesses
+    guesses: Sequence[float]  # to draft and check them
+    rate: float  # a second
+    gain: float  # of late; beside plain decoding everything takes less by that
+
+    def least(self, gain: float = 1.0) -> int:
+        """The fewest guesses that would pay at a gain, were all right; 0: none."""
+        for length, price in enumerate(self.guesses):
+            if length > price * gain / self.gain + ENTER:
+                return length
+        return 0
+
+    def affordable(self, wished: int, limit: int, purse: float) -> int:
+        """How many guesses to try, so that all may be lost and some might be won; 0: none."""
+        least = self.least()
+        for length in range(min(max(least, wished), limit), least - 1, -1):
+            if least and self.guesses[length] <= purse:
+                return length
+        return 0
+
+    def stop(self, seat: Seat) -> Pays:
+        """Whether there is a longer draft that still pays after guesses of such confidences."""
+        acceptance, prices = seat.acceptance, self.guesses
+        rates = acceptance.ahead(seat.ask.limit)
+
+        def pays(confidences: Sequence[float]) -> bool:
+            made = len(confidences)
+            _, survivals = acceptance.weigh(confidences)
+            alive = survivals[-1]
+            won = -ENTER
+            for at in range(made, len(rates)):
+                alive *= rates[at]
+                won += alive
+                if won > prices[at + 1] - prices[made]:
+                    return True
+            return False
+
+        return pays

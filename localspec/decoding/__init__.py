@@ -1,0 +1,1 @@
+"""One round: propose, verify, emit."""

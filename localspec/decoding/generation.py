@@ -1,0 +1,84 @@
+"""The state of one generation, independent of any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from localspec.decoding.growing_text import GrowingText
+from localspec.proposer import NO_HINTS, Hints
+from localspec.sampling.sampler import Sampler
+from localspec.tokens import History, Tokens
+
+Finish = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a generation is over: a token that ends it, a text that does, or its length."""
+
+    limit: int  # of prompt and reply together
+    tokens: frozenset[int] = frozenset()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    history: History  # prompt and everything emitted
+    sampler: Sampler
+    ending: Ending
+    spell: Callable[[int], bytes]  # what a token adds to the text
+    depth: int = 0  # most tokens to guess ahead; 0: plain decoding
+    hints: Hints = NO_HINTS
+    slot: int = -1
+    cached: int = 0  # how many tokens of the history the target holds
+    waited: int = 0  # rounds since its last turn
+    finish: Finish | None = None
+    prompt: int = field(init=False)  # length of the prompt
+    text: GrowingText = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.history)
+        self.text = GrowingText(self.ending.texts)
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.history.view
+
+    @property
+    def held(self) -> Tokens:
+        """What the target holds of them."""
+        return self.tokens[: self.cached]
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is at its prompt still."""
+        return self.history.size == self.prompt
+
+    @property
+    def room(self) -> int:
+        return self.ending.limit - self.history.size
+
+    def extend(self, tokens: list[int]) -> int:
+        """Append tokens up to the first that ends the text; return how many were kept."""
+        room = self.room
+        kept = self._kept(tokens[:room])
+        if self.finish is None and kept == room:
+            self.finish = "length"
+        self.sampler.said(tokens[:kept])
+        self.history.extend(tokens[:kept])
+        if self.finish:
+            self.text.close()
+        return kept
+
+    def _kept(self, tokens: list[int]) -> int:
+        """How many tokens come before the text ends."""
+        ends, spell, text = self.ending.tokens, self.spell, self.text
+        constraint = self.sampler.constraint
+        for at, token in enumerate(tokens, start=1):
+            over = token in ends or text.add(spell(token))
+            if over or (constraint is not None and constraint.over(tokens[:at])):
+                self.finish = "stop"
+                return at
+        return len(tokens)

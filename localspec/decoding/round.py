@@ -1,0 +1,117 @@
+"""One speculative round, for every scheduled sequence at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from localspec.backend import Model, Next, Row
+from localspec.decoding.generation import Generation
+from localspec.decoding.verify import verify
+from localspec.draft import EMPTY, Draft
+from localspec.proposer import Ask, Proposer
+from localspec.sampling.distribution import Distribution
+from localspec.tokens import Logits
+
+
+class Turn(NamedTuple):
+    """What the scheduler grants one sequence this round: tokens to feed, and to guess."""
+
+    generation: Generation
+    feed: int
+    guess: int
+    emits: bool  # whether it reaches the end of what is known, so that a token can follow
+
+    @property
+    def slot(self) -> int:
+        return self.generation.slot
+
+    @property
+    def asks(self) -> bool:
+        """Whether the proposer hears of it: for a draft, or to keep up with a prompt."""
+        return self.guess > 0 or (self.generation.depth > 0 and not self.emits)
+
+    def ask(self, beside: int) -> Ask:
+        """For a draft, to be checked beside so many tokens of prompts."""
+        g = self.generation
+        history = g.tokens[: g.cached + self.feed]
+        return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints, beside=beside)
+
+    def lawful(self, draft: Draft) -> Draft:
+        """A draft as far as it keeps to the grammar, if it was looked up.
+
+        One that was drawn stays whole. To judge a token by what it is, and then to draw another
+        in its place, would not follow the target's law; verification does.
+        """
+        constraint = self.generation.sampler.constraint
+        if constraint is None or draft.sources or not len(draft):
+            return draft
+        kept = constraint.keeps(draft.tokens.tolist())
+        return replace(draft, tokens=draft.tokens[:kept], confidences=draft.confidences[:kept])
+
+    def row(self, draft: Draft) -> Row:
+        g = self.generation
+        tokens = g.tokens[g.cached : g.cached + self.feed]
+        guessed = len(draft.tokens)
+        if guessed:
+            tokens = np.concatenate((tokens, draft.tokens))
+        return Row(g.slot, tokens, self.emits + guessed, guessed, self._next(draft))
+
+    def _next(self, draft: Draft) -> Next | None:
+        """How the next token will be chosen, if it is likely to be fed alone."""
+        g = self.generation
+        alone = g.depth == 0 or draft.rests
+        foreseen = alone and self.emits and g.room > 1 and not g.sampler.adjusts
+        return Next(g.sampler, g.history.size) if foreseen else None
+
+
+class Outcome(NamedTuple):
+    """What a round did for one sequence."""
+
+    turn: Turn
+    draft: Draft
+    logits: Logits  # the target's, one row per emitted token; valid until the next round
+    emitted: int  # tokens appended to the history
+    accepted: int  # how many of them were drafted
+
+
+def run(
+    target: Model, proposer: Proposer, turns: Sequence[Turn]
+) -> list[tuple[Turn, Draft, Logits]]:
+    """Propose, and let the target read everything in one batch; `conclude` each before the next."""
+    asking = [turn for turn in turns if turn.asks]
+    drafts = _drafts(proposer, turns, asking) if asking else [EMPTY] * len(turns)
+    logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
+    return list(zip(turns, drafts, logits, strict=True))
+
+
+def _drafts(proposer: Proposer, turns: Sequence[Turn], asking: Sequence[Turn]) -> list[Draft]:
+    read = sum(turn.feed for turn in turns if turn.generation.reads)
+    offers = proposer.propose([turn.ask(read) for turn in asking])
+    proposed = {turn.slot: draft for turn, draft in zip(asking, offers, strict=True)}
+    return [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]
+
+
+def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
+    """Emit what the target agrees with and its own next token; withdraw the rest."""
+    g = turn.generation
+    if not turn.emits:
+        g.cached += turn.feed
+        return Outcome(turn, draft, logits, 0, 0)
+    verdict = verify(draft, truth(g, draft, logits), g.sampler.dice, g.history.size)
+    emitted = g.extend(verdict)
+    # The newest token is known but not yet fed; a recurrent target may hold fewer still.
+    g.cached = target.truncate(g.slot, g.history.size - 1)
+    return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
+
+
+def truth(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
+    """The target's law after each number of drafted tokens, worked out when asked for."""
+    if not g.sampler.adjusts:
+        law = g.sampler.sampling.distribution
+        return lambda at: law(logits[at])
+    drafted = draft.tokens.tolist()
+    return lambda at: g.sampler.distribution(logits[at], drafted[:at])

@@ -1,0 +1,49 @@
+"""Who may feed and guess how many tokens this round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from localspec.decoding.generation import Generation
+from localspec.decoding.round import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """Replies come first, so that reading a long prompt does not hold them up.
+
+    How far a sequence may guess never depends on its neighbours: where the batch has no room for
+    that, it waits. So at a fixed depth a seed gives the same text alone and in a crowd.
+    """
+
+    batch: int  # most tokens in one forward
+    tentative: int  # most tokens one sequence may guess
+
+    def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
+        """Turns for as many sequences as there is room for; who waited longest comes first.
+
+        Where some are being answered, at most `allowance` tokens of prompts are read.
+        """
+        if len(generations) == 1:
+            return [self._turn(generations[0], self.batch)]
+        answers = not all(g.reads for g in generations)
+        reading = allowance if answers and allowance is not None else self.batch
+        turns: list[Turn] = []
+        left = self.batch
+        for g in sorted(generations, key=lambda g: (-g.waited, g.reads)):
+            turn = self._turn(g, min(left, reading) if g.reads else left)
+            if turn.feed:
+                turns.append(turn)
+                left -= turn.feed + turn.guess
+                reading -= turn.feed if g.reads else 0
+        return turns
+
+    def _turn(self, g: Generation, left: int) -> Turn:
+        pending = g.history.size - g.cached
+        # Nothing is guessed while the prompt is read: it then runs in the very batches that plain
+        # decoding runs, and engines round differently in batches of other widths.
+        guess = 0 if g.reads else min(g.depth, self.tentative, g.room - 1)
+        if pending + guess <= left:
+            return Turn(g, pending, guess, emits=True)
+        return Turn(g, min(pending - 1, left), 0, emits=False)

@@ -1,0 +1,43 @@
+"""Exact acceptance (Leviathan et al., 2023): the output follows the target alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from localspec.draft import Draft
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.sampler import ACCEPT, TARGET, Dice
+
+
+def verify(draft: Draft, truth: Callable[[int], Distribution], dice: Dice, start: int) -> list[int]:
+    """Tokens to emit: the accepted part of the draft, then one of the target's own.
+
+    `truth(i)` is the target's law after i drafted tokens; it is asked in order, and for nothing
+    after the first rejection. `start` is the position in the text of the first token.
+    """
+    emitted: list[int] = []
+    for at, token in enumerate(draft.tokens.tolist()):
+        guess = draft.sources[at] if draft.sources else None
+        emitted.append(settle(token, guess, truth(at), dice, start + at))
+        if emitted[-1] != token:
+            return emitted
+    end = len(emitted)
+    # The token after the draft is settled like one that was looked up and cannot be right.
+    return [*emitted, settle(-1, None, truth(end), dice, start + end)]
+
+
+def settle(
+    token: int, guess: Distribution | None, target: Distribution, dice: Dice, position: int
+) -> int:
+    """The guessed token if it is accepted, else another, so that the target's law results.
+
+    A token that was looked up is accepted when the target draws it. That happens as often as
+    rejection sampling would accept it, and makes the text the one plain decoding gives.
+    """
+    if target.is_certain:
+        return int(target.ids[0])
+    if guess is None or guess.is_certain:
+        return target.draw(dice.roll(position, TARGET))
+    if dice.roll(position, ACCEPT) * guess.prob(token) < target.prob(token):
+        return token
+    return target.beyond(guess).draw(dice.roll(position, TARGET))

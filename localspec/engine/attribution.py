@@ -1,0 +1,43 @@
+"""Who said which characters of a reply, also of one that is taken apart."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from localspec.engine.figures import TARGET
+from localspec.engine.job import Chunk
+
+Span = tuple[int, str]  # characters, and by whom
+
+
+class Trail:
+    """Hears of each chunk of a reply, and then of the texts that were read out of it, in order."""
+
+    def __init__(self) -> None:
+        self._text = ""  # that was not asked for yet
+        self._spans: deque[Span] = deque()  # of that text, and of what is held back behind it
+
+    def note(self, chunk: Chunk) -> None:
+        self._text += chunk.text
+        for at, length in enumerate(chunk.lengths):
+            if length:
+                self._spans.append((length, chunk.by if at < chunk.accepted else TARGET))
+
+    def of(self, text: str) -> list[Span]:
+        """Who said a text; what stands before it in the reply was left out by who read it."""
+        at = self._text.find(text)
+        if at < 0:  # it was put in other words
+            return [(len(text), TARGET)]
+        self._take(at)
+        return self._take(len(text))
+
+    def _take(self, count: int) -> list[Span]:
+        self._text = self._text[count:]
+        found: list[Span] = []
+        while count and self._spans:
+            length, by = self._spans.popleft()
+            if length > count:
+                self._spans.appendleft((length - count, by))
+            found.append((min(length, count), by))
+            count -= found[-1][0]
+        return found

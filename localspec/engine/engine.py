@@ -1,0 +1,261 @@
+"""Every request's way through one target: a slot, rounds, an end. One thread calls it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from localspec.backend import Model
+from localspec.control.costs import Costs
+from localspec.control.depth import Lap
+from localspec.decoding.generation import Generation
+from localspec.decoding.prompt_pace import MAX_GAP, Pace
+from localspec.decoding.round import Turn, conclude, run
+from localspec.decoding.scheduler import Scheduler
+from localspec.draft import Draft
+from localspec.engine import request
+from localspec.engine.figures import Clockwork
+from localspec.engine.job import Event, FinishReason, Job
+from localspec.engine.settings import Settings
+from localspec.engine.speedup import gain
+from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
+from localspec.grammar.compiler import Lexicon
+from localspec.prefix_cache.slots import Slots
+from localspec.prefix_cache.tiers import Keeping
+from localspec.proposer import Proposer
+from localspec.runtime.memory_relief import Relief
+from localspec.sampling.sampler import Sampler
+from localspec.tokens import Logits, Tokens
+
+DEPTH = 4  # tokens to guess ahead, if nobody says
+MARGIN = 64  # tokens of a reply that there must be room for before it is begun
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Who goes along with an engine, if anybody does."""
+
+    watch: Callable[[Lap], None] | None = None  # hears what each round took
+    costs: Costs | None = None  # which learn from that
+    relief: Relief | None = None  # what can be given up for memory
+    keeping: Keeping | None = None  # what slots had to give up
+    max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
+
+
+ALONE = Company()
+
+
+class Engine:
+    """`prepare` may be called by any thread, the rest by the one that owns the models."""
+
+    def __init__(
+        self,
+        target: Model,
+        proposer: Proposer,
+        depth: int = DEPTH,
+        clock: Callable[[], float] = time.perf_counter,
+        company: Company = ALONE,
+    ) -> None:
+        self.target = target
+        self._proposer = proposer
+        self._depth = depth
+        self._clock = clock
+        self._watch = company.watch
+        self._costs = company.costs
+        self._relief = company.relief
+        self.keeping = company.keeping or Keeping()
+        self._lexicon = Lexicon(target.tokenizer)
+        self._scheduler = Scheduler(target.batch, target.tentative)
+        self._pace = Pace(company.max_gap)
+        self._waiting: deque[Job] = deque()
+        self._active: dict[int, Job] = {}  # by slot
+        self._slots = Slots(target, self.keeping)
+
+    def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
+        """Check a request against the model; the job it becomes is for `add`."""
+        request.check(self.target, prompt, settings)
+        seed = secrets.randbits(63) if settings.seed is None else settings.seed
+        constraint = None
+        if settings.grammar:
+            ends = request.ends(self.target, settings)
+            constraint = self._lexicon.constraint(settings.grammar, ends)
+        sampler = Sampler(settings.sampling, seed, prompt, constraint)
+        # Where how far is guessed depends on what was guessed, a guess that was drawn for itself
+        # and thrown away would bend the law of what is drawn in its place.
+        sampler.foretells = self._watch is not None
+        generation = request.generation(self.target, prompt, settings, sampler, self._depth)
+        return Job(generation, settings, seed, listener, Clockwork(self._clock()))
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The requests that have a slot."""
+        return list(self._active.values())
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._active)
+
+    def step(self) -> None:
+        """Admit who waits, run one round, publish what it brought."""
+        self._drop_cancelled()
+        if self._waiting:
+            self._admit()
+        if self._active:
+            self._round([job.generation for job in self._active.values()])
+
+    def _round(self, generations: Sequence[Generation]) -> None:
+        reading = [g for g in generations if g.reads]
+        turns = self._scheduler.plan(generations, self._pace.allowance if reading else None)
+        if len(generations) > 1:
+            note_waiting(generations, turns)
+        read = sum(turn.feed for turn in turns if turn.generation.reads) if reading else 0
+        begun = self._clock()
+        done = self._run(turns)
+        self._notify()
+        tokens = emitted = 0
+        for turn, draft, logits in done:
+            tokens += turn.feed + len(draft.tokens)
+            emitted += self._conclude(turn, draft, logits)
+        seconds = self._clock() - begun
+        self._slots.tidy()
+        if done:
+            self._pace.note(read, seconds)
+        if self._watch and done:
+            self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
+
+    @property
+    def waits(self) -> bool:
+        """Whether `idle` has something to look after while nothing is asked for."""
+        return self._relief is not None and self._relief.away
+
+    def idle(self) -> None:
+        if self._relief:
+            self._relief.idle()
+
+    def close(self) -> None:
+        """Free what the engine has loaded by itself; what slots hold may be kept."""
+        self._slots.close()
+        if self._relief:
+            self._relief.close()
+
+    def fail(self, error: Exception) -> None:
+        """End every request with an error."""
+        while self._waiting:
+            self._waiting.popleft().listener(error)
+        self._fail(list(self._active), error)
+
+    def _run(self, turns: Sequence[Turn]) -> list[tuple[Turn, Draft, Logits]]:
+        """Propose and forward; if the engine cannot, once more with the idle slots emptied."""
+        try:
+            return run(self.target, self._proposer, turns)
+        except BackendError as error:
+            for turn in turns:
+                g = turn.generation
+                g.cached = self.target.truncate(g.slot, g.cached)
+            if self._make_room(error):
+                left = [turn.generation for turn in turns if turn.slot in self._active]
+                return self._run(self._scheduler.plan(left)) if left else []
+            self._fail([turn.slot for turn in turns], error)
+            return []
+
+    def _make_room(self, error: BackendError) -> bool:
+        """Free what the engine lacks, if that can be done."""
+        if isinstance(error, ContextFull):
+            return self._slots.give_up() or self._postpone()
+        return self._slots.make_room() or self._give_up(error)
+
+    def _postpone(self) -> bool:
+        """Let the newest request wait until others are done; whether there are others."""
+        if len(self._active) < 2:
+            return False
+        slot = next(reversed(self._active))
+        job = self._release(slot)
+        self._slots.put_aside(slot)
+        job.generation.slot, job.generation.cached = -1, 0
+        self._waiting.appendleft(job)
+        return True
+
+    def _notify(self) -> None:
+        notices = self._relief.take_notices() if self._relief else []
+        notices += self.keeping.take_notices()
+        for notice in notices:
+            for job in self._active.values():
+                job.notices.append(notice)
+
+    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> int:
+        """Publish what a round brought for one sequence; how many tokens that was."""
+        slot = turn.slot
+        try:
+            outcome = conclude(self.target, turn, draft, logits)
+        except Exception as error:  # whatever is wrong with one sequence, the others go on
+            self._fail([slot], reported(error))
+            return 0
+        if outcome.emitted:
+            self._active[slot].publish(outcome, self._clock())
+        if turn.generation.finish:
+            self._finish(self._release(slot), turn.generation.finish)
+        return outcome.emitted
+
+    def _give_up(self, error: BackendError) -> bool:
+        """Free what the target can do without, if memory is what it lacks."""
+        lacks = isinstance(error, OutOfMemory)
+        return lacks and self._relief is not None and self._relief.give_up(str(error))
+
+    def _fail(self, slots: Sequence[int], error: Exception) -> None:
+        for job in [self._release(slot) for slot in slots]:
+            job.listener(error)
+        for slot in slots:
+            self._slots.empty(slot)
+
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in (*self._waiting, *self._active.values()) if job.cancelled]:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            else:
+                self._release(job.generation.slot)
+            self._finish(job, "cancelled")
+
+    def _finish(self, job: Job, reason: FinishReason) -> None:
+        speculation = job.ledger.report()
+        if self._costs:
+            speculation = replace(speculation, speedup=gain(self._costs, speculation))
+        job.finish(reason, speculation, self._clock())
+
+    def _admit(self) -> None:
+        while self._waiting and self._slots.free and self._has_room(self._waiting[0]):
+            job = self._waiting.popleft()
+            g = job.generation
+            held = {slot: each.generation.held for slot, each in self._active.items()}
+            place = self._slots.take(g.tokens[:-1], held)
+            g.slot = place.slot
+            self._active[place.slot] = job
+            g.cached = self._slots.settle(place, g.tokens[:-1])
+            if len(g.history) == g.prompt:
+                job.clock.started, job.reused = self._clock(), g.cached
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether the pool holds another text beside the active ones, and some of its reply."""
+        taken = sum(len(each.generation.history) for each in self._active.values())
+        needed = len(job.generation.history) + MARGIN
+        return not self._active or taken + needed <= self.target.pool
+
+    def _release(self, slot: int) -> Job:
+        """Take a request off its slot, which keeps what it holds for another to go on from."""
+        job = self._active.pop(slot)
+        self._slots.leave(slot, job.generation.held)
+        self._proposer.release(slot)
+        return job
+
+
+def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> None:
+    """Count the rounds that each sequence has been without a turn."""
+    for g in generations:
+        g.waited += 1
+    for turn in turns:
+        turn.generation.waited = 0

@@ -1,0 +1,131 @@
+"""What speculation did for one reply, and how long everything took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from localspec.decoding.round import Outcome
+
+TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int
+    cached_tokens: int  # of the prompt, that did not have to be read again
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds. A token that came with others in a round counts its share of the round."""
+
+    queued: float
+    first_token: float | None  # from submission, queueing included
+    total: float
+    between_tokens_p50: float | None
+    between_tokens_p95: float | None
+    between_tokens_p99: float | None
+    tokens_per_second: float | None  # after the first round
+
+
+class Guesses(NamedTuple):
+    """Of the drafts that had a token at some position."""
+
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    rounds: int  # forwards of the target that emitted something
+    drafted: int
+    accepted: int
+    taken_back: int  # drafted tokens the target had to forget
+    mean_accepted: float  # drafted tokens accepted per round
+    acceptance_rate: float | None  # accepted of drafted
+    acceptance_by_position: tuple[float, ...]
+    tokens_by_source: Mapping[str, int]
+    guesses: Mapping[str, tuple[Guesses, ...]]  # by proposer and position
+    depths: Mapping[int, int]  # rounds by how many tokens were drafted
+    speedup: float | None = None  # over plain decoding, estimated where costs are measured
+
+
+@dataclass(slots=True)
+class Clockwork:
+    """When things happened to one request."""
+
+    submitted: float
+    started: float | None = None
+    first: float | None = None
+    last: float | None = None
+    gaps: list[tuple[float, int]] = field(default_factory=list)  # seconds, tokens
+
+    def note(self, now: float, tokens: int) -> None:
+        if self.first is None or self.last is None:
+            self.first = now
+        else:
+            self.gaps.append((now - self.last, tokens))
+        self.last = now
+
+    def report(self, now: float) -> Timings:
+        shares = [gap / tokens for gap, tokens in self.gaps for _ in range(tokens)]
+        seconds = sum(gap for gap, _ in self.gaps)
+        return Timings(
+            queued=(self.started if self.started is not None else now) - self.submitted,
+            first_token=self.first - self.submitted if self.first is not None else None,
+            total=now - self.submitted,
+            between_tokens_p50=float(np.percentile(shares, 50)) if shares else None,
+            between_tokens_p95=float(np.percentile(shares, 95)) if shares else None,
+            between_tokens_p99=float(np.percentile(shares, 99)) if shares else None,
+            tokens_per_second=len(shares) / seconds if seconds else None,
+        )
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The account of drafted tokens of one request."""
+
+    drafts: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # drafted, accepted
+    sources: Counter[str] = field(default_factory=Counter)
+
+    def note(self, outcome: Outcome) -> None:
+        self.drafts[outcome.draft.by, len(outcome.draft), outcome.accepted] += 1
+        if outcome.accepted:
+            self.sources[outcome.draft.by] += outcome.accepted
+        if outcome.emitted > outcome.accepted:
+            self.sources[TARGET] += outcome.emitted - outcome.accepted
+
+    def report(self) -> Speculation:
+        rounds = self.drafts.total()
+        drafted = sum(count * size for (_, size, _), count in self.drafts.items())
+        accepted = sum(count * right for (_, _, right), count in self.drafts.items())
+        depths: Counter[int] = Counter()
+        for (_, size, _), count in self.drafts.items():
+            depths[size] += count
+        proposers = {by for by, size, _ in self.drafts if size}
+        return Speculation(
+            rounds=rounds,
+            drafted=drafted,
+            accepted=accepted,
+            taken_back=drafted - accepted,
+            mean_accepted=accepted / rounds if rounds else 0.0,
+            acceptance_rate=accepted / drafted if drafted else None,
+            acceptance_by_position=tuple(each.accepted / each.drafted for each in self._of()),
+            tokens_by_source=dict(self.sources),
+            guesses={by: tuple(self._of(by)) for by in sorted(proposers)},
+            depths=dict(sorted(depths.items())),
+        )
+
+    def _of(self, by: str | None = None) -> Iterator[Guesses]:
+        """By position, what one proposer guessed, or all of them."""
+        drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
+        for at in range(max((size for _, size, _ in drafts), default=0)):
+            had = sum(count for (_, size, _), count in drafts.items() if size > at)
+            right = sum(count for (_, _, right), count in drafts.items() if right > at)
+            yield Guesses(had, right)

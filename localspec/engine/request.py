@@ -1,0 +1,66 @@
+"""A request held against the model it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from localspec.backend import Model
+from localspec.decoding.generation import Ending, Generation
+from localspec.engine.settings import Settings
+from localspec.errors import PromptTooLong, UsageError
+from localspec.proposer import Hints
+from localspec.sampling.sampler import Sampler
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import History, Tokens
+
+
+def check(model: Model, prompt: Tokens, settings: Settings) -> None:
+    """Refuse what the model cannot do, with the numbers."""
+    if not len(prompt):
+        raise UsageError("the prompt is empty; give at least one token")
+    last = model.vocabulary - 1
+    if prompt.min() < 0 or prompt.max() > last:
+        raise UsageError(f"the prompt has tokens outside 0 to {last}")
+    if any(not 0 <= token <= last for token in settings.sampling.bias):
+        raise UsageError(f"bias names tokens outside 0 to {last}")
+    if len(prompt) >= model.context:
+        raise PromptTooLong(
+            f"the prompt is {len(prompt):,} tokens; this model was loaded for "
+            f"{model.context:,}, the reply included: load it with a larger context"
+        )
+    if settings.depth is not None and settings.depth > model.tentative:
+        raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
+
+
+def ends(model: Model, settings: Settings) -> frozenset[int]:
+    """The tokens that end a reply."""
+    return settings.ends if settings.ignore_end else settings.ends | model.tokenizer.ends
+
+
+def generation(
+    model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
+) -> Generation:
+    """A generation as the settings wish it; `depth` is for those that leave it open."""
+    wanted = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
+    forced = sampler.constraint.forced if sampler.constraint else None
+    prediction = model.tokenizer.encode(settings.prediction)
+    return Generation(
+        History(prompt),
+        sampler,
+        Ending(
+            limit=min(wanted, model.context),
+            tokens=ends(model, settings),
+            texts=settings.stop,
+        ),
+        spelling(model.tokenizer, settings.marks),
+        depth=depth if settings.depth is None else settings.depth,
+        hints=Hints(prediction, forced, settings.proposers),
+    )
+
+
+def spelling(tokenizer: Tokenizer, marks: frozenset[int]) -> Callable[[int], bytes]:
+    """What a token adds to the text, where some control tokens show."""
+    if not marks:
+        return tokenizer.token_bytes
+    shown = {mark: tokenizer.token_text(mark).encode() for mark in marks}
+    return lambda token: shown.get(token) or tokenizer.token_bytes(token)

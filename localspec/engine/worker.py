@@ -1,0 +1,115 @@
+"""The thread that owns the models, and the streams others read its work from."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Event, Job, Listener, Result
+from localspec.engine.settings import Settings
+from localspec.errors import BackendError, LocalSpecError, reported
+from localspec.tokens import Tokens
+
+IDLE = 1.0  # seconds after which an engine that waits for something may look after it
+
+
+class Worker:
+    """Plan, round, publish, for as long as anything is asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="localspec", daemon=True)
+        self._thread.start()
+
+    def submit(self, prompt: Tokens, settings: Settings, listener: Listener) -> Job:
+        """Queue a request; any thread may. Raises UsageError if it cannot be granted.
+
+        The listener is called on the models' thread, and must not take long.
+        """
+        job = self._engine.prepare(prompt, settings, listener)
+        with self._lock:
+            if self._closed:
+                raise LocalSpecError("this model was closed; load it again")
+            self._inbox.put(job)
+        return job
+
+    def close(self) -> None:
+        """End every request and the thread; safe to call twice."""
+        self._inbox.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._collect():
+                self._step()
+        finally:  # whatever ended the thread, nobody may go on waiting for it
+            with self._lock:
+                self._closed = True
+            while not self._inbox.empty():
+                if job := self._inbox.get():
+                    self._engine.add(job)
+            self._engine.fail(BackendError("the model was closed before the reply was complete"))
+
+    def _step(self) -> None:
+        try:
+            self._engine.step()
+        except Exception as error:  # a defect, ours or a plug-in's: the requests must hear of it
+            self._engine.fail(reported(error))
+
+    def _collect(self) -> bool:
+        """Take in new requests, waiting for one if there is nothing to do; False: closed."""
+        while True:
+            try:
+                timeout = IDLE if self._engine.waits else None
+                job = self._inbox.get(not self._engine.busy, timeout)
+            except queue.Empty:
+                if self._engine.busy:
+                    return True
+                self._engine.idle()
+                continue
+            if job is None:
+                return False
+            self._engine.add(job)
+
+
+class Stream:
+    """A reply as it comes: iterate for chunks, then read `result`. Leaving early cancels."""
+
+    def __init__(self, job: Job, events: queue.SimpleQueue[Event], owner: object) -> None:
+        self._job = job
+        self._owner = owner
+        self._events = events
+        self._end: Result | Exception | None = None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        try:
+            while self._end is None:
+                event = self._events.get()
+                if isinstance(event, Chunk):
+                    yield event
+                else:
+                    self._end = event
+        finally:
+            self.cancel()
+        if isinstance(self._end, Exception):
+            raise self._end
+
+    def cancel(self) -> None:
+        """Stop after the current round; what was said until then stays."""
+        self._job.cancelled = True
+
+    @property
+    def result(self) -> Result:
+        """The whole reply, waiting for it if need be."""
+        while self._end is None:
+            event = self._events.get()
+            if not isinstance(event, Chunk):
+                self._end = event
+        if isinstance(self._end, Exception):
+            raise self._end
+        return self._end

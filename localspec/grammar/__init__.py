@@ -1,0 +1,1 @@
+"""Structured output: what a grammar allows next, as a mask over the vocabulary."""

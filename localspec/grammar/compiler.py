@@ -1,0 +1,110 @@
+"""A model's vocabulary as grammars are compiled against it; llguidance does the work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from localspec.errors import UsageError
+from localspec.grammar.constraint import Constraint
+from localspec.grammar.grammar import LAYOUT, Grammar
+from localspec.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import llguidance
+
+CONTROL = b"\xff"  # what llguidance knows a control token by, before its text
+FAR = 1024  # characters of what must follow that are tokenised, for the first few tokens' sake
+STATES = 20_000  # of a compiled grammar's lexer, at 1 to 2 kB each
+ITEMS = 20_000  # of a parser's at one step: 40 ms on a slow machine, and all others wait
+LINE = 300  # characters of an error
+
+
+class Lexicon:
+    """Built when the first grammar is compiled; any thread may ask for one."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._built: llguidance.LLTokenizer | None = None
+
+    def constraint(self, grammar: Grammar, ends: frozenset[int]) -> Constraint:
+        """The beginning of a reply in a grammar, whose end these tokens may say."""
+        import llguidance  # takes 20 ms, and few replies need it
+
+        limits = llguidance.LLParserLimits(
+            max_lexer_states=STATES, step_max_items=ITEMS, verbose_errors=False
+        )
+        try:
+            matcher = llguidance.LLMatcher(
+                self._vocabulary(), _source(grammar), log_level=0, limits=limits
+            )
+        except ValueError as error:  # a schema that is no JSON object
+            raise _refusal(grammar, str(error)) from error
+        if matcher.is_error():
+            raise _refusal(grammar, matcher.get_error())
+        found = Constraint(matcher, self._tokenizer.size, ends)
+        if found.over(()):
+            raise _refusal(grammar, "it leaves nothing to say")
+        return found
+
+    def _vocabulary(self) -> llguidance.LLTokenizer:
+        import llguidance
+
+        with self._lock:
+            if self._built is None:
+                words = llguidance.TokenizerWrapper(Words(self._tokenizer))
+                self._built = llguidance.LLTokenizer(words)
+            return self._built
+
+
+class Words:
+    """A tokenizer as llguidance asks for it.
+
+    It names no end token, so that llguidance adds one of its own: real ones may be several.
+    """
+
+    eos_token_id = None
+    bos_token_id = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.tokens = [
+            tokenizer.token_bytes(token)
+            or CONTROL + tokenizer.token_text(token).encode("utf-8", "replace")
+            for token in range(tokenizer.size)
+        ]
+        self._letters = {word: token for token, word in enumerate(self.tokens) if len(word) == 1}
+
+    def __call__(self, text: bytes) -> list[int]:
+        """The tokens a text begins with, as the model would have it within a reply."""
+        said = text.decode()[:FAR]
+        wanted = said.encode()
+        for lead in ("", "\n"):  # some tokenizers begin every text with a space
+            tokens: list[int] = self._tokenizer.encode(lead + said).tolist()
+            while len(spelled := self._spelled(tokens)) > len(wanted):
+                del tokens[0]
+            if spelled == wanted:
+                return tokens
+        letters = [wanted[at : at + 1] for at in range(len(wanted))]
+        return [self._letters[letter] for letter in letters if letter in self._letters]
+
+    def _spelled(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(map(self._tokenizer.token_bytes, tokens))
+
+
+def _source(grammar: Grammar) -> str:
+    from llguidance import LLMatcher
+
+    if grammar.kind == "lark":
+        return LLMatcher.grammar_from_lark(grammar.text)
+    if grammar.kind == "regex":
+        return LLMatcher.grammar_from_regex(grammar.text)
+    schema = grammar.text if grammar.kind == "json_schema" else '{"type": "object"}'
+    return LLMatcher.grammar_from_json_schema(schema, defaults=LAYOUT)
+
+
+def _refusal(grammar: Grammar, why: str) -> UsageError:
+    line = " ".join(why.split())
+    return UsageError(f"the {grammar.kind} cannot be followed: {line[:LINE]}")

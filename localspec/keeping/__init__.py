@@ -1,1 +1,0 @@
-"""Long texts that slots had to give up: in memory, and on disk."""

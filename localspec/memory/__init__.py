@@ -1,0 +1,1 @@
+"""The plan: what fits where, and what is conceded for it."""

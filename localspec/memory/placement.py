@@ -1,0 +1,134 @@
+"""What one way to load a pair takes where, and whether it fits there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from localspec.backend import Needs, Options
+from localspec.memory.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """So many bytes in one place."""
+
+    pool: str
+    what: str  # "weights", "context", "draft model" or "buffers"
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to load a pair."""
+
+    options: Options
+    drafting: Options | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A way to load, what it takes where, and by how much that is too much where it hurts most."""
+
+    way: Way
+    items: tuple[Item, ...]
+    layers: int
+    short: int = 0
+    where: str = ""
+
+
+def with_context(way: Way, tokens: int) -> Way:
+    drafting = way.drafting and replace(way.drafting, context=tokens)
+    return Way(replace(way.options, context=tokens), drafting)
+
+
+def with_cache(way: Way, *, shared: bool) -> Way:
+    drafting = way.drafting and replace(way.drafting, shared=shared)
+    return Way(replace(way.options, shared=shared), drafting)
+
+
+def place(way: Way, target: Needs, draft: Needs | None, machine: Machine) -> Fit:
+    """On GPUs as many layers as are wished for, all if nothing is said."""
+    layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
+    if not machine.gpus or not layers:
+        items = list(in_one(machine.host.name, target, draft))
+    else:
+        way, items = divided(way, target, draft, min(layers, target.layers + 1), machine)
+    return judged(Fit(way, tuple(items), target.layers), machine)
+
+
+def judged(fit: Fit, machine: Machine) -> Fit:
+    """By how much it is too much, where that is most."""
+    short, where = 0, ""
+    for pool in (*machine.gpus, machine.host):
+        over = sum(item.bytes for item in fit.items if item.pool == pool.name) - pool.room
+        if over > short:
+            short, where = over, pool.name
+    return replace(fit, short=short, where=where)
+
+
+def on_gpus(fit: Fit, machine: Machine) -> Fit:
+    """The same where the host does not matter."""
+    return judged(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
+
+
+def in_one(pool: str, target: Needs, draft: Needs | None) -> Iterator[Item]:
+    yield Item(pool, "weights", target.weights)
+    yield Item(pool, "context", target.kept)
+    if draft:
+        yield Item(pool, "draft model", draft.weights + draft.kept)
+    yield Item(pool, "buffers", target.working + (draft.working if draft else 0))
+
+
+def divided(
+    way: Way, target: Needs, draft: Needs | None, layers: int, machine: Machine
+) -> tuple[Way, list[Item]]:
+    """The last layers on the GPUs, by the room there is; the draft model on the roomiest one."""
+    gpus = machine.gpus
+    home = max(range(len(gpus)), key=lambda at: gpus[at].room)
+    helper = draft.total if draft else 0
+    rooms = [max(gpu.room - target.working, 0) for gpu in gpus]
+    rooms[home] = max(rooms[home] - helper, 0)
+    inner = target.weights - target.embeddings - (0 if target.tied else target.output)
+    whole = (inner + target.kept) * min(layers, target.layers) // target.layers + target.output
+    # One is quicker than several, where one will do.
+    roomy = [room if room >= whole else 0 for room in rooms]
+    if any(roomy):
+        rooms = [room if at == roomy.index(max(roomy)) else 0 for at, room in enumerate(roomy)]
+    shares = [room / max(sum(rooms), 1) for room in rooms]
+    counts = apportioned(layers, shares)
+    items = []
+    for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):
+        has_output = layers > target.layers and count > 0 and not any(counts[at + 1 :])
+        own = count - has_output
+        if count:
+            weights = inner * own // target.layers + target.output * has_output
+            items.append(Item(gpu.name, "weights", weights))
+            items.append(Item(gpu.name, "context", target.kept * own // target.layers))
+            items.append(Item(gpu.name, "buffers", target.working))
+        if at == home and draft:
+            items.append(Item(gpu.name, "draft model", draft.weights + draft.kept))
+            items.append(Item(gpu.name, "buffers", draft.working))
+    left = max(target.layers - layers, 0)
+    output = 0 if target.tied or layers > target.layers else target.output
+    host = machine.host.name
+    rest = inner * left // target.layers + target.embeddings + output
+    items.append(Item(host, "weights", rest))
+    items.append(Item(host, "context", target.kept * left // target.layers))
+    items.append(Item(host, "buffers", target.host + (draft.host if draft else 0)))
+    if len(gpus) > 1:
+        drafting = way.drafting and replace(
+            way.drafting, split=tuple(float(at == home) for at in range(len(gpus)))
+        )
+        split = tuple(map(float, counts))
+        way = Way(replace(way.options, split=split), drafting)
+    return way, items
+
+
+def apportioned(layers: int, shares: Sequence[float]) -> list[int]:
+    """Whole layers by shares; those left over go where most is left of a layer."""
+    counts = [int(layers * share) for share in shares]
+    order = sorted(range(len(shares)), key=lambda at: counts[at] - layers * shares[at])
+    for at in order[: layers - sum(counts)]:
+        counts[at] += 1
+    return counts

@@ -1,0 +1,248 @@
+"""What fits where: needs and free memory to a plan, with what was conceded for it. No engine here.
+
+Wishes that were made are never conceded. The others go in this order: context beyond 16,384
+tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
+KV cache to 8 bits; context beyond 4,096; layers on GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from localspec.backend import CELLS, Estimate, Options
+from localspec.errors import DoesNotFit, UsageError
+from localspec.memory.machine import Machine, Pool, size
+from localspec.memory.placement import Fit, Item, Way, on_gpus, place, with_cache, with_context
+
+ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
+STEP = 256  # tokens by which a context is cut
+HALVED = "q8_0"
+NO_DRAFT = "no draft model: guesses are looked up in the text instead"
+NEAREST = 3  # other plans that an error names at most
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A pair, what it would take, and how it is to be loaded; what is open may be conceded."""
+
+    target: Estimate
+    options: Options  # None and "auto" are open
+    context: int  # tokens, where none were asked for
+    draft: Estimate | None = None
+    drafting: Options = field(default_factory=lambda: Options(drafting=True))
+    insists: bool = False  # on the draft model
+    trained: int = CELLS  # tokens of one text that the model was made for
+
+
+@dataclass(frozen=True, slots=True)
+class Concession:
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to load, where the bytes go, and what was conceded."""
+
+    options: Options
+    drafting: Options | None  # None: no draft model
+    items: tuple[Item, ...]
+    machine: Machine
+    layers: int
+    concessions: tuple[Concession, ...] = ()
+
+    def without_draft(self, why: str) -> Plan:
+        """The same where the draft model could not be loaded."""
+        gone = Concession(NO_DRAFT, why)
+        return replace(self, drafting=None, concessions=(*self.concessions, gone))
+
+    @property
+    def pools(self) -> list[Pool]:
+        """Those in use."""
+        used = {item.pool for item in self.items}
+        return [pool for pool in (*self.machine.gpus, self.machine.host) if pool.name in used]
+
+    @property
+    def for_draft(self) -> int:
+        return sum(item.bytes for item in self.items if item.what == "draft model")
+
+    def taken(self, pool: Pool) -> int:
+        return sum(item.bytes for item in self.items if item.pool == pool.name)
+
+
+def plan(wanted: Wanted, machine: Machine) -> Plan:
+    """The best way to load a pair that fits; `DoesNotFit` names those that would."""
+    fit, concessions = concede(wanted, machine)
+    if fit.short:
+        raise DoesNotFit(refusal(wanted, machine, fit))
+    way = fit.way
+    return Plan(way.options, way.drafting, fit.items, machine, fit.layers, tuple(concessions))
+
+
+def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
+    """The first way that fits, or the last there is; and what was conceded on the way there."""
+    concessions: list[Concession] = []
+    way = Way(wanted.options, wanted.drafting if wanted.draft else None)
+    way = with_context(way, wanted.options.context or wanted.context)
+    fit = fitted(wanted, sharing(wanted, way, machine), machine)
+    for step in STEPS:
+        if not fit.short:
+            break
+        try:
+            found = step(wanted, fit, machine)
+        except UsageError:  # the model or the engine has no such way
+            continue
+        if found:
+            what, less = found
+            if what == NO_DRAFT:
+                concessions.clear()  # how it would have been kept does not matter any more
+            concessions.append(Concession(what, f"{size(fit.short)} too much for {fit.where}"))
+            fit = less
+    return fit, concessions
+
+
+def sharing(wanted: Wanted, way: Way, machine: Machine) -> Way:
+    """A KV cache for each slot where half of the free memory is enough for that, else one.
+
+    That of a slot is for one text, and so no longer than what the model was trained for.
+    """
+    if way.options.slots == 1 or way.options.shared is not None:
+        return way
+    own, one = (with_cache(way, shared=each) for each in (False, True))
+    if fitted(wanted, own, machine).items == fitted(wanted, one, machine).items:
+        return way  # the engine has no choice
+    own = with_context(own, min(way.options.context or wanted.context, wanted.trained))
+    each = fitted(wanted, own, machine)
+    kept = sum(item.bytes for item in each.items if item.what == "context")
+    return own if not each.short and kept <= machine.room // 2 else one
+
+
+Conceded = tuple[str, Fit] | None
+
+
+def smaller_draft(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+    drafting = fit.way.drafting
+    if drafting is None or drafting.kv_type != "auto":
+        return None
+    way = replace(fit.way, drafting=replace(drafting, kv_type=HALVED))
+    return "the draft model's keys and values in 8 bits", fitted(wanted, way, machine)
+
+
+def no_draft(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+    if fit.way.drafting is None or wanted.insists:
+        return None
+    found = fitted(wanted, replace(fit.way, drafting=None), machine)
+    return NO_DRAFT, found
+
+
+def smaller_context_cells(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+    if fit.way.options.kv_type != "auto":
+        return None
+    way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
+    return "keys and values in 8 bits", fitted(wanted, way, machine)
+
+
+def shorter_context(least: int, wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+    most = fit.way.options.context or 0
+    if wanted.options.context is not None or most <= least:
+        return None
+
+    def attempt(tokens: int) -> Fit:
+        return fitted(wanted, with_context(fit.way, tokens), machine)
+
+    tokens = largest(least, most, STEP, lambda tokens: not attempt(tokens).short)
+    return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
+
+
+def fewer_layers(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+    if not machine.gpus or wanted.options.gpu_layers is not None:
+        return None
+
+    def attempt(layers: int) -> Fit:
+        options = replace(fit.way.options, gpu_layers=layers)
+        return fitted(wanted, replace(fit.way, options=options), machine)
+
+    count = largest(0, fit.layers, 1, lambda layers: not on_gpus(attempt(layers), machine).short)
+    return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
+
+
+STEPS: tuple[Callable[[Wanted, Fit, Machine], Conceded], ...] = (
+    partial(shorter_context, ROOMY_CONTEXT),
+    smaller_draft,
+    no_draft,
+    partial(shorter_context, MODEST_CONTEXT),
+    smaller_context_cells,
+    partial(shorter_context, LEAST_CONTEXT),
+    fewer_layers,
+)
+
+
+def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> int:
+    """The largest number of steps from the least that fits, the least if none does."""
+    low, high = 0, (most - least) // step
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(least + middle * step):
+            low = middle
+        else:
+            high = middle - 1
+    return least + low * step
+
+
+def fitted(wanted: Wanted, way: Way, machine: Machine) -> Fit:
+    draft = None
+    if way.drafting is not None and wanted.draft is not None:
+        draft = wanted.draft(way.drafting)
+    return place(way, wanted.target(way.options), draft, machine)
+
+
+def refusal(wanted: Wanted, machine: Machine, fit: Fit) -> str:
+    """How much is missing, and what would fit."""
+    text = f"this takes {size(fit.short)} more than there is for it in {fit.where}"
+    near = list(nearest(wanted, machine))[:NEAREST]
+    if near:
+        return f"{text}; with {' or '.join(near)} it would fit"
+    least = sum(item.bytes for item in fit.items if item.pool == fit.where)
+    room = next(p.room for p in (*machine.gpus, machine.host) if p.name == fit.where)
+    return (
+        f"{text}: at the least {size(least)} of {size(room)}; choose a smaller model or "
+        "quantisation, or close other programs"
+    )
+
+
+def nearest(wanted: Wanted, machine: Machine) -> Iterator[str]:
+    """Wishes that would fit in place of those made: one of them given up, or all."""
+    options = wanted.options
+    relaxed: list[tuple[str, Wanted]] = []
+    if wanted.insists:
+        relaxed.append(("no draft model", replace(wanted, draft=None, insists=False)))
+    if options.context is not None:
+        open_context = replace(wanted, options=replace(options, context=None))
+        relaxed.append(("", replace(open_context, context=options.context)))
+    if options.kv_type not in ("auto", "q8_0", "q4_0"):
+        relaxed.append(("--kv-type q8_0", _with(wanted, kv_type="q8_0")))
+    if options.kv_type != "q4_0":
+        relaxed.append(("--kv-type q4_0", _with(wanted, kv_type="q4_0")))
+    if options.gpu_layers is not None:
+        relaxed.append(("", _with(wanted, gpu_layers=None)))
+    if options.slots > 1:
+        relaxed.append(("one slot", _with(wanted, slots=1)))
+    for name, other in relaxed:
+        try:
+            fit, _ = concede(other, machine)
+        except UsageError:
+            continue
+        if not fit.short:
+            yield name or _named(fit, options)
+
+
+def _with(wanted: Wanted, **changes: object) -> Wanted:
+    return replace(wanted, options=replace(wanted.options, **changes))  # type: ignore[arg-type]
+
+
+def _named(fit: Fit, options: Options) -> str:
+    if fit.way.options.context != options.context and options.context is not None:
+        return f"--context {fit.way.options.context}"
+    return f"--gpu-layers {fit.way.options.gpu_layers}"

@@ -1,0 +1,108 @@
+"""From files and wishes to a plan: what the engines say is needed, and what is free here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from localspec.backend import CELLS, CONTEXT, Options
+from localspec.errors import UsageError
+from localspec.memory.machine import Machine, Pool, size
+from localspec.memory.plan import Plan, Wanted, plan
+from localspec.models.engines import backend
+from localspec.models.entry import Engine
+from localspec.models.trial import Examined
+from localspec.system import free_memory
+
+DEVICES = ("auto", "cpu")  # or the number of a GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where models may go, and how much they may take there."""
+
+    device: str = "auto"
+    budget: int | None = None  # bytes; None: all but a reserve
+    supposed: bool = False  # the budget is another machine's, not a part of this one's
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES and not self.device.isdecimal():
+            raise UsageError(f"device is {self.device!r}; it must be auto, cpu or a GPU's number")
+        if self.budget is not None and self.budget < 1:
+            raise UsageError(f"budget is {self.budget:,} bytes; it must be at least 1")
+
+
+def planned(
+    target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
+) -> Plan:
+    """How to load a pair here; `insists` on the draft model."""
+    engine = target.found.engine
+    machine = there(engine, limits)
+    if limits.device == "cpu":
+        options = on_cpu(engine, machine, options)
+    drafting = replace(options, drafting=True, adapter=None, bit_exact=False)
+    if draft is not None and draft.found.engine != engine:
+        drafting = foreign(draft.found.engine, drafting)
+    trained = target.footprint().context or CELLS
+    usual = min(trained, CONTEXT)
+    helper = draft.needs if draft is not None else None
+    wanted = Wanted(target.needs, options, usual, helper, drafting, insists, trained)
+    return plan(wanted, machine)
+
+
+def there(engine: Engine, limits: Limits) -> Machine:
+    """The memory that an engine could use now, within limits."""
+    machine = Machine.of(free_memory.memory(), backend(engine).probe())
+    if limits.device.isdecimal():
+        machine = machine.only(int(limits.device))
+    if limits.budget is not None:
+        most = machine.instead if limits.supposed else machine.within
+        machine = most(limits.budget)
+    return machine
+
+
+def on_cpu(engine: Engine, machine: Machine, options: Options) -> Options:
+    """Everything on the host."""
+    if options.gpu_layers:
+        raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
+    if engine == "mlx" and any("gpu" in device.kind for device in backend(engine).probe()):
+        raise UsageError("MLX runs on the GPU here: choose another device, or --backend llamacpp")
+    return replace(options, gpu_layers=0) if machine.gpus else options
+
+
+def foreign(engine: Engine, options: Options) -> Options:
+    """For a draft model on the other engine, which has other options."""
+    if engine == "mlx":
+        return replace(options, gpu_layers=None, threads=None, flash_attention=None)
+    return options
+
+
+class Watcher:
+    """Whether memory runs short while models run."""
+
+    def __init__(
+        self,
+        found: Plan,
+        look: Callable[[], Machine],
+        stalls: Callable[[], float] = free_memory.stalls,
+    ) -> None:
+        self._pools = {pool.name for pool in found.pools}
+        self._look, self._stalls = look, stalls
+
+    def shortage(self) -> str:
+        """Where memory is short and how short, or nothing."""
+        for pool in self._in_use():
+            if pool.free < pool.reserve // 2:
+                return f"{size(pool.free)} are left in {pool.name}"
+        waited = self._stalls()
+        if waited > free_memory.STALLED:
+            return f"{waited:.0%} of all time goes into waiting for memory"
+        return ""
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many bytes would leave the reserves alone."""
+        return all(pool.room >= count for pool in self._in_use())
+
+    def _in_use(self) -> list[Pool]:
+        machine = self._look()
+        return [pool for pool in (*machine.gpus, machine.host) if pool.name in self._pools]

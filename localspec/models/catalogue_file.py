@@ -1,0 +1,189 @@
+"""Read a catalogue; what it says is taken as it is meant, or refused with line and key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from localspec.errors import UsageError
+from localspec.models.entry import Engine, Entry, Offer, Shape, Weights
+from localspec.models.sources import source
+
+FORMATS: Mapping[str, Engine] = {"gguf": "llamacpp", "mlx": "mlx"}
+DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
+ALONE = ("none", "mtp-inside")  # drafters that are no other file
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
+UNITS = {"MB": 10**6, "GB": 10**9}
+SAMPLING = ("temperature", "top-p", "top-k", "min-p", "repetition", "presence", "frequency")
+
+
+def read(path: Path) -> dict[str, Entry]:
+    """All entries of a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    reader = Reader(path, text)
+    return {name: reader.entry(name, table) for name, table in tables.items()}
+
+
+class Reader:
+    """Tables of one file; where one is wrong, its line is named."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._lines = text.splitlines()
+
+    def entry(self, name: str, table: object) -> Entry:
+        place = (name,)
+        if not NAME.fullmatch(name):
+            self._refuse(place, "", f"is no name: it must match {NAME.pattern}")
+        fields = self._table(place, table)
+        offers = {
+            engine: self._offer((*place, kind), fields.pop(kind))
+            for kind, engine in FORMATS.items()
+            if kind in fields
+        }
+        if not offers:
+            self._refuse(place, "", f"has weights for no engine: it needs {' or '.join(FORMATS)}")
+        found = Entry(
+            name,
+            self._take(place, fields, "about", str),
+            self._take(place, fields, "licence", str),
+            offers,
+            self._take(place, fields, "family", str, ""),
+            self._take(place, fields, "parameters", str, ""),
+            self._take(place, fields, "context", int, 0),
+            tuple(self._words(place, fields, "good-at")),
+            self._sampling(place, fields),
+            self._shape(place, fields),
+            self._take(place, fields, "checked", bool, False),
+        )
+        self._nothing_else(place, fields, Entry.__slots__)
+        return found
+
+    def _offer(self, place: tuple[str, ...], table: object) -> Offer:
+        fields = self._table(place, table)
+        drafter = self._take(place, fields, "drafter", str, "none")
+        if drafter not in DRAFTERS:
+            self._refuse(place, "drafter", f"is {drafter!r}; known: {', '.join(DRAFTERS)}")
+        draft = self._take(place, fields, "draft", str, "")
+        if bool(draft) == (drafter in ALONE):
+            need = "must be left away" if draft else "is missing"
+            self._refuse(place, "draft", f"{need} where the drafter is {drafter!r}")
+        listed = self._table((*place, "weights"), fields.pop("weights", {}))
+        weights = {
+            name: self._weights((*place, "weights", name), each) for name, each in listed.items()
+        }
+        if not weights:
+            self._refuse(place, "", "has no weights")
+        self._nothing_else(place, fields, ("drafter", "draft", "weights"))
+        return Offer(weights, drafter, draft)
+
+    def _weights(self, place: tuple[str, ...], table: object) -> Weights:
+        fields = self._table(place, table)
+        said = self._take(place, fields, "size", str)
+        size = SIZE.fullmatch(said)
+        if not size:
+            self._refuse(place, "size", f"is {said!r}; write it as 5.0GB or 98MB")
+        try:
+            where = source(self._take(place, fields, "from", str))
+        except UsageError as error:
+            self._refuse(place, "from", f"is wrong: {error}")
+        install = self._take(place, fields, "install", str, "")
+        sums = self._words(place, fields, "sha256")
+        self._nothing_else(place, fields, ("from", "size", "install", "sha256"))
+        return Weights(where, int(float(size[1]) * UNITS[size[2]]), install, tuple(sums))
+
+    def _sampling(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, float]:
+        place = (*place, "sampling")
+        table = self._table(place, fields.pop("sampling", {}))
+        found = {
+            name: float(self._take(place, table, name, (int, float)))
+            for name in SAMPLING
+            if name in table
+        }
+        self._nothing_else(place, table, SAMPLING)
+        return found
+
+    def _shape(self, place: tuple[str, ...], fields: dict[str, object]) -> Shape | None:
+        if "shape" not in fields:
+            return None
+        place = (*place, "shape")
+        table = self._table(place, fields.pop("shape"))
+        names = ("layers", "kv-heads", "head", "vocabulary")
+        numbers = [self._take(place, table, name, int) for name in names]
+        self._nothing_else(place, table, names)
+        return Shape(*numbers)
+
+    def _words(self, place: tuple[str, ...], fields: dict[str, object], key: str) -> list[str]:
+        words: list[str] = self._take(place, fields, key, list, [])
+        if not all(isinstance(word, str) for word in words):
+            self._refuse(place, key, "must be a list of words")
+        return words
+
+    def _take(
+        self,
+        place: tuple[str, ...],
+        fields: dict[str, object],
+        key: str,
+        kind: type | tuple[type, ...],
+        default: object = None,
+    ) -> Any:
+        """A value of the right kind; without a default it must be there."""
+        if key not in fields:
+            if default is None:
+                self._refuse(place, "", f"lacks {key!r}")
+            return default
+        value = fields.pop(key)
+        wanted = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+            names = " or ".join(each.__name__ for each in wanted)
+            self._refuse(place, key, f"is {value!r}; it must be of type {names}")
+        if isinstance(value, int | float) and value < 0:
+            self._refuse(place, key, f"is {value!r}; it must not be negative")
+        return value
+
+    def _table(self, place: tuple[str, ...], value: object) -> dict[str, object]:
+        if not isinstance(value, dict):
+            self._refuse(place, "", "must be a table")
+        return dict(value)
+
+    def _nothing_else(
+        self, place: tuple[str, ...], fields: Mapping[str, object], known: Sequence[str]
+    ) -> None:
+        for key in fields:
+            close = get_close_matches(key, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            self._refuse(place, key, f"is not known; {hint}")
+
+    def _refuse(self, place: tuple[str, ...], key: str, what: str) -> NoReturn:
+        named = ".".join(place)
+        line = self._line(place, key)
+        where = f"{self._path}, line {line}" if line else str(self._path)
+        what = f"key {key!r} {what}" if key else what
+        raise UsageError(f"{where}: {named}: {what}")
+
+    def _line(self, place: tuple[str, ...], key: str) -> int:
+        """Where a table begins, or a key in it; the nearest there is."""
+        start = 0
+        for depth in range(len(place), 0, -1):
+            parts = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in place[:depth])
+            header = re.compile(rf"\s*\[\s*{parts}\s*\]")
+            lines = [at for at, line in enumerate(self._lines, 1) if header.match(line)]
+            if lines:
+                start = lines[0]
+                key = place[depth] if depth < len(place) else key
+                break
+        if key:
+            assignment = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)")
+            for at, line in enumerate(self._lines[start:], start + 1):
+                if assignment.match(line):
+                    return at
+        return start

@@ -1,0 +1,66 @@
+"""One pair of the catalogue: what it is, and what there is of it for each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from localspec.models.sources import Source
+
+Engine = Literal["llamacpp", "mlx"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+Wish = Literal["auto", "llamacpp", "mlx"]
+WISHES: tuple[Wish, ...] = get_args(Wish)
+
+NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
+KINDS: Mapping[Engine, str] = {"llamacpp": "a GGUF file", "mlx": "an MLX folder"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides how much memory a text takes."""
+
+    layers: int
+    kv_heads: int
+    head: int
+    vocabulary: int
+
+    @property
+    def token_bytes(self) -> int:
+        """16-bit keys and values of one token."""
+        return 2 * 2 * self.layers * self.kv_heads * self.head
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """One quantisation of a model."""
+
+    source: Source
+    bytes: int  # as published, rounded
+    install: str = ""  # the command that gets the package it is in
+    sums: tuple[str, ...] = ()  # sha256 of its large files, where somebody has checked them
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What there is for one engine, the preferred weights first."""
+
+    weights: Mapping[str, Weights]
+    drafter: str = "none"
+    draft: str = ""  # another name of the catalogue with its weights, or a source
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    name: str
+    about: str
+    licence: str
+    offers: Mapping[Engine, Offer]
+    family: str = ""
+    parameters: str = ""
+    context: int = 0
+    good_at: tuple[str, ...] = ()
+    sampling: Mapping[str, float] = field(default_factory=dict)  # that its makers recommend
+    shape: Shape | None = None
+    checked: bool = False  # somebody has resolved its files

@@ -1,0 +1,131 @@
+"""What was pulled: a record for each pair, written when everything of it is there and right."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from localspec.errors import PullError
+from localspec.models.entry import ENGINES, Engine
+from localspec.system.atomic_write import write
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: Path
+    bytes: int
+    sum: str
+    large: bool  # by which the sum is sha256 rather than git's
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A model, or a drafter, on disk."""
+
+    source: str
+    path: Path  # what is loaded: a GGUF, the first of its parts, or a folder
+    files: tuple[File, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all is still there, by name and size."""
+        return all(
+            file.path.exists() and file.path.stat().st_size == file.bytes for file in self.files
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    name: str
+    weights: str
+    engine: Engine
+    target: Held
+    drafter: str = "none"
+    draft: Held | None = None
+
+    @property
+    def helds(self) -> tuple[Held, ...]:
+        return (self.target, self.draft) if self.draft else (self.target,)
+
+    @property
+    def bytes(self) -> int:
+        return sum(held.bytes for held in self.helds)
+
+
+def folder() -> Path:
+    return platformdirs.user_data_path("localspec", appauthor=False) / "pulled"
+
+
+def keep(pulled: Pulled) -> None:
+    """Write a record so that nobody ever reads half of it."""
+    place = _place(pulled.name, pulled.weights, pulled.engine)
+    try:
+        write(place, json.dumps(asdict(pulled), indent=1, default=os.fspath))
+    except OSError as error:
+        raise PullError(f"{pulled.name} cannot be registered: {error}") from error
+
+
+def everything() -> list[Pulled]:
+    """All records that make sense, by name."""
+    found = []
+    for place in sorted(folder().glob("*.json")):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            found.append(_read(place))
+    return found
+
+
+def find(name: str, engines: Iterable[Engine] = ENGINES) -> list[Pulled]:
+    """What was pulled under a name, with all its files still there."""
+    name, _, weights = name.partition(":")
+    return [
+        pulled
+        for pulled in everything()
+        if pulled.name == name
+        and pulled.engine in engines
+        and weights in ("", pulled.weights)
+        and all(held.whole for held in pulled.helds)
+    ]
+
+
+def forget(pulled: Pulled) -> None:
+    _place(pulled.name, pulled.weights, pulled.engine).unlink(missing_ok=True)
+
+
+def _place(name: str, weights: str, engine: str) -> Path:
+    return folder() / f"{name}@{weights}@{engine}.json"
+
+
+def _read(place: Path) -> Pulled:
+    said = json.loads(place.read_text(encoding="utf-8"))
+    draft = said["draft"] and _held(said["draft"])
+    if said["engine"] not in ENGINES:
+        raise ValueError(said["engine"])
+    return Pulled(
+        said["name"],
+        said["weights"],
+        said["engine"],
+        _held(said["target"]),
+        said["drafter"],
+        draft,
+    )
+
+
+def _held(said: dict[str, object]) -> Held:
+    listed = said["files"]
+    if not isinstance(listed, list):
+        raise TypeError("files")
+    files = tuple(
+        File(Path(each["path"]), int(each["bytes"]), str(each["sum"]), bool(each["large"]))
+        for each in listed
+    )
+    return Held(str(said["source"]), Path(str(said["path"])), files)

@@ -1,0 +1,117 @@
+"""Try a model file in a process of its own before it is used, and remember what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from localspec.backend import Footprint, Needs, Options
+from localspec.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.models.engines import backend
+from localspec.models.entry import Engine, Wish
+from localspec.models.locate import Found, locate
+from localspec.models.trial_child import CONTEXT, tried
+from localspec.models.trial_process import TrialProcess
+from localspec.models.trial_record import Record
+from localspec.pairing.vocabulary import Match, match
+from localspec.tokenizer import Tokenizer
+
+
+class Trying(Protocol):
+    """Whatever lays a file out and runs it: a process of its own, or this one."""
+
+    def footprint(self) -> Footprint: ...
+    def needs(self, options: Options) -> Needs: ...
+    def run(self, options: Options) -> None: ...
+    def close(self) -> None: ...
+
+
+class Examined:
+    """A model file: what its engine makes of it, and whether it runs."""
+
+    def __init__(self, found: Found, start: Callable[[Found], Trying]) -> None:
+        self.found = found
+        self._start = start
+        self._record = Record(found)
+        self._process: Trying | None = None
+
+    def footprint(self) -> Footprint:
+        known = self._record.footprint()
+        if known is None:
+            known = self._trying().footprint()
+            self._record.keep_footprint(known)
+        return known
+
+    def needs(self, options: Options) -> Needs:
+        """What loading would take; `UsageError` where this model has no such way."""
+        known = self._record.needs(options)
+        if known is None:
+            known = self._trying().needs(options)
+            self._record.keep_needs(options, known)
+        return known
+
+    def check_runs(self, options: Options, room: int) -> None:
+        """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
+        small = replace(tried(options, CONTEXT), threads=None)
+        verdict = self._record.verdict(repr(small))
+        if verdict is None:
+            if self.needs(small).total > room:
+                return
+            verdict = self._verdict(options)
+            if verdict is None:
+                return
+            self._record.keep_verdict(repr(small), verdict)
+        if verdict:
+            raise ModelFileError(verdict)
+
+    def _verdict(self, options: Options) -> str | None:
+        try:
+            self._trying().run(options)
+        except OutOfMemory:
+            return None
+        except (ModelFileError, BackendError) as error:
+            return str(error)
+        return ""
+
+    def _trying(self) -> Trying:
+        if self._process is None:
+            self._process = self._start(self.found)
+        return self._process
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+
+
+def footprint(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
+    """What a model is, as its engine lays it out."""
+    with examined(locate(str(name_or_path), wish)) as looked:
+        return looked.footprint()
+
+
+@contextmanager
+def vocabulary(found: Found) -> Iterator[Tokenizer]:
+    """A model's tokenizer, without its weights, once another process has tried it."""
+    with examined(found) as looked:
+        looked.footprint()
+    with backend(found.engine).rehearse(found.path) as rehearsal:
+        yield rehearsal.tokenizer
+
+
+def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
+    """How two vocabularies agree; `PairError` where too little does."""
+    with vocabulary(Found(engine, target)) as ours, vocabulary(Found(engine, draft)) as theirs:
+        return match(ours, theirs)
+
+
+@contextmanager
+def examined(found: Found, start: Callable[[Found], Trying] | None = None) -> Iterator[Examined]:
+    """A file, and a process to try it in as soon as something is asked that is not known."""
+    looked = Examined(found, start or TrialProcess)
+    try:
+        yield looked
+    finally:
+        looked.close()

@@ -1,0 +1,148 @@
+"""The process in which an engine meets a file: what kills an engine must not kill the program.
+
+It answers requests, one JSON object a line, until its input ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from localspec.backend import Backend, Footprint, Model, Needs, Options, Rehearsal, Row
+from localspec.errors import LocalSpecError, ModelFileError
+from localspec.models.engines import backend
+from localspec.models.entry import Engine
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits
+
+CONTEXT, SLOTS = 128, 2  # of the model that is tried
+LONG, SHORT = 33, 4  # tokens fed at once; from 33 on engines take other ways than before
+GUESSED = 8
+# Every byte that UTF-8 text can have.
+BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
+BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
+
+
+class Trial:
+    """One model file and what its engine makes of it."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine: Backend = backend(engine)
+        self._path = path
+        self._closing = ExitStack()
+        self._rehearsal: Rehearsal | None = None
+
+    def footprint(self) -> Footprint:
+        return self._rehearsed().footprint
+
+    def needs(self, options: Options) -> Needs:
+        return self._rehearsed().needs(options)
+
+    def run(self, options: Options) -> None:
+        """Load a model and use it as it will be used, with little room."""
+        most = self.footprint().positions or CONTEXT
+        self.close()
+        model = self._engine.load(self._path, tried(options, min(CONTEXT, most)))
+        try:
+            decode(model)
+        finally:
+            model.close()
+
+    def _rehearsed(self) -> Rehearsal:
+        if self._rehearsal is None:
+            self._rehearsal = self._closing.enter_context(self._engine.rehearse(self._path))
+            spell(self._rehearsal.tokenizer)
+        return self._rehearsal
+
+    def close(self) -> None:
+        self._rehearsal = None
+        self._closing.close()
+
+
+def tried(options: Options, context: int) -> Options:
+    """The same way to load, with little room."""
+    small = replace(options, slots=SLOTS, context=context, tentative=GUESSED)
+    return replace(small, split=(), verbose=False)
+
+
+def spell(tokenizer: Tokenizer) -> None:
+    """Encode every byte and decode the special tokens: a vocabulary may lack what it needs."""
+    for text in BYTES:
+        tokenizer.encode(text)
+    tokenizer.encode(BYTES, special=True)
+    for token in {tokenizer.bos, tokenizer.eos, *tokenizer.ends}:
+        if token is not None:
+            tokenizer.token_bytes(token)
+
+
+def decode(model: Model) -> None:
+    """Read prompts in two slots, verify drafts in both at once, take them back, go on."""
+    long, short = (min(count, model.context // 2) for count in (LONG, SHORT))
+    text = np.arange(long, dtype=np.int32) % model.tokenizer.size
+    forward(model, [Row(0, text)])
+    forward(model, [Row(1, text[:short])])
+    few = text[: 1 + min(GUESSED, model.context // 4)]
+    forward(model, [Row(0, few, len(few), len(few) - 1), Row(1, few[:2], 2, 1)])
+    for slot, held in ((0, long), (1, short)):
+        kept = model.truncate(slot, held + 1)
+        again = np.concatenate([text[:held], few[:1], few[:1]])[kept : held + 2]
+        forward(model, [Row(slot, again)])
+
+
+def forward(model: Model, rows: list[Row]) -> list[Logits]:
+    logits = model.forward(rows)
+    if any(np.isnan(each).any() for each in logits):
+        raise ModelFileError("it computes numbers that are none: its weights are broken")
+    return logits
+
+
+def answer(trial: Trial, request: dict[str, Any]) -> object:
+    match request["ask"]:
+        case "footprint":
+            return asdict(trial.footprint())
+        case "needs":
+            return asdict(trial.needs(decoded(request["options"])))
+        case _:
+            trial.run(decoded(request["options"]))
+            return None
+
+
+def decoded(options: dict[str, Any]) -> Options:
+    adapter = options["adapter"]
+    return Options(
+        **options | {"split": tuple(options["split"]), "adapter": adapter and Path(adapter)}
+    )
+
+
+def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:
+    for line in requests:
+        try:
+            reply: dict[str, object] = {"answer": answer(trial, json.loads(line))}
+        except LocalSpecError as error:
+            reply = {"error": type(error).__name__, "message": str(error)}
+        say(json.dumps(reply, default=os.fspath))
+
+
+def main() -> None:
+    """Answer on the standard output as it was; whatever an engine prints goes elsewhere."""
+    engine, path = sys.argv[1:]
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)
+
+        def say(line: str) -> None:
+            out.write(line + "\n")
+            out.flush()
+
+        trial = Trial("mlx" if engine == "mlx" else "llamacpp", Path(path))
+        try:
+            serve(trial, sys.stdin, say)
+        finally:
+            trial.close()

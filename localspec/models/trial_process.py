@@ -1,0 +1,143 @@
+"""A file's trial in another process, as the program sees it: requests, answers, and how it died."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import psutil
+
+from localspec.backend import Footprint, Needs, Options
+from localspec.errors import BackendError, LocalSpecError, ModelFileError, OutOfMemory, UsageError
+from localspec.models.locate import Found
+from localspec.system.fingerprint import weight_files
+
+COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
+SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
+PATIENCE = 10  # times as long, at most, on a machine that is busy or a disk that is slow
+MOST_WORDS = 300  # letters of an engine's last words
+PLACE = re.compile(r"^\S*/")  # where the engine was built
+
+
+class TrialProcess:
+    def __init__(
+        self, found: Found, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
+    ) -> None:
+        self._path = found.path
+        size = sum(file.stat().st_size for file in weight_files(found.path))
+        self._seconds = seconds + size / BYTES_A_SECOND
+        self._expired = False
+        self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [*command, found.engine, str(found.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            encoding="utf-8",
+            env=os.environ | {"GGML_NO_BACKTRACE": "1"},
+        )
+
+    def footprint(self) -> Footprint:
+        return footprint(self._ask("footprint"))
+
+    def needs(self, options: Options) -> Needs:
+        return Needs(**self._ask("needs", options))
+
+    def run(self, options: Options) -> None:
+        self._ask("run", options)
+
+    def _ask(self, what: str, options: Options | None = None) -> Any:
+        wanted = {"ask": what, "options": options and asdict(options)}
+        request = json.dumps(wanted, default=os.fspath)
+        answered = threading.Event()
+        threading.Thread(target=self._watch, args=[answered], daemon=True).start()
+        try:
+            reply = self._exchange(request)
+        finally:
+            answered.set()
+        if "error" in reply:
+            raise reported(reply["error"], reply["message"])
+        return reply["answer"]
+
+    def _exchange(self, request: str) -> dict[str, Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            self._process.stdin.write(request + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except OSError:  # it died before it could be asked
+            line = ""
+        if not line:
+            raise ModelFileError(f"{self._path.name} cannot be used: {self._death()}")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _watch(self, answered: threading.Event) -> None:
+        """End the process once it was at work for too long; a busy machine is not its fault."""
+        with suppress(psutil.Error):
+            process = psutil.Process(self._process.pid)
+            worked, most = busy(process), self._seconds
+            for _ in range(PATIENCE):
+                if answered.wait(most):
+                    return
+                if busy(process) - worked >= most:
+                    break
+            self._expired = True
+            process.kill()
+
+    def _death(self) -> str:
+        code = self._process.wait()
+        if self._expired:
+            return f"its engine did not answer in {self._seconds:.0f} seconds of work"
+        self._log.seek(0)
+        words = last_words(self._log.read())
+        if code < 0:
+            return f"it ends its engine ({signal.Signals(-code).name}): {words}"
+        return words
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with suppress(OSError):
+                    pipe.close()
+        try:
+            self._process.wait(timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+def busy(process: psutil.Process) -> float:
+    """Seconds of work, of all threads."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def footprint(data: dict[str, Any]) -> Footprint:
+    """A footprint out of JSON."""
+    paths = {key: data[key] and Path(data[key]) for key in ("path", "projector")}
+    return Footprint(**data | paths)
+
+
+def reported(name: str, message: str) -> LocalSpecError:
+    kinds = {kind.__name__: kind for kind in (UsageError, ModelFileError, OutOfMemory)}
+    return kinds.get(name, BackendError)(message)
+
+
+def last_words(log: str) -> str:
+    """What an engine said before it died: the assertion that failed, else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if "ASSERT" in line or "what():" in line] or lines
+    return PLACE.sub("", telling[-1])[:MOST_WORDS] if telling else "no reason was given"

@@ -1,0 +1,74 @@
+"""What came of trying a model file, kept for the next time: one small file on disk for each."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from localspec.backend import Footprint, Needs, Options
+from localspec.models.engines import backend
+from localspec.models.locate import Found
+from localspec.models.trial_process import footprint
+from localspec.system.atomic_write import write
+from localspec.system.fingerprint import fingerprint, versions, weight_files
+
+
+def folder() -> Path:
+    return platformdirs.user_cache_path("localspec", appauthor=False) / "trials"
+
+
+class Record:
+    """Whatever is not there, or makes no sense, is found out again."""
+
+    def __init__(self, found: Found) -> None:
+        engine = backend(found.engine)
+        devices = sorted((device.name, device.kind) for device in engine.probe())
+        ways = [found.engine, repr(engine.build()), repr(devices), *versions()]
+        self._path = found.path
+        self._place = folder() / f"{fingerprint(weight_files(found.path), ways)}.json"
+        self._kept = self._read()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        kept: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
+        with suppress(OSError, ValueError):
+            found = json.loads(self._place.read_text(encoding="utf-8"))
+            if isinstance(found, dict):
+                kept |= {key: found[key] for key in kept if isinstance(found.get(key), dict)}
+        return kept
+
+    def footprint(self) -> Footprint | None:
+        with suppress(TypeError, KeyError):
+            return replace(footprint(self._kept["footprint"]), path=self._path)
+        return None
+
+    def needs(self, options: Options) -> Needs | None:
+        with suppress(TypeError, KeyError):
+            return Needs(**self._kept["needs"][repr(options)])
+        return None
+
+    def verdict(self, way: str) -> str | None:
+        """What is wrong with a file when it is loaded in one way; nothing if all is well."""
+        verdict = self._kept["verdicts"].get(way)
+        return verdict if isinstance(verdict, str) else None
+
+    def keep_footprint(self, found: Footprint) -> None:
+        self._kept["footprint"] = asdict(found)
+        self._write()
+
+    def keep_needs(self, options: Options, found: Needs) -> None:
+        self._kept["needs"][repr(options)] = asdict(found)
+        self._write()
+
+    def keep_verdict(self, way: str, verdict: str) -> None:
+        self._kept["verdicts"][way] = verdict
+        self._write()
+
+    def _write(self) -> None:
+        """A disk that is full is no reason to fail."""
+        with suppress(OSError):
+            write(self._place, json.dumps(self._kept, default=str))

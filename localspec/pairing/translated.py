@@ -1,0 +1,131 @@
+"""A draft model with another vocabulary, seen as a model that speaks the target's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Model, Roll, Row, Saved
+from localspec.draft import Draft
+from localspec.errors import ContextFull
+from localspec.pairing.vocabulary import Match
+from localspec.roll import roll_by_forward
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits, Tokens, tokens_of
+
+# The logit of a token that the draft model cannot say: as good as -inf, but where a grammar leaves
+# no token that it can say, one of these must do.
+NEVER = -1e20
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A row in the draft's tokens, and where each of the target's tokens ends in it."""
+
+    row: Row
+    ends: NDArray[np.int64]
+
+
+class Translated:
+    """Implements `Model` in the target's tokens on top of a model that has its own."""
+
+    def __init__(self, model: Model, target: Tokenizer, match: Match, width: int) -> None:
+        self.tokenizer = target
+        self.vocabulary = width
+        self.slots, self.context, self.pool = model.slots, model.context, model.pool
+        self.batch, self.tentative = model.batch, model.tentative
+        self._model = model
+        self._match = match
+        self._words: dict[int, Tokens] = {
+            token: tokens_of([draft])
+            for token, draft in zip(
+                match.target_ids.tolist(), match.draft_ids.tolist(), strict=True
+            )
+        }
+        # ends[slot][i]: how many of the draft's tokens the first i + 1 of the target's take
+        self._ends = [np.empty(0, np.int64) for _ in range(model.slots)]
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        passages = [self._passage(row) for row in rows]
+        logits = self._model.forward(self._feed_ahead([p.row for p in passages]))
+        for passage in passages:
+            slot = passage.row.slot
+            start = self._ends[slot][-1] if len(self._ends[slot]) else 0
+            self._ends[slot] = np.concatenate((self._ends[slot], start + passage.ends))
+        return [self._target_logits(*each) for each in zip(rows, passages, logits, strict=True)]
+
+    def truncate(self, slot: int, length: int) -> int:
+        ends = self._ends[slot]
+        length = min(length, len(ends))
+        left = self._model.truncate(slot, int(ends[length - 1]) if length else 0)
+        kept = int(ends.searchsorted(left, side="right"))
+        whole = int(ends[kept - 1]) if kept else 0
+        if left != whole:  # a checkpoint in the midst of a token of the target's
+            self._model.truncate(slot, 0)
+            kept = 0
+        self._ends[slot] = ends[:kept]
+        return kept
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        ends = self._ends[source][:length]
+        if not self._model.copy(source, target, int(ends[-1]) if length else 0):
+            self._ends[target] = ends[:0]
+            return 0
+        self._ends[target] = ends
+        return length
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        return roll_by_forward(self, rolls)
+
+    def close(self) -> None:
+        self._model.close()
+
+    def _passage(self, row: Row) -> Passage:
+        words = [self._word(token) for token in row.tokens.tolist()]
+        sizes = np.array([len(word) for word in words], np.int64)
+        ends = sizes.cumsum()
+        held = int(self._ends[row.slot][-1]) if len(self._ends[row.slot]) else 0
+        if held + int(ends[-1]) > self.context:
+            raise ContextFull(row.slot, self.context)
+        outputs = int(sizes[len(sizes) - row.outputs + 1 :].sum()) + 1 if row.outputs else 0
+        tentative = int(sizes[len(sizes) - row.tentative :].sum())
+        return Passage(Row(row.slot, np.concatenate(words), outputs, tentative), ends)
+
+    def _feed_ahead(self, rows: Sequence[Row]) -> list[Row]:
+        """Feed what one forward cannot take; return the rest of each row."""
+        share = max(self.batch // len(rows), 1)
+        return [self._shorten(row, share) for row in rows]
+
+    def _shorten(self, row: Row, share: int) -> Row:
+        tokens = row.tokens
+        while len(tokens) > max(share, row.outputs):
+            self._model.forward([Row(row.slot, tokens[:share], outputs=0)])
+            tokens = tokens[share:]
+        return Row(row.slot, tokens, row.outputs, row.tentative)
+
+    def _target_logits(self, row: Row, passage: Passage, logits: Logits) -> Logits:
+        """Logits at the ends of the target's tokens, over the target's ids."""
+        at = passage.ends[len(passage.ends) - row.outputs :] - passage.ends[-1] - 1
+        out = np.full((row.outputs, self.vocabulary), NEVER, np.float32)
+        if row.outputs:
+            out[:, self._match.target_ids] = logits[at][:, self._match.draft_ids]
+        return out
+
+    def _word(self, token: int) -> Tokens:
+        """The draft's tokens for one of the target's."""
+        word = self._words.get(token)
+        if word is None:
+            said = self.tokenizer.token_bytes(token).decode("utf-8", "replace")
+            word = self._model.tokenizer.encode(said or self.tokenizer.token_text(token))
+            # Something must be fed for every token; which, only costs acceptance.
+            word = self._words[token] = word if len(word) else tokens_of([0])
+        return word

@@ -1,0 +1,249 @@
+"""What an engine held of long texts, on disk for another time and for other processes.
+
+A file is one text: its tokens, and what the engine held of them, under the sums of both. Engines
+hardly check what they read back, so they are given nothing that is not whole and our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Saved
+from localspec.errors import UsageError
+from localspec.prefix_cache.stored_text import SHARE, Text, best, needless
+from localspec.system import free_memory
+from localspec.tokens import Tokens
+
+MAGIC = b"localspec text 1"
+# The sum of all that follows but the data, the sum of the data, the identity, whether it serves
+# as a whole only, the number of tokens, and the bytes of data. Then come the tokens, then the data.
+HEAD = struct.Struct("<16s32s32s32s?QQ")
+SUMMED = 48  # bytes of the head that its own sum leaves out
+NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
+PART = re.compile(r"kept-.*\.part")  # is being written
+STALE = 3600.0  # seconds after which it is not
+MOST = 1024  # files
+
+LOG = logging.getLogger("localspec")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept(Text):
+    path: Path
+    data_bytes: int
+    data_sum: bytes
+
+
+class Disk:
+    """A folder of texts, together of at most so many bytes. One thread calls it.
+
+    Other models and other processes may share the folder; `identity` stands for whatever changes
+    what an engine holds of a text.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+        self._identity = hashlib.sha256(identity.encode()).digest()
+        self._mine = self._identity.hex()[:16]  # how names of files begin
+        self._known: dict[Path, Kept] = {}
+        self._writer = ThreadPoolExecutor(1, "localspec-keeping")
+        self._writing: Future[str] | None = None
+        self._failed = False
+        self._notices: list[str] = []
+        prepare(folder)
+        make_room(folder, limit_bytes)
+
+    @property
+    def room(self) -> int:
+        """Bytes that one text may take."""
+        return min(self._limit, free_memory.memory().free_bytes // SHARE)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last text is still being written."""
+        return self._writing is not None and not self._writing.done()
+
+    def find(self, tokens: Tokens) -> Kept | None:
+        """The text that serves another best, if any does."""
+        self._look()
+        return best(self._known.values(), tokens)
+
+    def read(self, kept: Kept) -> NDArray[np.uint8] | None:
+        """What the engine held of a text; None, and the file is gone, if it is damaged."""
+        if kept.data_bytes > self.room:
+            return None
+        with suppress(OSError, ValueError), kept.path.open("rb") as file:
+            now = parse(file, kept.path, self._identity)  # it may have been written anew
+            data = np.fromfile(file, np.uint8)
+            if hashlib.sha256(data.data).digest() == now.data_sum:
+                used(kept.path)
+                return data
+        remove(kept.path)
+        return None
+
+    def wants(self, tokens: Tokens) -> bool:
+        """Whether a text is not kept yet; one that is counts as used now."""
+        self._look()
+        for kept in self._known.values():
+            if kept.serves(tokens) == len(tokens):
+                used(kept.path)
+                return False
+        return True
+
+    def keep(self, tokens: Tokens, saved: Saved) -> None:
+        """Write a text, not waiting for it; those that it serves as well as themselves go."""
+        self.wait()
+        self._look()
+        old = [] if saved.whole else needless(self._known.values(), tokens)
+        digest = hashlib.sha256(tokens.tobytes()).hexdigest()
+        path = self._folder / f"{self._mine}-{digest[:32]}.kept"
+
+        def write() -> str:
+            head = pack(self._identity, tokens, saved)
+            failure = written(path, [*head, saved.data.data], self._limit)
+            for kept in [] if failure else old:
+                remove(kept.path)
+            return failure
+
+        self._writing = self._writer.submit(write)
+
+    def wait(self) -> None:
+        """Until the last text is written."""
+        if self._writing is None:
+            return
+        failure = self._writing.result()
+        self._writing = None
+        if failure and not self._failed:
+            LOG.warning(failure)
+            self._notices.append(failure)
+        self._failed = bool(failure)
+
+    def take_notices(self) -> list[str]:
+        """What clients should know, once."""
+        if not self.busy:
+            self.wait()
+        notices, self._notices = self._notices, []
+        return notices
+
+    def close(self) -> None:
+        self.wait()
+        self._writer.shutdown()
+
+    def _look(self) -> None:
+        """See which texts are there now."""
+        there = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
+        self._known = {path: kept for path, kept in self._known.items() if path in there}
+        for path in there - self._known.keys():
+            try:
+                with path.open("rb") as file:
+                    self._known[path] = parse(file, path, self._identity)
+            except ValueError:
+                remove(path)
+            except OSError:
+                continue
+
+
+def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
+    """What stands before the data in a file."""
+    data_sum = hashlib.sha256(saved.data.data).digest()
+    what = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
+    said = tokens.astype("<i4").tobytes()
+    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *what)[SUMMED:] + said).digest()
+    return [HEAD.pack(MAGIC, own_sum, *what), said]
+
+
+def parse(file: BinaryIO, path: Path, identity: bytes) -> Kept:
+    """Read a file up to its data; a ValueError if it is not what was written under its name."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        raise ValueError("it is not whole")
+    magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
+    if (magic, whose) != (MAGIC, identity) or size != HEAD.size + 4 * count + data_bytes:
+        raise ValueError("it is not whole, or not ours")
+    said = file.read(4 * count)
+    named = hashlib.sha256(said).hexdigest()[:32]
+    if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum or named not in path.name:
+        raise ValueError("it is damaged")
+    tokens = np.frombuffer(said, "<i4").astype(np.int32)
+    return Kept(tokens, whole, path, data_bytes, data_sum)
+
+
+def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
+    """Write a file so that nobody ever reads half of it; why it could not be done, or nothing."""
+    try:
+        make_room(path.parent, limit - sum(map(len, parts)))
+        handle, part = tempfile.mkstemp(".part", "kept-", path.parent)  # for its owner only
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for each in parts:
+                    file.write(each)
+            Path(part).replace(path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as error:
+        return f"a text could not be kept in {path.parent}: {error.strerror or error}"
+    return ""
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder that nobody else can write to, for an engine trusts what is in it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = folder.stat()
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be used to keep texts in: {error.strerror}") from error
+    if sys.platform != "win32" and (info.st_uid != os.getuid() or info.st_mode & 0o022):
+        raise UsageError(f"others can write to {folder}: choose a folder of your own, of mode 700")
+
+
+def make_room(folder: Path, limit: int) -> None:
+    """Remove what was not used for longest until the rest takes no more than so many bytes."""
+    kept = []
+    for path in files(folder, NAME):
+        with suppress(OSError):
+            info = path.stat()
+            kept.append((info.st_mtime_ns, info.st_size, path))
+    total = sum(size for _, size, _ in kept)
+    for at, (_, size, path) in enumerate(sorted(kept)):
+        if total <= limit and len(kept) - at < MOST:
+            break
+        remove(path)
+        total -= size
+    for path in files(folder, PART):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > STALE:
+                remove(path)
+
+
+def files(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from [path for path in folder.iterdir() if name.fullmatch(path.name)]
+
+
+def remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def used(path: Path) -> None:
+    with suppress(OSError):
+        os.utime(path)

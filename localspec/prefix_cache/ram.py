@@ -1,0 +1,63 @@
+"""Texts that no slot holds any longer, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localspec.backend import Saved
+from localspec.prefix_cache.stored_text import SHARE, Text, best, needless
+from localspec.system import free_memory
+from localspec.tokens import Tokens
+
+MOST = 256  # texts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aside(Text):
+    saved: Saved
+
+
+class Ram:
+    """Together of at most so many bytes, and of a share of what is free."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit = limit_bytes
+        self._texts: list[Aside] = []  # the longest unused first
+
+    @property
+    def room(self) -> int:
+        """Bytes that all texts may take."""
+        free = free_memory.memory().free_bytes + self.bytes
+        return min(self.limit, free // SHARE)
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(text.saved.data) for text in self._texts)
+
+    def find(self, tokens: Tokens) -> Aside | None:
+        """The text that serves another best, if any does."""
+        return best(self._texts, tokens)
+
+    def put(self, tokens: Tokens, saved: Saved) -> None:
+        """Take a text, in place of those that it serves as well as themselves."""
+        for text in [] if saved.whole else needless(self._texts, tokens):
+            self._texts.remove(text)
+        self._texts.append(Aside(tokens, saved.whole, saved))
+
+    def take(self, text: Aside, tokens: Tokens) -> None:
+        """A text is used for another, and kept no longer if a slot now holds all of it."""
+        self._texts.remove(text)
+        if text.serves(tokens) < len(text.tokens):
+            self._texts.append(text)
+
+    def surplus(self) -> list[Aside]:
+        """Give up what there is no room for."""
+        room, given = self.room, []
+        while self._texts and (self.bytes > room or len(self._texts) > MOST):
+            given.append(self._texts.pop(0))
+        return given
+
+    def clear(self) -> list[Aside]:
+        """Give up everything."""
+        given, self._texts = self._texts, []
+        return given

@@ -1,0 +1,90 @@
+"""What each slot of a model holds, for texts to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from localspec.backend import Model
+from localspec.prefix_cache import matching
+from localspec.prefix_cache.matching import Place
+from localspec.prefix_cache.tiers import LEAST, Keeping
+from localspec.tokens import NONE, Tokens
+
+PATIENCE = 8  # rounds; a conversation may go on at once
+LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is asked anew
+
+
+class Slots:
+    def __init__(self, model: Model, keeping: Keeping) -> None:
+        self._model = model
+        self._keeping = keeping
+        self._shared = model.pool < model.slots * model.context
+        self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
+        self._free = list(range(model.slots))  # the longest unused first
+        self._idle = [0] * model.slots  # rounds since a slot was used
+
+    @property
+    def free(self) -> bool:
+        """Whether there is one."""
+        return bool(self._free)
+
+    def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> Place:
+        """The slot for a text, and where its beginning can be had, beside those in use."""
+        held = [active.get(slot, each) for slot, each in enumerate(self._held)]
+        place = matching.choose(held, self._free, tokens)
+        self._free.remove(place.slot)
+        return place
+
+    def settle(self, place: Place, tokens: Tokens) -> int:
+        """Make a slot hold the beginning of a text, from wherever most of it can be had."""
+        held = self._held[place.slot]
+        if len(held) - place.own > len(held) // LOSS:
+            self._keeping.keep(self._model, place.slot, held)
+        found = self._keeping.recall(self._model, place, tokens)
+        return found or matching.settle(self._model, place)
+
+    def leave(self, slot: int, held: Tokens) -> None:
+        """A slot is free, and keeps what it holds for another to go on from."""
+        self._held[slot] = held
+        self._free.append(slot)
+        self._idle[slot] = 0
+
+    def tidy(self) -> None:
+        """After a round, move a text that idles out of the pool, where it slows the others down."""
+        if not self._shared or not self._keeping.has_memory:
+            return
+        for slot in self._free:
+            self._idle[slot] += 1
+        late = [slot for slot in self._free if self._idle[slot] > PATIENCE and self._is_long(slot)]
+        if late:
+            self.put_aside(late[0])
+
+    def _is_long(self, slot: int) -> bool:
+        return len(self._held[slot]) >= LEAST
+
+    def put_aside(self, slot: int) -> None:
+        """Keep elsewhere what a free slot holds, and empty it."""
+        self._keeping.keep(self._model, slot, self._held[slot])
+        self.empty(slot)
+
+    def give_up(self) -> bool:
+        """Put the longest unused text aside; whether there was any."""
+        full = [slot for slot in self._free if len(self._held[slot])]
+        if full:
+            self.put_aside(full[0])
+        return bool(full)
+
+    def empty(self, slot: int) -> None:
+        self._held[slot] = NONE
+        self._model.truncate(slot, 0)
+
+    def make_room(self) -> bool:
+        """Empty what is free and give up what was put aside; return whether there was any."""
+        full = [slot for slot in self._free if len(self._held[slot])]
+        for slot in full:
+            self.empty(slot)
+        return self._keeping.spare() or bool(full)
+
+    def close(self) -> None:
+        """What is held may be kept for another time."""
+        self._keeping.close(self._model, [(slot, self._held[slot]) for slot in self._free])

@@ -1,0 +1,55 @@
+"""Proposers by name, from whichever package offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import cast
+
+from localspec.errors import UsageError
+from localspec.pairing.pair import Pair
+from localspec.proposer import Proposer
+
+GROUP = "localspec.proposers"
+AUTO = ("forced", "prediction", "suffix")  # and the draft model, if there is one
+DRAFT = "draft-model"
+
+
+def known() -> list[str]:
+    return sorted(each.name for each in entry_points(group=GROUP))
+
+
+def check(wish: str) -> tuple[str, ...]:
+    """The names in a wish: `auto`, `none`, or names with commas between them."""
+    if wish in ("auto", "none"):
+        return AUTO if wish == "auto" else ()
+    wanted = tuple(name.strip() for name in wish.split(","))
+    strange = [name for name in wanted if name not in known()]
+    if strange:
+        raise UsageError(
+            f"there is no proposer {strange[0]!r}; known: auto, none, {', '.join(known())}"
+        )
+    return wanted
+
+
+def names(wish: str, *, draft: bool) -> tuple[str, ...]:
+    """Who is to guess for a model that was given a draft model, or was not."""
+    wanted = check(wish)
+    if wish == "auto":
+        return (*wanted, DRAFT) if draft else wanted
+    if draft != (DRAFT in wanted):
+        fault = (
+            "does without a draft model: give none" if draft else "needs a draft model: give one"
+        )
+        raise UsageError(f"proposer {wish} {fault}")
+    return wanted
+
+
+def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
+    """The proposers of these names, for a pair."""
+    found: dict[str, Proposer] = {}
+    for name in wanted:
+        [entry] = entry_points(group=GROUP, name=name)
+        maker = cast(Callable[[Pair], Proposer], entry.load())
+        found[name] = maker(pair)
+    return found

@@ -1,0 +1,1 @@
+"""Getting weights: what a hub lists, what would fit, the download."""

@@ -1,0 +1,85 @@
+"""What fits, by what the catalogue knows: a plan before anything is here."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from localspec.backend import CONTEXT, Estimate, Needs, Options
+from localspec.errors import DoesNotFit, UsageError
+from localspec.memory import plan
+from localspec.memory.machine import Machine, size
+from localspec.memory.plan import Plan, Wanted
+from localspec.models.catalogue import entries
+from localspec.models.entry import Engine, Entry, Offer, Shape, Weights
+
+CELLS = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
+COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
+
+
+def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str:
+    """The weights that were wished for, or the first that fit."""
+    offered = entry.offers[engine].weights
+    if weights:
+        if weights not in offered:
+            raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offered)}")
+        return weights
+    for name in offered:
+        with suppress(DoesNotFit):
+            rough(entry, engine, name, machine)
+            return name
+    least = min(offered.values(), key=lambda each: each.bytes)
+    raise DoesNotFit(
+        f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and there "
+        f"is room for {size(machine.room)}; name the weights to pull it all the same, as "
+        f"{entry.name}:{next(iter(offered))}"
+    )
+
+
+def rough(
+    entry: Entry,
+    engine: Engine,
+    weights: str,
+    machine: Machine,
+    options: Options | None = None,
+    *,
+    alone: bool = False,
+) -> Plan:
+    """A plan by what the catalogue knows, before anything is here."""
+    offer = entry.offers[engine]
+    if weights not in offer.weights:
+        raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
+    draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
+    options = options or Options()
+    wanted = Wanted(
+        guessed(offer.weights[weights], entry.shape),
+        options,
+        min(entry.context or CONTEXT, CONTEXT),
+        guessed(draft[1], draft[0].shape) if draft else None,
+        replace(options, drafting=True),
+    )
+    return plan.plan(wanted, machine)
+
+
+def drafts(offer: Offer, engine: Engine) -> tuple[Entry, Weights] | None:
+    """The entry that an offer drafts with, if it names one."""
+    name, _, weights = offer.draft.partition(":")
+    other = entries().get(name)
+    if other is None:
+        return None
+    offered = other.offers[engine].weights
+    return other, offered[weights or next(iter(offered))]
+
+
+def guessed(weights: Weights, shape: Shape | None) -> Estimate:
+    """What loading would take, by published sizes; of an unknown shape the weights alone."""
+
+    def needs(options: Options) -> Needs:
+        cells = options.context or CONTEXT
+        if shape is None:
+            return Needs(weights.bytes, 0, COMPUTING)
+        logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
+        kept = int(cells * shape.token_bytes * CELLS[options.kv_type])
+        return Needs(weights.bytes, kept, COMPUTING + logits, shape.layers)
+
+    return needs

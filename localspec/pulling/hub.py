@@ -1,0 +1,268 @@
+"""Files of a hub's repository: which there are, and getting them whole.
+
+The hub's own client keeps nothing of a download that was cut off, so parts are kept here: they lie
+beside the client's blobs, are gone on with, and become blobs once their sum is right.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.file_download import http_get, repo_folder_name
+from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import hf_raise_for_status, http_stream_backoff
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from localspec.errors import PullError
+from localspec.models.sources import Address, Hub, inside
+from localspec.pulling.listing import Listing, Remote
+from localspec.system.fingerprint import digest
+
+HERE: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+PIECE = 1 << 20  # bytes that are written at once
+
+Count = Callable[[int], None]  # hears of bytes as they come
+
+
+def listing(source: Hub) -> Listing:
+    """What a repository holds, at a commit."""
+    with told(source.repository):
+        found = HfApi().model_info(
+            source.repository, revision=source.revision or None, files_metadata=True
+        )
+    files = []
+    for each in found.siblings or ():
+        inside(each.rfilename, f"{source.repository}:{each.rfilename}")
+        large = each.lfs is not None
+        total = (each.lfs.size if each.lfs else each.size) or 0
+        sum = (each.lfs.sha256 if each.lfs else each.blob_id) or ""
+        files.append(Remote(each.rfilename, total, sum, large))
+    return Listing(source.repository, found.sha or "", tuple(files))
+
+
+def cached(found: Listing, file: Remote) -> Path | None:
+    path = try_to_load_from_cache(found.repository, file.name, revision=found.revision)
+    return Path(path) if isinstance(path, str) and Path(path).exists() else None
+
+
+def missing(found: Listing, files: Sequence[Remote]) -> int:
+    """Bytes that are still to be downloaded."""
+    return sum(
+        each.size - min(_size(part(found, each)), each.size)
+        for each in files
+        if cached(found, each) is None
+    )
+
+
+def fetch(found: Listing, file: Remote, count: Count) -> Path:
+    """Get a file whole and right; what was there of it is not downloaded again."""
+    path = cached(found, file)
+    if path is not None and right(path, file):
+        count(file.size)
+        return path
+    place = part(found, file)
+    with told(found.repository), locked(place, file.name):
+        blob = place.with_suffix("")
+        if right(blob, file):
+            count(file.size)
+        else:
+            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            go_on(url, place, file.size, build_hf_headers(library_name="localspec"), count)
+            if not right(place, file):
+                raise wrong(place, f"{file.name} of {found.repository}")
+            place.replace(blob)
+        if path is not None:  # a broken one may be in its place
+            path.unlink()
+        return Path(hf_hub_download(found.repository, file.name, revision=found.revision))
+
+
+def head(found: Listing, file: Remote, most: int) -> Path | None:
+    """Return a file of which the first `most` bytes are here, once they are.
+
+    What is fetched for it is where `fetch` goes on. None where that cannot be had.
+    """
+    place = part(found, file)
+    here = cached(found, file) or place.with_suffix("")
+    if here.exists():
+        return here
+    with suppress(PullError):
+        return place if begin(found, file, place, most) else None
+    return None
+
+
+def begin(found: Listing, file: Remote, place: Path, most: int) -> bool:
+    """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
+    end = min(most, file.size)
+    with told(found.repository), locked(place, file.name):
+        begun = _size(place)
+        if begun < end:
+            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            with place.open("ab") as out:
+                for piece in span(url, begun, end):
+                    out.write(piece)
+        return _size(place) >= end
+
+
+def span(url: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes of a file from `start` to `end`; none where the server sends all of it."""
+    headers = build_hf_headers(library_name="localspec")
+    headers |= {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
+    with http_stream_backoff(
+        "GET",
+        url,
+        headers=headers,
+        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+        retry_on_exceptions=(),  # what fails while the answer is read cannot be begun again
+        retry_on_status_codes=(408, 429),
+    ) as response:
+        hf_raise_for_status(response)
+        said = response.headers.get("Content-Range", "")
+        if response.status_code != 206 or not said.startswith(f"bytes {start}-"):
+            return
+        for piece in response.iter_bytes(PIECE):
+            yield piece[: end - start]
+            start += len(piece)
+            if start >= end:
+                return
+
+
+def fetch_address(source: Address, folder: Path, count: Count) -> Path:
+    """The same for a file that lies anywhere, whose sum is known."""
+    whole = folder / source.sha256 / source.name
+    if whole.exists() and digest(whole, large=True) == source.sha256:
+        return whole
+    place = whole.with_name(f"{source.name}.localspec")
+    with told(source.address), locked(place, source.name):
+        if not place.exists() or digest(place, large=True) != source.sha256:
+            go_on(source.address, place, None, {}, count)
+        if digest(place, large=True) != source.sha256:
+            raise wrong(place, source.address)
+        return place.replace(whole)
+
+
+def wrong(place: Path, name: str) -> PullError:
+    place.unlink()
+    return PullError(
+        f"{name} is not what was promised: its sum is another one; what came was thrown away, so "
+        "pull it again"
+    )
+
+
+def go_on(url: str, place: Path, total: int | None, headers: dict[str, str], count: Count) -> None:
+    """Download what is missing of a file."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    begun = _size(place)
+    if total is not None and begun > total:
+        place.unlink()
+        begun = 0
+    count(begun)
+    if begun == total:
+        return
+    disable_progress_bars()
+    with place.open("r+b" if begun else "wb") as file:
+        file.seek(begun)
+        target: Any = Counted(file, count)
+        http_get(url, target, resume_size=begun, headers=headers, expected_size=total)
+
+
+def part(found: Listing, file: Remote) -> Path:
+    """Where what there is of a file waits to be gone on with."""
+    store = repo_folder_name(repo_id=found.repository, repo_type="model")
+    return Path(constants.HF_HUB_CACHE) / store / "blobs" / f"{file.sum}.localspec"
+
+
+class Counted:
+    """A file that tells how much comes into it."""
+
+    def __init__(self, file: BinaryIO, count: Count) -> None:
+        self._file, self._count = file, count
+
+    def write(self, data: bytes) -> int:
+        self._count(len(data))
+        return self._file.write(data)
+
+    def seek(self, place: int) -> int:
+        return self._file.seek(place)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def truncate(self) -> int:
+        """A server may send everything from the start after all."""
+        place = self._file.tell()
+        self._count(place - self._file.seek(0, os.SEEK_END))
+        self._file.seek(place)
+        return self._file.truncate()
+
+
+def right(path: Path, file: Remote) -> bool:
+    """Whether a file is the one that the hub lists."""
+    return _size(path) == file.size and file.sum in (digest(path, file.large), "")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@contextmanager
+def locked(place: Path, name: str) -> Iterator[None]:
+    """Alone with a part: two who write the same one would spoil it.
+
+    Files of the same content have the same part; in this process they wait for each other.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with HERE[place], FileLock(place.with_suffix(".lock"), timeout=0):
+            yield
+    except Timeout:
+        raise PullError(f"{name} is being pulled by another process: wait for it") from None
+
+
+@contextmanager
+def told(repository: str) -> Iterator[None]:
+    """What the hub, the net or the disk refuse, in words for the user."""
+    try:
+        yield
+    except GatedRepoError as error:
+        raise PullError(
+            f"{repository} is given out only to those who accepted its terms: do so on its page, "
+            "then log in with `hf auth login`"
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise PullError(
+            f"the hub has no repository {repository}, or it is private: log in with `hf auth login`"
+        ) from error
+    except (RevisionNotFoundError, EntryNotFoundError) as error:
+        raise PullError(f"{repository} does not have what was asked for: {_line(error)}") from error
+    except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
+        raise PullError(f"{repository} is not here, and the hub is out of reach") from error
+    except (HfHubHTTPError, HFValidationError) as error:
+        raise PullError(f"the hub refused {repository}: {_line(error)}") from error
+    except OSError as error:
+        raise PullError(f"{repository} could not be pulled: {_line(error)}") from error
+    except Exception as error:  # of the client's own HTTP library, whichever that is
+        if type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3")):
+            raise PullError(f"the hub is out of reach: {_line(error)}") from error
+        raise
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,119 @@
+"""Get a pair: download it, see that it is right and that it runs, then register it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from huggingface_hub import constants
+
+from localspec.backend import Options
+from localspec.errors import PullError
+from localspec.memory.machine import size
+from localspec.memory.planner import Limits, there
+from localspec.models import store, trial
+from localspec.models.locate import Found
+from localspec.models.sources import Address, Local, Package, Source
+from localspec.pulling import hub
+from localspec.pulling.listing import Remote
+from localspec.pulling.remote_header import require_readable
+from localspec.pulling.resolve import Order, Part
+from localspec.system.fingerprint import digest
+
+AT_ONCE = 4  # files
+LEFT = 1 << 30  # bytes of disk that stay free
+
+Say = Callable[[str], None]
+
+
+def room(wanted: Order) -> None:
+    """Refuse what the disk has no room for."""
+    place = Path(constants.HF_HUB_CACHE)
+    there = next(each for each in (place, *place.parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    if wanted.missing and wanted.missing + LEFT > free:
+        raise PullError(
+            f"{wanted.name} takes {size(wanted.missing)} of disk and {size(LEFT)} stay free; "
+            f"{place} has {size(free)}: make room, or set HF_HOME to a larger disk"
+        )
+
+
+def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
+    """Download, check and register a pair."""
+    room(wanted)
+    for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
+        if part.listing and wanted.engine == "llamacpp":
+            require_readable(wanted.engine, part.listing, part.files)
+    helds = [held(part, count) for part in wanted.parts]
+    target, draft = helds[0], helds[1] if len(helds) > 1 else None
+    say("checking that it runs")
+    used = helds if wanted.drafter == "model" else helds[:1]
+    for each in used:
+        with trial.examined(Found(wanted.engine, each.path)) as looked:
+            looked.check_runs(Options(), there(wanted.engine, Limits()).room)
+    if len(used) > 1:
+        trial.vocabularies(wanted.engine, used[0].path, used[1].path)
+    found = store.Pulled(wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft)
+    store.keep(found)
+    return found
+
+
+def held(part: Part, count: hub.Count) -> store.Held:
+    """A model on disk, its files whole and right."""
+    if isinstance(part.source, Address):
+        path = hub.fetch_address(part.source, store.folder().parent / "files", count)
+        return replace(_here(Local(path)), source=str(part.source))
+    if part.listing is None:
+        return _here(part.source)
+    listing = part.listing
+    paths = together(part.files, lambda file, count: hub.fetch(listing, file, count), count)
+    files = tuple(_files(paths, part.files))
+    main = paths[0] if paths[0].suffix.lower() == ".gguf" else paths[0].parent
+    return store.Held(str(part.source), main, files)
+
+
+def together(
+    files: Sequence[Remote], fetch: Callable[[Remote, hub.Count], Path], count: hub.Count
+) -> list[Path]:
+    """Several at once; where one fails, or somebody presses Ctrl-C, the others stop too."""
+    stopped = threading.Event()
+
+    def counted(number: int) -> None:
+        if stopped.is_set():
+            raise PullError("stopped")
+        count(number)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun = [pool.submit(fetch, file, counted) for file in files]
+        try:
+            return [each.result() for each in begun]
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _files(paths: Sequence[Path], remote: Sequence[Remote]) -> Iterator[store.File]:
+    for path, file in zip(paths, remote, strict=True):
+        yield store.File(path, file.size, file.sum, file.large)
+
+
+def _here(where: Source) -> store.Held:
+    if isinstance(where, Package):
+        path = where.find()
+        if path is None:
+            raise PullError(f"the package {where.module} is not installed")
+    else:
+        assert isinstance(where, Local)
+        path = where.path
+        if not path.exists():
+            raise PullError(f"there is no {path}")
+    inner = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    files = tuple(
+        store.File(each, each.stat().st_size, digest(each, large=True), large=True)
+        for each in inner
+    )
+    return store.Held(str(where), path, files)

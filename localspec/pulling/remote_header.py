@@ -1,0 +1,68 @@
+"""Judge a model by the first bytes of its files, before the rest is downloaded.
+
+Each file is laid out as long as the hub lists it, with a hole behind what is here, so that the
+engine's own reader of headers reads it. Zeros complete no header: one that is not all here is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from localspec.errors import BackendError, ModelFileError, PullError
+from localspec.models.engines import backend
+from localspec.models.entry import Engine
+from localspec.pulling import hub
+from localspec.pulling.listing import Listing, Remote
+
+# Bytes that hold a header: 262,144 tokens and 514,906 merges are 15 million, and no known one has
+# more. What follows the first part of a model describes its own tensors, 60 bytes each.
+HEADS = (16 << 20, 64 << 20)
+LATER = 4 << 20
+
+
+def require_readable(engine: Engine, found: Listing, files: Sequence[Remote]) -> None:
+    """Refuse files that their engine would not take for a model, before the rest is downloaded.
+
+    What cannot be told early is left to be found when all is here.
+    """
+    reason = ""
+    for most in HEADS:
+        if hub.missing(found, files) <= most:
+            return
+        heads = [hub.head(found, files[0], most)]
+        heads += [hub.head(found, file, LATER) for file in files[1:]]
+        there = [path for path in heads if path]
+        if len(there) < len(files):
+            return
+        reason = refusal(engine, files, there)
+        if not reason:
+            return
+    for file in files:
+        hub.part(found, file).unlink(missing_ok=True)
+    raise PullError(f"{found.repository}: {reason}; the rest was not downloaded")
+
+
+def refusal(engine: Engine, files: Sequence[Remote], heads: Sequence[Path]) -> str:
+    """What an engine has against files with such heads; nothing where it cannot be asked."""
+    with suppress(OSError, BackendError), outlined(files, heads) as folder:
+        try:
+            backend(engine).inspect(folder / Path(files[0].name).name)
+        except ModelFileError as error:
+            return str(error)
+    return ""
+
+
+@contextmanager
+def outlined(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Path]:
+    """Give a folder with files of the listed names and sizes that begin like `heads`."""
+    with TemporaryDirectory(prefix="localspec-") as name:
+        for file, head in zip(files, heads, strict=True):
+            place = Path(name) / Path(file.name).name
+            with head.open("rb") as begun, place.open("wb") as out:
+                out.write(begun.read(min(HEADS[-1], file.size)))
+                out.truncate(file.size)
+        yield Path(name)

@@ -1,0 +1,132 @@
+"""What a name or a source stands for: which files, of which repositories, for which engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localspec.errors import PullError, UsageError
+from localspec.memory.planner import Limits, there
+from localspec.models.catalogue import choose, entries, find, preferred
+from localspec.models.entry import Engine, Weights, Wish
+from localspec.models.sources import Address, Hub, Package, Source, source
+from localspec.pulling import hub, listing
+from localspec.pulling.estimate import drafts, fitting
+from localspec.pulling.listing import Listing, Remote
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A model, or a drafter, that is to be had: its files by the hub, or where it is already."""
+
+    source: Source
+    listing: Listing | None = None
+    files: tuple[Remote, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def missing(self) -> int:
+        return hub.missing(self.listing, self.files) if self.listing else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A pair as it will be pulled."""
+
+    name: str
+    weights: str
+    engine: Engine
+    target: Part
+    drafter: str = "none"
+    draft: Part | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (self.target, self.draft) if self.draft else (self.target,)
+
+    @property
+    def missing(self) -> int:
+        return sum(part.missing for part in self.parts)
+
+
+def order(wish: str, engine: Wish = "auto", draft: str = "") -> Order:
+    """What a name, or a source, stands for; asks the hub which files that are."""
+    if wish.startswith(("hf:", "https:", "http:")):
+        return _unnamed(wish, engine, draft)
+    name, _, weights = wish.partition(":")
+    entry = find(name)
+    own = choose(entry, engine, preferred())
+    weights = fitting(entry, own, weights, there(own, Limits()))
+    offer = entry.offers[own]
+    target = listed(offer.weights[weights], own, weights)
+    if draft:
+        return Order(name, weights, own, target, "model", _given(draft, own))
+    if offer.drafter == "model" and (known := drafts(offer, own)):
+        helper = listed(known[1], own, offer.draft.partition(":")[2])
+        return Order(name, weights, own, target, "model", helper)
+    if offer.draft:
+        return Order(name, weights, own, target, offer.drafter, part(source(offer.draft), own, ""))
+    return Order(name, weights, own, target, offer.drafter)
+
+
+def _unnamed(wish: str, engine: Wish, draft: str) -> Order:
+    where = source(wish)
+    if isinstance(where, Hub):
+        found = hub.listing(where)
+        has_gguf = any(file.name.lower().endswith(".gguf") for file in found.files)
+        own: Engine = "llamacpp" if has_gguf and engine != "mlx" else "mlx"
+        target = chosen(where, found, own, "")
+        name = where.repository.rpartition("/")[2].lower()
+        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found)
+    else:
+        own, target, drafter = "llamacpp", Part(where), "model" if draft else "none"
+        name = Path(where.name).stem.lower() if isinstance(where, Address) else str(where)
+        helper = _given(draft, own) if draft else None
+    return Order(name, "as-given", own, target, drafter, helper)
+
+
+def _beside(where: Hub, found: Listing) -> tuple[str, Part | None]:
+    """A drafter that lies beside a model."""
+    for file in listing.sidecars(found):
+        kind = Path(file.name).name.lower().partition("-")[0]
+        return kind, Part(replace(where, file=file.name), found, (file,))
+    return "none", None
+
+
+def _given(draft: str, engine: Engine) -> Part:
+    name, _, weights = draft.partition(":")
+    known = entries().get(name)
+    if known:
+        offered = known.offers[choose(known, engine, (engine,))].weights
+        weights = weights or next(iter(offered))
+        if weights not in offered:
+            raise UsageError(f"{name} has no {weights}; it has: {', '.join(offered)}")
+        return listed(offered[weights], engine, weights)
+    return part(source(draft), engine, "")
+
+
+def listed(weights: Weights, engine: Engine, name: str) -> Part:
+    """What the catalogue lists; where it knows sums, with these and no others."""
+    if isinstance(weights.source, Package) and weights.source.find() is None:
+        raise PullError(f"{weights.source.module} is not installed: {weights.install}")
+    found = part(weights.source, engine, name)
+    sums = tuple(file.sum for file in found.files if file.large)
+    if weights.sums and sums != weights.sums:
+        raise PullError(
+            f"{found.source} is not what was checked for the catalogue: its sums differ"
+        )
+    return found
+
+
+def part(where: Source, engine: Engine, weights: str) -> Part:
+    if not isinstance(where, Hub):
+        return Part(where)
+    return chosen(where, hub.listing(where), engine, weights)
+
+
+def chosen(where: Hub, found: Listing, engine: Engine, weights: str) -> Part:
+    files = listing.folder(found) if engine == "mlx" else listing.gguf(found, where.file, weights)
+    return Part(replace(where, revision=found.revision), found, tuple(files))

@@ -1,0 +1,33 @@
+"""What changes what an engine holds of a text."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from localspec.models.engines import backend
+from localspec.runtime.loaded_pair import Opened
+from localspec.system.fingerprint import fingerprint, versions, weight_files
+
+SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
+
+
+def identity(found: Opened) -> str:
+    """Of what a target holds of a text: its weights, the engine, and how it was loaded."""
+    place = found.places.target
+    way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)
+    build = backend(place.engine).build()
+    weights = [sampled(file) for file in weight_files(place.path)]
+    return fingerprint([place.path], [place.engine, repr(way), repr(build), *versions(), *weights])
+
+
+def sampled(file: Path) -> str:
+    """A sum of parts from all over a file, and when it was written last."""
+    info = file.stat()
+    made = hashlib.sha256(f"{info.st_size} {info.st_mtime_ns}".encode())
+    with file.open("rb") as data:
+        for at in range(SAMPLES):
+            data.seek(info.st_size * at // SAMPLES)
+            made.update(data.read(SAMPLE))
+    return made.hexdigest()

@@ -1,0 +1,85 @@
+"""Calibrations that were kept: one small file for each pair, machine and way of loading."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import platformdirs
+
+from localspec.control.calibration import Calibration, calibrate
+from localspec.control.costs import GUESS
+from localspec.models.engines import backend
+from localspec.runtime.loaded_pair import Opened
+from localspec.system.atomic_write import write
+from localspec.system.fingerprint import fingerprint, versions
+
+
+def calibrated(found: Opened) -> Calibration:
+    """What a pair takes on this machine: as was measured before, or now."""
+    name = place(found)
+    known = find(name)
+    if known is None:
+        known = apart(found)
+        if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
+            return Calibration(GUESS)
+        keep(name, known)
+    return known
+
+
+def apart(found: Opened) -> Calibration:
+    """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(calibrate, found.pair.target, found.pair.draft).result()
+
+
+def place(found: Opened) -> str:
+    """What the measurements of a pair, loaded like this on this machine, are kept under."""
+    places, plan = found.places, found.plan
+    both = [places.target, *([places.draft] if places.draft and found.pair.draft else [])]
+    devices = {(d.name, d.kind) for each in both for d in backend(each.engine).probe()}
+    # How much a slot could hold is no matter: it is measured with little in it.
+    ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
+    circumstances = [repr(ways), repr(sorted(devices)), str(os.cpu_count()), *versions()]
+    return fingerprint([each.path for each in both], circumstances)
+
+
+def folder() -> Path:
+    return platformdirs.user_cache_path("localspec", appauthor=False) / "calibrations"
+
+
+def find(name: str) -> Calibration | None:
+    """What was kept under a key; None if there is nothing, or nothing that makes sense."""
+    try:
+        kept = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
+        return Calibration(
+            _points(kept["target"]),
+            {by: _points(points) for by, points in kept["drafting"].items()},
+            {by: _seconds(value, least=0.0) for by, value in kept["reading"].items()},
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def keep(name: str, calibration: Calibration) -> None:
+    """Write it so that nobody ever reads half of it; a full disk is no reason to fail."""
+    with suppress(OSError):
+        write(folder() / f"{name}.json", json.dumps(asdict(calibration)))
+
+
+def _points(kept: Mapping[str, object]) -> dict[int, float]:
+    points = {int(size): _seconds(value, least=1e-7) for size, value in kept.items()}
+    if len(points) < 2 or min(points) < 1:
+        raise ValueError("a curve needs two points")
+    return points
+
+
+def _seconds(value: object, least: float) -> float:
+    if not isinstance(value, float | int) or not least <= value < 3600:
+        raise ValueError(f"{value!r} seconds")
+    return float(value)

@@ -1,0 +1,99 @@
+"""From a name or a path to a runtime: find the weights, plan, load, and choose who guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from localspec.backend import Footprint, Options
+from localspec.control.depth import Depth
+from localspec.decoding.prompt_pace import MAX_GAP
+from localspec.engine.engine import Company
+from localspec.errors import UsageError
+from localspec.memory.planner import Limits
+from localspec.models.entry import WISHES, Wish
+from localspec.prefix_cache.disk import Disk
+from localspec.prefix_cache.ram import Ram
+from localspec.prefix_cache.tiers import Keeping
+from localspec.proposers import registry
+from localspec.runtime import assembly, kept_calibrations
+from localspec.runtime.cache_identity import identity
+from localspec.runtime.loaded_pair import Opened, Places, checked, loaded
+from localspec.runtime.runtime import Known, Runtime
+
+DEEP = 16  # tokens that are guessed at most where the depth is left open
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How to load: the engine's options, who guesses how far, and where there is room for it."""
+
+    options: Options = field(default_factory=Options)
+    proposer: str = "auto"  # names with commas between them, or "none"
+    depth: int | None = None  # tokens to guess ahead; None: what pays, by measurement
+    backend: Wish = "auto"  # the engine; a file or a folder decides for itself
+    limits: Limits = field(default_factory=Limits)
+    cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
+    cache_bytes: int = 8 << 30
+    cache_ram: int = 0  # bytes of memory for texts that slots had to give up
+    max_gap: float = MAX_GAP  # seconds that replies may pause while a prompt is read
+
+    def __post_init__(self) -> None:
+        if self.backend not in WISHES:
+            raise UsageError(f"backend is {self.backend!r}; known: {', '.join(WISHES)}")
+        registry.check(self.proposer)
+        if self.depth is not None and not 0 <= self.depth <= self.options.tentative:
+            raise UsageError(f"depth is {self.depth}; it must be 0 to {self.options.tentative}")
+
+    @property
+    def alone(self) -> bool:
+        """Whether a draft model that comes with a pair would have nothing to do."""
+        return self.proposer != "auto" and registry.DRAFT not in registry.check(self.proposer)
+
+    @property
+    def insists(self) -> bool:
+        """Whether a draft model that is given must be used."""
+        return self.proposer != "auto"
+
+
+def load(
+    name_or_path: str | Path, draft: str | Path | None = None, loading: Loading | None = None
+) -> Runtime:
+    """Load a model, and a draft model to guess for it if one is given and there is room for it."""
+    loading = loading or Loading()
+    places = Places.of(name_or_path, draft, loading.backend, alone=loading.alone)
+    wanted = registry.names(loading.proposer, draft=places.draft is not None)
+    with places.examined() as looks:
+        loading = deepened(looks[0].footprint, loading)
+        plan = checked(looks, loading.options, loading.limits, insists=loading.insists)
+    with ExitStack() as closing:
+        found = closing.enter_context(loaded(places, plan, insists=loading.insists))
+        company = Company(keeping=kept(loading, found), max_gap=loading.max_gap)
+        if loading.depth is None and wanted:
+            depth = Depth(
+                kept_calibrations.calibrated(found).costs(), even=found.plan.options.shared is False
+            )
+            engine = assembly.automatic(found, wanted, depth, company)
+        else:
+            engine = assembly.fixed(found, wanted, loading.depth or 0, company)
+        closing.callback(engine.close)
+        known = Known(found.pair.match, found.plan, wanted)
+        return Runtime(engine, closing.pop_all(), known)
+
+
+def kept(loading: Loading, found: Opened) -> Keeping:
+    disk = None
+    if loading.cache_dir is not None:
+        disk = Disk(loading.cache_dir, loading.cache_bytes, identity(found))
+    return Keeping(Ram(loading.cache_ram), disk)
+
+
+def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:
+    """Room for long guesses, where the depth is left open and they take no memory."""
+    options = loading.options
+    left_open = loading.depth is None and options.tentative == Options().tentative
+    if not left_open or look().recurrent:
+        return loading
+    return replace(loading, options=replace(options, tentative=DEEP))

@@ -1,0 +1,128 @@
+"""Guess without the draft model while memory is short, and with it again once there is plenty."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from localspec.control.depth import Lap
+from localspec.draft import Draft
+from localspec.errors import BackendError, LocalSpecError, OutOfMemory
+from localspec.pairing.pair import Pair
+from localspec.proposer import Ask, Proposer
+from localspec.runtime.loaded_pair import Opened
+
+LOOK = 1.0  # seconds between two looks at the memory
+AMPLE = 30.0  # seconds without a shortage, after which the draft model may come back
+
+LOG = logging.getLogger("localspec")
+
+
+class Guessing(NamedTuple):
+    """Who guesses, and who hears what rounds took."""
+
+    proposer: Proposer
+    watch: Callable[[Lap], None] | None = None
+
+
+class Memory(Protocol):
+    def shortage(self) -> str:
+        """Where memory is short and how short, or nothing."""
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many bytes would leave the reserves alone."""
+
+
+class Relief:
+    """A proposer that gives up its draft model for memory; `make` puts together who guesses.
+
+    Texts do not change: guesses never decide what is said.
+    """
+
+    def __init__(
+        self,
+        found: Opened,
+        make: Callable[[Pair], Guessing],
+        memory: Memory,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._found = found
+        self._make, self._memory, self._clock = make, memory, clock
+        self._now = make(found.pair)
+        self._looked = self._short = clock()  # when memory was looked at, and was short, last
+        self._final = False
+        self._notices: list[str] = []
+
+    @property
+    def away(self) -> bool:
+        """Whether the draft model was put away and may come back."""
+        return self._found.pair.draft is None and not self._final
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        self._look()
+        try:
+            return self._now.proposer.propose(asks)
+        except BackendError as error:
+            # Whatever is wrong, the target can do without; but only memory may come back.
+            if not self.give_up(str(error)):
+                raise
+            self._final = not isinstance(error, OutOfMemory)
+            return self._now.proposer.propose(asks)
+
+    def release(self, slot: int) -> None:
+        self._now.proposer.release(slot)
+
+    def note(self, lap: Lap) -> None:
+        if self._now.watch:
+            self._now.watch(lap)
+
+    def take_notices(self) -> list[str]:
+        """What the client should know, once."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def idle(self) -> None:
+        """Take the draft model back while nobody waits, if there was room for it for a while."""
+        if not self.away:
+            return
+        now = self._clock()
+        if self._memory.shortage() or not self._memory.has_room(self._found.plan.for_draft):
+            self._short = now
+        elif now - self._short >= AMPLE:
+            self._take_back()
+
+    def give_up(self, why: str) -> bool:
+        """Free the draft model; False if there is none."""
+        if self._found.pair.draft is None:
+            return False
+        self._found = self._found.alone()
+        self._now = self._make(self._found.pair)
+        self._short = self._clock()
+        self._tell(f"the draft model was put away, guesses are looked up instead: {why}")
+        return True
+
+    def close(self) -> None:
+        self._found.alone()
+
+    def _look(self) -> None:
+        now = self._clock()
+        if self._found.pair.draft is not None and now - self._looked >= LOOK:
+            self._looked = now
+            if why := self._memory.shortage():
+                self.give_up(why)
+
+    def _take_back(self) -> None:
+        try:
+            self._found = self._found.completed()
+        except LocalSpecError as error:
+            self._short = self._clock()
+            self._final = not isinstance(error, OutOfMemory)  # its file may be gone
+            return
+        self._now = self._make(self._found.pair)
+        self._tell("the draft model is back: there is memory for it again")
+
+    def _tell(self, text: str) -> None:
+        LOG.warning(text)
+        self._notices.append(text)

@@ -1,0 +1,143 @@
+"""A loaded model as its users see it: generate, stream, chat."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import TracebackType
+
+from localspec.engine.engine import Engine
+from localspec.engine.job import Event, Job, Listener, Result
+from localspec.engine.settings import DEFAULT, Settings
+from localspec.engine.worker import Stream, Worker
+from localspec.errors import UsageError
+from localspec.memory.plan import Plan
+from localspec.pairing.vocabulary import Match
+from localspec.templates.chat_template import ChatTemplate
+from localspec.templates.message import Json, Message, Tool
+from localspec.templates.tools_in_words import instructed
+from localspec.tokens import tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What came to be known of a model when it was loaded."""
+
+    pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
+    plan: Plan | None = None  # by which the models were loaded
+    guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
+
+
+NOTHING = Known()
+
+
+class Runtime:
+    """A loaded target and its proposer. Any thread may call it; requests run together."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        closing: ExitStack | None = None,
+        known: Known = NOTHING,
+    ) -> None:
+        self.tokenizer = engine.target.tokenizer
+        self.context = engine.target.context
+        self.slots = engine.target.slots
+        self.known = known
+        self._keeping = engine.keeping
+        self._worker = Worker(engine)
+        # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
+        self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
+        self._template: ChatTemplate | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of texts that slots gave up."""
+        return self._keeping.bytes
+
+    def generate(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Result:
+        """Continue a text and return the whole reply."""
+        return self.stream(prompt, settings).result
+
+    def stream(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Stream:
+        """Continue a text, or tokens; chunks can be iterated as they come."""
+        tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
+        events: SimpleQueue[Event] = SimpleQueue()
+        return Stream(self.submit(tokens, settings, events.put), events, owner=self)
+
+    def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
+        """Continue tokens and tell a listener, on the models' thread, what each round brings."""
+        wanted = set(settings.proposers or ())
+        guessers = self.known.guessers
+        if guessers is not None and not wanted <= set(guessers):
+            strange = min(wanted - set(guessers))
+            known = ", ".join(guessers) or "nobody"
+            raise UsageError(f"{strange} does not guess for this model; who does: {known}")
+        return self._worker.submit(tokens_of(tokens), settings, listener)
+
+    def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
+        """Answer a conversation of messages with `role` and `content`."""
+        return self.generate(self.conversation(messages), settings)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a plain prompt, with the start token if the model wants one."""
+        return self._started(self.tokenizer.encode(text).tolist())
+
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens that ask for the next reply of a conversation."""
+        return self.read(self.render(messages))
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        extra: Mapping[str, Json] | None = None,
+        *,
+        continued: bool = False,
+    ) -> str:
+        """The text that asks for the next reply, or for the rest of the last one if `continued`.
+
+        A template that knows no tools is told of them in words.
+        """
+        if self._template is None:
+            self._template = ChatTemplate(self.tokenizer)
+        told, rest = instructed(messages, tools, self._template.takes)
+        return self._template.render(told, rest, extra or {}, continued=continued)
+
+    def read(self, text: str) -> list[int]:
+        """The tokens of a rendered text, in which the texts of control tokens stand for them."""
+        return self._started(self.tokenizer.encode(text, special=True).tolist())
+
+    def control_token(self, text: str) -> int | None:
+        """The control token that has this text, if one has."""
+        found = self.tokenizer.encode(text, special=True).tolist()
+        return found[0] if len(found) == 1 and not self.tokenizer.token_bytes(found[0]) else None
+
+    def _started(self, tokens: list[int]) -> list[int]:
+        bos = self.tokenizer.bos
+        if bos is None or not self.tokenizer.starts or tokens[:1] == [bos]:
+            return tokens
+        return [bos, *tokens]
+
+    def close(self) -> None:
+        """End every request and free the models; safe to call twice."""
+        self._close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _end(worker: Worker, closing: ExitStack) -> None:
+    worker.close()
+    closing.close()

@@ -1,0 +1,1 @@
+"""From logits to a token: sampling parameters, distributions, random numbers, log probabilities."""

@@ -1,0 +1,38 @@
+"""Log-probabilities of emitted tokens, from the target's raw logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.sampling.parameters import top
+from localspec.tokens import Logits
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    token: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedLogprob:
+    """An emitted token, and the most likely ones in its place."""
+
+    token: int
+    logprob: float
+    top: tuple[TokenLogprob, ...]
+
+
+def logprobs(logits: Logits, tokens: Sequence[int], alternatives: int) -> Iterator[EmittedLogprob]:
+    for row, token in zip(logits, tokens, strict=False):
+        highest = float(row.max())
+        total = highest + float(np.log(np.exp(row - highest).sum(dtype=np.float64)))
+        best = top(row, alternatives).tolist() if alternatives else []
+        yield EmittedLogprob(
+            token,
+            float(row[token]) - total,
+            tuple(TokenLogprob(each, float(row[each]) - total) for each in best),
+        )

@@ -1,0 +1,1 @@
+"""This machine: free memory, atomic writes, fingerprints of files."""

@@ -1,0 +1,186 @@
+"""Put a conversation in the forms that a chat template reads; what it reads stays as it came.
+
+All of it takes time in proportion to the conversation: a client may send any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+
+from localspec.errors import UsageError
+from localspec.templates.capabilities import Takes, typed, without_content
+from localspec.templates.message import Json, Message, text
+
+REASONING = ("reasoning_content", "thinking", "reasoning")  # one thing, as templates name it
+BREAK = "\n\n"  # between messages that become one
+
+
+def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
+    """The same conversation, of which such a template neither refuses nor drops a part."""
+    found: Iterable[Message] = [_put(message, takes) for message in messages]
+    if not takes.systems:
+        found = _ruled(found, takes)
+    if not takes.repeats:
+        found = _merged(found)
+    if not takes.parallel:
+        found = _in_turn(list(found), takes)
+    return list(found) if takes.text else typed(list(found))
+
+
+def _put(message: Message, takes: Takes) -> Message:
+    found = {name: value for name, value in message.items() if value is not None}
+    if found.get("role") == "developer" and not takes.developer:
+        found["role"] = "system"
+    match found.get("content"):
+        case [*parts]:
+            _check(parts)
+            found["content"] = parts if takes.parts else text(message)
+    match found.get("tool_call_id"):
+        case str(identity):
+            found["tool_call_id"] = _identity(identity, takes)
+    match found.get("tool_calls"):
+        case [_, *_] as calls:
+            found["tool_calls"] = [_call(call, takes) for call in calls]
+            return _calling(_reasoned(found), takes)
+        case []:
+            del found["tool_calls"]
+    return _reasoned(found if "content" in found else {**found, "content": ""})
+
+
+def _check(parts: Sequence[Json]) -> None:
+    for part in parts:
+        match part:
+            case {"text": str()}:
+                continue
+            case {"type": str(kind)}:
+                raise UsageError(f'a message has a part of type "{kind}": only texts can be read')
+        raise UsageError("a message has a part that is no text")
+
+
+def _calling(message: Message, takes: Takes) -> Message:
+    said, thought = text(message), message.get("thinking")
+    if not message.get("content"):
+        return without_content(message, takes.absent if takes.calls else "empty")
+    if isinstance(thought, str) and not takes.thoughts:
+        whole = BREAK.join((thought, said))
+        return without_content({**message, **dict.fromkeys(REASONING, whole)}, takes.absent)
+    return message
+
+
+def _reasoned(message: Message) -> Message:
+    """What a model thought, under each of the names by which templates know it."""
+    for name in REASONING:
+        if name in message:
+            thought = message[name]
+            return {"thinking": thought, **message, "reasoning_content": thought}
+    return message
+
+
+def _call(call: Json, takes: Takes) -> Json:
+    if not isinstance(call, Mapping):
+        return call
+    found = dict(call)
+    match call.get("id"):
+        case str(identity):
+            found["id"] = _identity(identity, takes)
+    function = call.get("function")
+    if isinstance(function, Mapping) and "arguments" in function:
+        found["function"] = {**function, "arguments": _arguments(function["arguments"], takes)}
+    return found
+
+
+def _arguments(given: Json, takes: Takes) -> Json:
+    if isinstance(given, str) and not takes.written:
+        try:
+            read = json.loads(given or "{}")
+        except (ValueError, RecursionError):
+            return given
+        return read if isinstance(read, dict) else given
+    if isinstance(given, Mapping) and not takes.objects:
+        return json.dumps(given, ensure_ascii=False)
+    return given
+
+
+def _identity(given: str, takes: Takes) -> str:
+    """Nine letters and digits, where a template takes no others: the same for the same."""
+    if takes.ids or (len(given) == 9 and given.isalnum()):
+        return given
+    return hashlib.blake2b(given.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
+    """System messages at the start become one; any others part of the user message after them."""
+    held: list[Message] = []
+    role = "system" if takes.system else "user"
+    for message in messages:
+        if message.get("role") == "system":
+            held.append(message)
+            continue
+        if role == "user" == message.get("role"):
+            message = _joined([*held, message])
+        elif held:
+            yield {**_joined(held), "role": role}
+        yield message
+        held, role = [], "user"
+    if held:
+        yield {**_joined(held), "role": role}
+
+
+def _merged(messages: Iterable[Message]) -> Iterator[Message]:
+    """User messages in a row become one, and so do replies."""
+
+    def kind(numbered: tuple[int, Message]) -> Json:
+        at, message = numbered
+        role = message.get("role")
+        return role if role in ("user", "assistant") and "tool_calls" not in message else at
+
+    for _, group in groupby(enumerate(messages), kind):
+        yield _joined([message for _, message in group])
+
+
+def _joined(messages: Sequence[Message]) -> Message:
+    *_, last = messages
+    if len(messages) == 1:
+        return last
+    return {**last, "content": BREAK.join(filter(None, map(text, messages)))}
+
+
+def _in_turn(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
+    """Several calls in a message become one after the other, each before its results."""
+    calling: Message = {}
+    results: list[Message] = []
+    for message in messages:
+        if message.get("role") == "tool":
+            results.append(message)
+            continue
+        yield from _paired(calling, results, takes)
+        calling, results = message, []
+    yield from _paired(calling, results, takes)
+
+
+def _paired(message: Message, results: Sequence[Message], takes: Takes) -> Iterator[Message]:
+    match message.get("tool_calls"):
+        case [_, _, *_] as calls:
+            left = _by_call(results)
+            for at, call in enumerate(calls):
+                yield {**message, "tool_calls": [call]}
+                identity = call.get("id") if isinstance(call, Mapping) else None
+                named = left.pop(identity, []) if isinstance(identity, str) else []
+                yield from named or left.pop(at, [])
+                message = without_content({"role": "assistant"}, takes.absent)
+            yield from chain.from_iterable(left.values())
+        case _:
+            yield from [message] if message else ()
+            yield from results
+
+
+def _by_call(results: Sequence[Message]) -> dict[str | int, list[Message]]:
+    """By the identifier of the call, or else by its place."""
+    found: dict[str | int, list[Message]] = {}
+    for at, result in enumerate(results):
+        identity = result.get("tool_call_id")
+        found.setdefault(identity if isinstance(identity, str) else at, []).append(result)
+    return found

@@ -1,0 +1,174 @@
+"""What a chat template can read, found out by showing it small conversations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from localspec.templates.message import Json, Message, Tool
+
+Absent = Literal["left out", "none", "empty"]
+Said = Callable[[Sequence[Message], Sequence[Tool]], str]  # nothing where the template refuses
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What a template writes into its text, neither refusing nor dropping it."""
+
+    text: bool = True  # content that is a text
+    parts: bool = True  # content that is a list of texts
+    system: bool = True  # a system message at the start
+    systems: bool = True  # several, and anywhere
+    developer: bool = True  # that role as one of its own
+    repeats: bool = True  # two messages of a role in a row
+    tools: bool = True  # definitions of tools
+    calls: bool = True  # calls of tools, and their results
+    parallel: bool = True  # several calls in a message
+    written: bool = True  # arguments of a call as a JSON text
+    objects: bool = True  # arguments of a call as an object
+    ids: bool = True  # identifiers of calls that are longer than nine letters
+    thoughts: bool = True  # reasoning and content beside a call
+    absent: Absent = "left out"  # how a call without content is put
+
+
+RULE, LAW, ORDER = "ruleone", "ruletwo", "rulethree"
+ASK, MORE, AGAIN = "askone", "asktwo", "askthree"
+TELL, RETELL = "tellone", "telltwo"
+NAME, OTHER, GIVEN = "nameone", "nametwo", "givenone"
+FOUND, SEEN = "foundone", "foundtwo"
+TOOL_NAME = "toolone"
+TOOL: Tool = {
+    "type": "function",
+    "function": {
+        "name": TOOL_NAME,
+        "description": "",
+        "parameters": {
+            "type": "object",
+            "properties": {"k": {"type": "string", "description": ""}},
+        },
+    },
+}
+WRITTEN = json.dumps({"k": GIVEN})
+SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
+
+
+def learned(said: Said, source: str) -> Takes:
+    """What a template takes; nothing is held against one that answers no question at all."""
+    readers = [_Reader(said, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
+    for reader in readers:
+        if reader.shows([_user(ASK)], ASK):
+            found = _calling(reader, _talking(reader, source))
+            return replace(found, parts=reader.typed or _takes_parts(reader, found))
+    return Takes()
+
+
+def _takes_parts(reader: _Reader, takes: Takes) -> bool:
+    opening = [_system(RULE)] if takes.system else []
+    given: Json = {"k": GIVEN} if takes.objects else WRITTEN
+    middle = _exchange(takes, given) if takes.calls else [_user(ASK)]
+    talk = [*opening, *middle, _tells(TELL), _user(MORE)]
+    text = reader.said(talk, reader.tools)
+    return bool(text) and text == reader.said(typed(talk), reader.tools)
+
+
+def typed(messages: Sequence[Message]) -> list[Message]:
+    """Messages with every text as a list of one part."""
+    return [_typed(message) for message in messages]
+
+
+def _typed(message: Message) -> Message:
+    match message.get("content"):
+        case str(text):
+            return {**message, "content": [{"type": "text", "text": text}]}
+    return message
+
+
+def without_content(message: Message, absent: Absent) -> Message:
+    """A call of tools that says nothing besides, as the template wants that put."""
+    if absent == "left out":
+        return {name: value for name, value in message.items() if name != "content"}
+    return {**message, "content": None if absent == "none" else ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    said: Said
+    typed: bool
+    tools: Sequence[Tool]
+
+    def shows(self, messages: Sequence[Message], *words: str) -> bool:
+        text = self.said(typed(messages) if self.typed else messages, self.tools)
+        return all(word in text for word in words)
+
+
+def _talking(reader: _Reader, source: str) -> Takes:
+    rules = [_system(RULE), _system(LAW), _user(ASK), _tells(TELL), _system(ORDER), _user(MORE)]
+    rows = [_user(ASK), _user(MORE), _tells(TELL), _tells(RETELL), _user(AGAIN)]
+    return Takes(
+        text=not reader.typed,
+        system=reader.shows([_system(RULE), _user(ASK)], RULE, ASK),
+        systems=reader.shows(rules, RULE, LAW, ASK, TELL, ORDER, MORE),
+        developer="'developer'" in source or '"developer"' in source,
+        repeats=reader.shows(rows, ASK, MORE, TELL, RETELL, AGAIN),
+        tools=replace(reader, tools=[TOOL]).shows([_user(ASK)], TOOL_NAME),
+    )
+
+
+def _calling(reader: _Reader, takes: Takes) -> Takes:
+    choices: tuple[Absent, ...] = ("left out", "none", "empty")
+    for absent in choices:
+        found = replace(takes, absent=absent)
+        written = reader.shows(_exchange(found, WRITTEN), NAME, WRITTEN, FOUND)
+        objects = reader.shows(_exchange(found, {"k": GIVEN}), NAME, GIVEN, FOUND)
+        if written or objects:
+            return _counting(reader, replace(found, written=written, objects=objects))
+    return replace(takes, calls=False)
+
+
+def _counting(reader: _Reader, takes: Takes) -> Takes:
+    given: Json = {"k": GIVEN} if takes.objects else WRITTEN
+    one, two, long = (
+        _call(NAME, SHORT, given),
+        _call(OTHER, SECOND, given),
+        _call(NAME, LONG, given),
+    )
+    both = [_user(ASK), _calls(takes, one, two), _result(FOUND, SHORT), _result(SEEN, SECOND)]
+    named = [_user(ASK), _calls(takes, long), _result(FOUND, LONG)]
+    said = {**_calls(takes, one), "content": TELL, "thinking": RETELL, "reasoning_content": RETELL}
+    return replace(
+        takes,
+        parallel=reader.shows(both, NAME, OTHER, FOUND, SEEN),
+        ids=reader.shows(named, NAME, FOUND),
+        thoughts=reader.shows([_user(ASK), said, _result(FOUND, SHORT)], NAME),
+    )
+
+
+def _exchange(takes: Takes, given: Json) -> list[Message]:
+    return [_user(ASK), _calls(takes, _call(NAME, SHORT, given)), _result(FOUND, SHORT)]
+
+
+def _calls(takes: Takes, *calls: Json) -> Message:
+    return without_content({"role": "assistant", "tool_calls": calls}, takes.absent)
+
+
+def _call(name: str, identity: str, given: Json) -> Json:
+    function = {"name": name, "arguments": given}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def _result(text: str, identity: str) -> Message:
+    return {"role": "tool", "name": NAME, "content": text, "tool_call_id": identity}
+
+
+def _system(text: str) -> Message:
+    return {"role": "system", "content": text}
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _tells(text: str) -> Message:
+    return {"role": "assistant", "content": text}

@@ -1,0 +1,113 @@
+"""Render a conversation the way its model was trained to read it.
+
+A chat template comes with the model file and is code from a stranger: see `renderer`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from localspec.errors import ModelFileError, UsageError
+from localspec.templates.adapt import conversation
+from localspec.templates.capabilities import Takes, learned
+from localspec.templates.message import Json, Message, Tool, text
+from localspec.templates.renderer import SHARED, Renderer
+from localspec.tokenizer import Tokenizer
+
+NOTHING: Mapping[str, Json] = MappingProxyType({})
+END = "(the reply goes on here) "  # its space tells whether a template strips what it writes
+
+
+class ChatTemplate:
+    def __init__(self, tokenizer: Tokenizer, renderer: Renderer = SHARED) -> None:
+        if not tokenizer.chat_template:
+            raise UsageError("this model has no chat template: use it with plain prompts")
+        special = {"bos_token": tokenizer.bos, "eos_token": tokenizer.eos}
+        self._special = {
+            name: tokenizer.token_text(token)
+            for name, token in special.items()
+            if token is not None
+        }
+        self._source = tokenizer.chat_template
+        self._renderer = renderer
+        self._takes: Takes | None = None
+        for reason in renderer.ask(self._source, None).values():
+            raise ModelFileError(f"the model's chat template is broken: {reason}")
+
+    @property
+    def takes(self) -> Takes:
+        """What the template can read; it is asked once, before the first conversation."""
+        if self._takes is None:
+            self._takes = self._learned()
+        return self._takes
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        extra: Mapping[str, Json] = NOTHING,
+        *,
+        continued: bool = False,
+    ) -> str:
+        """The text that asks for the next reply, or for the rest of the last message.
+
+        `extra` are variables that some templates read, as `enable_thinking` or `documents`.
+        """
+        if not messages:
+            raise UsageError("a conversation needs a message")
+        if continued:
+            return self._continued(messages, tools, extra)
+        return self._written(messages, tools, extra, asking=True)
+
+    def _continued(
+        self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
+    ) -> str:
+        *others, last = messages
+        if last.get("role") != "assistant":
+            raise UsageError("the last message is not the assistant's: it cannot go on with it")
+        said = text(last)
+        marked = [*others, {**last, "content": said + END}]
+        found = self._written(marked, tools, extra, asking=False)
+        start, mark, _ = found.rpartition(END.strip())
+        if not mark or said.strip() not in start:
+            raise UsageError("the model's chat template drops a part of the message to go on with")
+        return start if found.startswith(END, len(start)) else start.rstrip()
+
+    def _written(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        extra: Mapping[str, Json],
+        *,
+        asking: bool,
+    ) -> str:
+        readable = conversation(messages, self.takes)
+        match self._asked(readable, tools, {**extra, "add_generation_prompt": asking}):
+            case {"text": written}:
+                return written
+            case reply:
+                [(how, reason)] = reply.items()
+                raise UsageError(f"the model's chat template {how}: {reason}")
+
+    def _asked(
+        self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
+    ) -> dict[str, str]:
+        given = {"messages": messages, "tools": tools or None}
+        return self._renderer.ask(
+            self._source, {"documents": None, **self._special, **extra, **given}
+        )
+
+    def _learned(self) -> Takes:
+        most = self._renderer.seconds
+        end = time.monotonic() + most
+
+        def said(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+            if time.monotonic() > end:
+                raise UsageError(
+                    f"the model's chat template needs over {most:g} seconds for a few words"
+                )
+            return self._asked(messages, tools, {"add_generation_prompt": True}).get("text", "")
+
+        return learned(said, self._source)

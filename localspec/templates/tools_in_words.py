@@ -1,0 +1,46 @@
+"""Tools for a model whose chat template knows none: said in words, called in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from localspec.templates.capabilities import Takes
+from localspec.templates.message import Json, Message, Tool, text
+
+OFFER = "You can call these functions:"
+CALL = (
+    'To call one, answer with a JSON object and nothing else: {"name": NAME, "arguments": OBJECT}. '
+    "Answer in words where no function is needed."
+)
+
+
+def instructed(
+    messages: Sequence[Message], tools: Sequence[Tool], takes: Takes
+) -> tuple[list[Message], Sequence[Tool]]:
+    """The conversation and the tools that are left to the template."""
+    found = list(messages) if takes.calls else [_spoken(message) for message in messages]
+    if not tools or takes.tools:
+        return found, tools
+    lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
+    return [{"role": "system", "content": "\n".join([OFFER, *lines, CALL])}, *found], ()
+
+
+def _spoken(message: Message) -> Message:
+    """Calls and their results as words."""
+    calls = message.get("tool_calls")
+    if message.get("role") == "tool":
+        return {"role": "user", "content": f"The function returned: {text(message)}"}
+    if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
+        return message
+    said = [text(message), *map(_call, calls)]
+    return {"role": "assistant", "content": "\n".join(filter(None, said))}
+
+
+def _call(call: Json) -> str:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return ""
+    given = function.get("arguments")
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f'{{"name": {json.dumps(function.get("name"))}, "arguments": {arguments}}}'
