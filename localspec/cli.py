@@ -100,7 +100,7 @@ def show(stream: Stream, runtime: Runtime) -> None:
     for notice in stream.result.notices:
         click.echo(f"localspec: {notice}", err=True)
     if sys.stderr.isatty():
-        from localspec.chat.local import ended
+        from localspec.chat.speakers.local import ended
         from localspec.chat.status import status
 
         told = status(ended(stream.result), runtime.context)

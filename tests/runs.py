@@ -10,7 +10,7 @@ from localspec.control.best import Best
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
 from localspec.draft import Draft
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.job import Result
 from localspec.engine.settings import Settings
 from localspec.pairing.translated import Translated
@@ -106,7 +106,7 @@ def replies(
 ) -> list[Result]:
     """All requests at once through an engine of their own."""
     watch = proposer.note if isinstance(proposer, Best) else None
-    return converse(Engine(model, proposer, depth, company=Company(watch)), wants)
+    return converse(Engine(model, proposer, depth, parts=EngineParts(watch)), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:

@@ -5,7 +5,7 @@ import pytest
 from localspec.control.costs import Costs
 from localspec.decoding.round import Outcome
 from localspec.draft import Draft
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.figures import Ledger
 from localspec.engine.settings import Settings
 from localspec.engine.speedup import gain
@@ -54,8 +54,8 @@ def test_a_machine_that_is_busy_does_not_make_guesses_look_worse():
 
 def test_a_result_tells_what_it_gained_where_costs_are_known():
     want = Want([1, 2, 3], Settings(max_tokens=40))
-    company = Company(costs=COSTS)
-    [known] = converse(Engine(scripted(), NgramProposer(3, 1), company=company), [want])
+    parts = EngineParts(costs=COSTS)
+    [known] = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want])
     [unknown] = converse(Engine(scripted(), NgramProposer(3, 1)), [want])
     assert known.speculation.speedup == gain(COSTS, known.speculation) > 0
     assert unknown.speculation.speedup is None

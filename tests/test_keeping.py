@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from localspec.backend import Options, Row, Saved
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
 from localspec.memory.planner import Limits
@@ -255,7 +255,7 @@ SHORT = Settings(max_tokens=6, ignore_end=True)
 
 
 def engine(model, store, proposer=None):
-    return Engine(model, proposer or Silent(), company=Company(keeping=Keeping(disk=store)))
+    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=Keeping(disk=store)))
 
 
 def once(model, store, prompt, proposer=None):

@@ -11,14 +11,14 @@ import pytest
 from localspec.backend import Needs, Options
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.memory.plan import Wanted, plan
 from localspec.memory.planner import Watcher
 from localspec.models.locate import Found
 from localspec.pairing.pair import Pair
-from localspec.runtime.assembly import Circle
+from localspec.runtime.assembly import ProposerFactory
 from localspec.runtime.loaded_pair import Opened, Places
 from localspec.runtime.memory_relief import AMPLE, LOOK, Relief
 from localspec.runtime.runtime import Runtime
@@ -78,14 +78,14 @@ class Desk:
         wanted = Wanted(lambda _: needs, Options(), 8192, lambda _: needs)
         found = plan(wanted, cpu(8 * GB))
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
-        circle = Circle(self.wanted, depth if self.depth else None)
+        circle = ProposerFactory(self.wanted, depth if self.depth else None)
         opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
         self.relief = Relief(opened, circle, self.memory, self.clock)
         self.engine = Engine(
             opened.pair.target,
             self.relief,
             4,
-            company=Company(self.relief.note, relief=self.relief),
+            parts=EngineParts(self.relief.note, relief=self.relief),
         )
 
     def draft(self):
@@ -118,7 +118,7 @@ class Faulty:
 
 
 def plain():
-    return said(replies(scripted(), Circle(())(Pair(scripted())).proposer, WANTS, depth=0))
+    return said(replies(scripted(), ProposerFactory(())(Pair(scripted())).proposer, WANTS, depth=0))
 
 
 @pytest.mark.parametrize("depth", [True, False])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localspec.backend import Device, Saved
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
 from localspec.prefix_cache.disk import Disk
@@ -38,7 +38,7 @@ def few(slots, *, recurrent=False):
 
 def engine(model, ram=GB, disk=None, proposer=None):
     keeping = Keeping(Ram(ram), disk)
-    return Engine(model, proposer or Silent(), company=Company(keeping=keeping))
+    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=keeping))
 
 
 def ask(running, prompt, settings=SHORT):
@@ -108,7 +108,7 @@ def test_a_conversation_that_goes_on_is_not_moved():
 
 def test_what_is_put_aside_never_takes_more_than_it_may(free):
     ram = Ram(4000)  # one text
-    running = Engine(few(1), Silent(), company=Company(keeping=Keeping(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(keeping=Keeping(ram)))
     for seed in range(4):
         ask(running, text(seed))
     assert 0 < running.keeping.bytes <= 4000
@@ -118,7 +118,7 @@ def test_what_is_put_aside_never_takes_more_than_it_may(free):
 
 def test_what_a_slot_has_got_back_is_not_kept_as_well():
     ram = Ram(GB)
-    running = Engine(few(1), Silent(), company=Company(keeping=Keeping(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(keeping=Keeping(ram)))
     first = ask(running, text(1))
     ask(running, text(2))
     ask(running, [*text(1), *first.tokens, 4])

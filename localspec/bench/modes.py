@@ -14,14 +14,14 @@ from localspec.backend import Model
 from localspec.bench.watched import Watched
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import UsageError
 from localspec.models.trial import footprint
 from localspec.pairing.pair import Pair
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.assembly import Circle
+from localspec.runtime.assembly import ProposerFactory
 from localspec.runtime.loaded_pair import Places, opened
 from localspec.runtime.loading import Loading
 
@@ -114,8 +114,8 @@ def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
 
     def make() -> Engine:
         depth = learnt if kind.depth is None else None
-        guessing = Circle(kind.proposers, depth)(pair)
+        guessing = ProposerFactory(kind.proposers, depth)(pair)
         most = pair.target.tentative if kind.depth is None else kind.depth
-        return Engine(pair.target, guessing.proposer, most, company=Company(guessing.watch))
+        return Engine(pair.target, guessing.proposer, most, parts=EngineParts(guessing.watch))
 
     return Mode(kind.name, make)

@@ -10,17 +10,17 @@ import click
 from click.core import ParameterSource
 
 from localspec.chat import choice, session
-from localspec.chat.attached import Server
 from localspec.chat.commands import Words, recall
-from localspec.chat.editor import Asking, Typing
-from localspec.chat.here import Here, drawn
 from localspec.chat.loop import converse
 from localspec.chat.once import once, told, whole
-from localspec.chat.screen import Screen
 from localspec.chat.session import Session
-from localspec.chat.signals import leaving
-from localspec.chat.speaker import Speaker
+from localspec.chat.speakers.here import Here, drawn
+from localspec.chat.speakers.server import Server
+from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.talk import Door, Talk
+from localspec.chat.terminal.editor import Asking, Typing
+from localspec.chat.terminal.screen import Screen
+from localspec.chat.terminal.signals import leaving
 from localspec.chat.wishes import wished
 from localspec.commands import flags
 from localspec.commands.interactive_load import offered, pulled

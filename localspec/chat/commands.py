@@ -11,10 +11,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from localspec.chat import clipboard, files, session, wishes
+from localspec.chat import files, session, wishes
 from localspec.chat.session import Session
 from localspec.chat.status import statistics
 from localspec.chat.talk import Talk
+from localspec.chat.terminal import clipboard
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.system.atomic_write import write

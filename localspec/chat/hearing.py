@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from localspec.chat.speaker import Answer, Ended, Figures, Piece, Round
-from localspec.chat.view import View
+from localspec.chat.speakers.speaker import Answer, Ended, Figures, Piece, Round
+from localspec.chat.terminal.view import View
 from localspec.errors import LocalSpecError
 
 

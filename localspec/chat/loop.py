@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localspec.chat import commands
-from localspec.chat.editor import Editor
 from localspec.chat.talk import Talk
+from localspec.chat.terminal.editor import Editor
 from localspec.errors import LocalSpecError
 
 

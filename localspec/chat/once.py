@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from localspec.chat.hearing import hear
 from localspec.chat.room import fitting
 from localspec.chat.session import Said, Session
-from localspec.chat.speaker import Speaker
+from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
-from localspec.chat.view import Typed
+from localspec.chat.terminal.view import Typed
 from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, UsageError
 

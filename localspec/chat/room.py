@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localspec.chat.session import Said, Session
-from localspec.chat.speaker import Speaker
+from localspec.chat.speakers.speaker import Speaker
 from localspec.errors import PromptTooLong
 from localspec.templates.message import Message
 

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
 from localspec.chat.hearing import Heard
-from localspec.chat.speaker import Ended, Figures, Round
+from localspec.chat.speakers.speaker import Ended, Figures, Round
 from localspec.engine.figures import TARGET, Guesses
 
 BARS = " ▁▂▃▄▅▆▇█"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from localspec.chat import files, wishes
-from localspec.chat.coloured import legend
 from localspec.chat.hearing import Heard, hear
 from localspec.chat.room import fitting, forgotten
-from localspec.chat.screen import Screen
 from localspec.chat.session import Said, Session
-from localspec.chat.signals import unechoed
-from localspec.chat.speaker import Speaker
+from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
+from localspec.chat.terminal.coloured import legend
+from localspec.chat.terminal.screen import Screen
+from localspec.chat.terminal.signals import unechoed
 from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, PromptTooLong
 from localspec.grammar.grammar import Grammar

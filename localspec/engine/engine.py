@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from localspec.backend import Model
 from localspec.control.costs import Costs
@@ -26,7 +27,6 @@ from localspec.grammar.compiler import Lexicon
 from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import Keeping
 from localspec.proposer import Proposer
-from localspec.runtime.memory_relief import Relief
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Logits, Tokens
 
@@ -34,18 +34,37 @@ DEPTH = 4  # tokens to guess ahead, if nobody says
 MARGIN = 64  # tokens of a reply that there must be room for before it is begun
 
 
+class MemoryRelief(Protocol):
+    """Frees memory for the target when it runs short, and takes it back later."""
+
+    @property
+    def away(self) -> bool:
+        """Whether something was given up that may come back."""
+
+    def give_up(self, why: str) -> bool:
+        """Free memory; False if there is nothing to give up."""
+
+    def take_notices(self) -> list[str]:
+        """Return what clients should know, once."""
+
+    def idle(self) -> None:
+        """Take back what was given up, if there was room for it for a while."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Company:
-    """Who goes along with an engine, if anybody does."""
+class EngineParts:
+    """What an engine may be given besides a model and a proposer."""
 
     watch: Callable[[Lap], None] | None = None  # hears what each round took
     costs: Costs | None = None  # which learn from that
-    relief: Relief | None = None  # what can be given up for memory
+    relief: MemoryRelief | None = None  # what can be given up for memory
     keeping: Keeping | None = None  # what slots had to give up
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
 
-ALONE = Company()
+NO_PARTS = EngineParts()
 
 
 class Engine:
@@ -57,19 +76,19 @@ class Engine:
         proposer: Proposer,
         depth: int = DEPTH,
         clock: Callable[[], float] = time.perf_counter,
-        company: Company = ALONE,
+        parts: EngineParts = NO_PARTS,
     ) -> None:
         self.target = target
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
-        self._watch = company.watch
-        self._costs = company.costs
-        self._relief = company.relief
-        self.keeping = company.keeping or Keeping()
+        self._watch = parts.watch
+        self._costs = parts.costs
+        self._relief = parts.relief
+        self.keeping = parts.keeping or Keeping()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
-        self._pace = Pace(company.max_gap)
+        self._pace = Pace(parts.max_gap)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
         self._slots = Slots(target, self.keeping)

@@ -15,7 +15,7 @@ from localspec.models.sources import source
 
 FORMATS: Mapping[str, Engine] = {"gguf": "llamacpp", "mlx": "mlx"}
 DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
-ALONE = ("none", "mtp-inside")  # drafters that are no other file
+NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
 UNITS = {"MB": 10**6, "GB": 10**9}
@@ -74,7 +74,7 @@ class Reader:
         if drafter not in DRAFTERS:
             self._refuse(place, "drafter", f"is {drafter!r}; known: {', '.join(DRAFTERS)}")
         draft = self._take(place, fields, "draft", str, "")
-        if bool(draft) == (drafter in ALONE):
+        if bool(draft) == (drafter in NO_PARTS):
             need = "must be left away" if draft else "is missing"
             self._refuse(place, "draft", f"{need} where the drafter is {drafter!r}")
         listed = self._table((*place, "weights"), fields.pop("weights", {}))

@@ -8,46 +8,48 @@ from functools import partial
 
 from localspec.control.best import Best
 from localspec.control.depth import Depth
-from localspec.engine.engine import ALONE, Company, Engine
+from localspec.engine.engine import NO_PARTS, Engine, EngineParts
 from localspec.memory.planner import Limits, Watcher, there
 from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers import registry
 from localspec.proposers.first_of import FirstOf
 from localspec.runtime.loaded_pair import Opened
-from localspec.runtime.memory_relief import Guessing, Relief
+from localspec.runtime.memory_relief import Drafting, Relief
 
-INSTEAD = "suffix"  # guesses where there is nobody but a draft model, and no memory for it
+INSTEAD = "suffix"  # the proposer where there is only a draft model, and no memory for it
 
 
 def automatic(
-    found: Opened, wanted: Sequence[str], depth: Depth, company: Company = ALONE
+    found: Opened, wanted: Sequence[str], depth: Depth, parts: EngineParts = NO_PARTS
 ) -> Engine:
-    """An engine that guesses as far as it pays, by whom it pays most."""
-    company = replace(company, costs=depth.costs)
-    return assembled(found, Circle(wanted, depth), found.pair.target.tentative, company)
+    """Draft as far as it pays, with the proposer that pays most."""
+    factory = ProposerFactory(wanted, depth)
+    parts = replace(parts, costs=depth.costs)
+    return assembled(found, factory, found.pair.target.tentative, parts)
 
 
-def fixed(found: Opened, wanted: Sequence[str], depth: int, company: Company = ALONE) -> Engine:
-    """An engine that guesses so far whenever one of these can, the first first."""
-    return assembled(found, Circle(wanted), depth, company)
+def fixed(
+    found: Opened, wanted: Sequence[str], depth: int, parts: EngineParts = NO_PARTS
+) -> Engine:
+    """Always draft `depth` tokens, with the first of `wanted` that returns a draft."""
+    return assembled(found, ProposerFactory(wanted), depth, parts)
 
 
-def assembled(found: Opened, circle: Circle, depth: int, company: Company) -> Engine:
-    """With a draft model it is the engine's to give up, for memory."""
+def assembled(found: Opened, factory: ProposerFactory, depth: int, parts: EngineParts) -> Engine:
+    """Build the engine; it may give a draft model up when memory runs short."""
     target = found.pair.target
     if found.pair.draft is None:
-        guessing = circle(found.pair)
-        watching = replace(company, watch=guessing.watch)
-        return Engine(target, guessing.proposer, depth, company=watching)
+        drafting = factory(found.pair)
+        return Engine(target, drafting.proposer, depth, parts=replace(parts, watch=drafting.watch))
     look = partial(there, found.places.target.engine, Limits())
-    relief = Relief(found, circle, Watcher(found.plan, look))
-    watch = relief.note if circle.learns else None
-    return Engine(target, relief, depth, company=replace(company, watch=watch, relief=relief))
+    relief = Relief(found, factory, Watcher(found.plan, look))
+    watch = relief.note if factory.learns else None
+    return Engine(target, relief, depth, parts=replace(parts, watch=watch, relief=relief))
 
 
-class Circle:
-    """Those who guess for a pair: a draft model may go and come, the others keep what they know."""
+class ProposerFactory:
+    """Make the proposers of a pair. A draft model may go and come; the others keep what they know."""
 
     def __init__(self, wanted: Sequence[str], depth: Depth | None = None) -> None:
         self._wanted = tuple(wanted)
@@ -56,15 +58,15 @@ class Circle:
 
     @property
     def learns(self) -> bool:
-        """Whether what rounds take decides how far is guessed."""
+        """Whether the depth depends on measured costs."""
         return self._depth is not None
 
-    def __call__(self, pair: Pair) -> Guessing:
+    def __call__(self, pair: Pair) -> Drafting:
         proposers = self._proposers(pair)
         if self._depth is None or not proposers:
-            return Guessing(FirstOf(proposers))
+            return Drafting(FirstOf(proposers))
         best = Best(proposers, self._depth)
-        return Guessing(best, best.note)
+        return Drafting(best, best.note)
 
     def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
         names = self._wanted

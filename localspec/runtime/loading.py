@@ -10,7 +10,7 @@ from pathlib import Path
 from localspec.backend import Footprint, Options
 from localspec.control.depth import Depth
 from localspec.decoding.prompt_pace import MAX_GAP
-from localspec.engine.engine import Company
+from localspec.engine.engine import EngineParts
 from localspec.errors import UsageError
 from localspec.memory.planner import Limits
 from localspec.models.entry import WISHES, Wish
@@ -70,14 +70,14 @@ def load(
         plan = checked(looks, loading.options, loading.limits, insists=loading.insists)
     with ExitStack() as closing:
         found = closing.enter_context(loaded(places, plan, insists=loading.insists))
-        company = Company(keeping=kept(loading, found), max_gap=loading.max_gap)
+        parts = EngineParts(keeping=kept(loading, found), max_gap=loading.max_gap)
         if loading.depth is None and wanted:
             depth = Depth(
                 kept_calibrations.calibrated(found).costs(), even=found.plan.options.shared is False
             )
-            engine = assembly.automatic(found, wanted, depth, company)
+            engine = assembly.automatic(found, wanted, depth, parts)
         else:
-            engine = assembly.fixed(found, wanted, loading.depth or 0, company)
+            engine = assembly.fixed(found, wanted, loading.depth or 0, parts)
         closing.callback(engine.close)
         known = Known(found.pair.match, found.plan, wanted)
         return Runtime(engine, closing.pop_all(), known)

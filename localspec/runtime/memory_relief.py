@@ -1,4 +1,4 @@
-"""Guess without the draft model while memory is short, and with it again once there is plenty."""
+"""Draft without the draft model while memory is short, and with it again once there is plenty."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ AMPLE = 30.0  # seconds without a shortage, after which the draft model may come
 LOG = logging.getLogger("localspec")
 
 
-class Guessing(NamedTuple):
-    """Who guesses, and who hears what rounds took."""
+class Drafting(NamedTuple):
+    """A proposer, and the callback that learns what each round took."""
 
     proposer: Proposer
     watch: Callable[[Lap], None] | None = None
@@ -36,15 +36,15 @@ class Memory(Protocol):
 
 
 class Relief:
-    """A proposer that gives up its draft model for memory; `make` puts together who guesses.
+    """A proposer that gives up its draft model for memory; `make` builds the proposers of a pair.
 
-    Texts do not change: guesses never decide what is said.
+    The output stays the same: drafts never decide it.
     """
 
     def __init__(
         self,
         found: Opened,
-        make: Callable[[Pair], Guessing],
+        make: Callable[[Pair], Drafting],
         memory: Memory,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

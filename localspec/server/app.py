@@ -16,21 +16,21 @@ from starlette.responses import JSONResponse, Response
 
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
-from localspec.server import journal
 from localspec.server.anthropic.routes import anthropic
 from localspec.server.desk import Desk
-from localspec.server.exchange import Limit
 from localspec.server.faults import Fault, Refused
 from localspec.server.house import House, Offer
-from localspec.server.journal import Journal
 from localspec.server.llamacpp.routes import llamacpp
-from localspec.server.metrics import Metrics, Now
+from localspec.server.monitoring import journal
+from localspec.server.monitoring.journal import Journal
+from localspec.server.monitoring.metrics import Metrics, Now
+from localspec.server.monitoring.status import status
 from localspec.server.ollama.routes import ollama
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import openai
+from localspec.server.replies.exchange import Limit
+from localspec.server.replies.streaming import Gone, reported
 from localspec.server.safety import Guard, Rules
-from localspec.server.status import status
-from localspec.server.streaming import Gone, reported
 
 LETTERS = 200  # of a field's name that are told
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from localspec.server.asking import Prepared
-from localspec.server.exchange import Limit
 from localspec.server.faults import Fault
 from localspec.server.house import House, Served
-from localspec.server.journal import quote
-from localspec.server.reply import Choices
-from localspec.server.streaming import SSE, Answer, Streaming, answered
+from localspec.server.monitoring.journal import quote
+from localspec.server.replies.exchange import Limit
+from localspec.server.replies.reply import Choices
+from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
+from localspec.server.requests.asking import Prepared
 
 
 @dataclass(frozen=True, slots=True)

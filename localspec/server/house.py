@@ -15,8 +15,8 @@ from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
-from localspec.server.bell import Bell
 from localspec.server.faults import overloaded
+from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
 
 Load = Callable[[], Runtime]

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.machine import heading
-from localspec.chat.canvas import Canvas
-from localspec.chat.ink import Ink
-from localspec.chat.speaker import Piece
-from localspec.chat.view import Drawn
+from localspec.chat.speakers.speaker import Piece
+from localspec.chat.terminal.canvas import Canvas
+from localspec.chat.terminal.ink import Ink
+from localspec.chat.terminal.view import Drawn
 from localspec.engine.figures import TARGET
 
 RATE = 200  # tokens a second

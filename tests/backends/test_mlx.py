@@ -16,7 +16,7 @@ import pytest
 from localspec.backend import Roll, Row
 from localspec.control.best import Best
 from localspec.control.depth import Depth
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, UsageError
 from localspec.proposers.silent import Silent
@@ -458,7 +458,7 @@ def test_lengths_are_told_without_waiting():
 def test_what_chooses_its_depth_pipelines_too_where_nothing_pays():
     with closing(engines.target("mlx llama", slots=1)) as model:
         best = Best({"silent": Silent()}, Depth())
-        engine, heard = Engine(model, best, 8, company=Company(best.note)), []
+        engine, heard = Engine(model, best, 8, parts=EngineParts(best.note)), []
         settings = Settings(max_tokens=60, ignore_end=True)
         engine.add(engine.prepare(PROMPT, settings, heard.append))
         while len(engine.jobs) == 0 or len(engine.jobs[0].generation.history) < 40:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from localspec.chat.command import meet
-from localspec.chat.local import Local
 from localspec.chat.session import Session, last
+from localspec.chat.speakers.local import Local
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UnknownModel

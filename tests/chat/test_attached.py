@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.chat.attached import Server as Door
 from localspec.chat.hearing import hear
-from localspec.chat.local import Local
-from localspec.chat.speaker import Ended
+from localspec.chat.speakers.local import Local
+from localspec.chat.speakers.server import Server as Door
+from localspec.chat.speakers.speaker import Ended
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, LocalSpecError, PromptTooLong, UsageError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.chat.canvas import Canvas
+from localspec.chat.terminal.canvas import Canvas
 from tests.chat.terminal import Terminal
 
 LINES = st.lists(st.text("abc de", max_size=9).map(str.rstrip), max_size=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.chat.code import parts
+from localspec.chat.terminal.code import parts
 
 LONG = "\n".join(
     line

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from localspec.chat.coloured import THOUGHT, Coloured, legend
-from localspec.chat.ink import Ink, bare
+from localspec.chat.terminal.coloured import THOUGHT, Coloured, legend
+from localspec.chat.terminal.ink import Ink, bare
 from localspec.engine.figures import TARGET
 
 SOURCES = (TARGET, "draft-model", "ngram", "suffix", "prediction", "forced", "mtp")

@@ -10,8 +10,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-from localspec.chat.editor import Asking, Completing, history, is_open, unquoted
 from localspec.chat.session import folder
+from localspec.chat.terminal.editor import Asking, Completing, history, is_open, unquoted
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from localspec.chat import once
 from localspec.chat.session import Said, Session
-from localspec.chat.speaker import Ended, Figures, Piece
+from localspec.chat.speakers.speaker import Ended, Figures, Piece
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from tests import engines

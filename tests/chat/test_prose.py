@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.chat.canvas import Canvas
-from localspec.chat.ink import Ink, bare, cells
-from localspec.chat.prose import Prose
+from localspec.chat.terminal.canvas import Canvas
+from localspec.chat.terminal.ink import Ink, bare, cells
+from localspec.chat.terminal.prose import Prose
 from tests.chat.terminal import Terminal
 
 # fmt: off

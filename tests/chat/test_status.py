@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from localspec.chat.hearing import Heard
-from localspec.chat.speaker import Ended, Figures, Round
+from localspec.chat.speakers.speaker import Ended, Figures, Round
 from localspec.chat.status import BARS, WIDTH, sparkline, statistics, status
 from localspec.engine.figures import TARGET, Guesses
 

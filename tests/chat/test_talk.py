@@ -10,10 +10,10 @@ from rich.console import Console
 
 from localspec.chat import commands, session
 from localspec.chat.loop import converse, heed
-from localspec.chat.screen import Screen
 from localspec.chat.session import Said, Session
-from localspec.chat.speaker import Ended, Figures, Piece
+from localspec.chat.speakers.speaker import Ended, Figures, Piece
 from localspec.chat.talk import Talk
+from localspec.chat.terminal.screen import Screen
 from localspec.engine.settings import DEFAULT, Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from tests.chat.driver import Scripted

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from localspec.chat.speaker import Figures, Piece, Round
+from localspec.chat.speakers.speaker import Figures, Piece, Round
+from localspec.chat.speakers.stream import Tally, named, said_of, spans
 from localspec.chat.status import sparkline, status
-from localspec.chat.tally import Tally, named, said_of, spans
 from localspec.engine.figures import Guesses
 from localspec.errors import BackendError
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from localspec.chat.canvas import Canvas
-from localspec.chat.ink import Ink, bare
-from localspec.chat.screen import Screen
-from localspec.chat.speaker import Piece
-from localspec.chat.view import LATEST, SHARE, SPINNER, Drawn, Typed
+from localspec.chat.speakers.speaker import Piece
+from localspec.chat.terminal.canvas import Canvas
+from localspec.chat.terminal.ink import Ink, bare
+from localspec.chat.terminal.screen import Screen
+from localspec.chat.terminal.view import LATEST, SHARE, SPINNER, Drawn, Typed
 from tests.chat.terminal import Terminal
 
 

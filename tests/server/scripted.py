@@ -15,7 +15,7 @@ import numpy as np
 import uvicorn
 
 from localspec.control.costs import Costs
-from localspec.engine.engine import Company, Engine
+from localspec.engine.engine import Engine, EngineParts
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
@@ -118,8 +118,8 @@ class Server:
                 "prediction": PredictionProposer(),
                 "suffix": SuffixProposer(),
             }
-            company = Company(costs=self.costs)
-            return Runtime(Engine(self.model, FirstOf(guessing), 4, company=company))
+            parts = EngineParts(costs=self.costs)
+            return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts))
 
         offers = [
             Offer(

@@ -11,7 +11,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.llamacpp.completion_request import CompletionRequest
 from localspec.server.llamacpp.lines import Block
-from localspec.server.openai.chat_request import ChatRequest
+from localspec.server.requests.chat_request import ChatRequest
 from tests.server.coder import Coder
 from tests.server.scripted import Server
 

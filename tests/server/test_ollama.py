@@ -12,7 +12,7 @@ from localspec.server.app import Terms
 from localspec.server.ollama.answer import objects
 from localspec.server.ollama.options import Options
 from localspec.server.ollama.request import ChatRequest, MessageGiven, messages_of
-from localspec.server.reply import Called
+from localspec.server.replies.reply import Called
 from tests.server.coder import Coder
 from tests.server.scripted import TEMPLATE, Server
 

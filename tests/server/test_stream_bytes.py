@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from localspec.server.frame import MARK, Frame, encoded
+from localspec.server.replies.frame import MARK, Frame, encoded
 
 SAID = 'Sé"\\\n'
 TALK = [{"role": "user", "content": "say it in bytes"}]

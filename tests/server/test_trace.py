@@ -13,9 +13,9 @@ import pytest
 from localspec.control.costs import Costs
 from localspec.engine.job import Chunk, Event
 from localspec.errors import LocalSpecError
-from localspec.server.bell import Bell
-from localspec.server.exchange import Exchange, Inbox, Limit, Watch
 from localspec.server.faults import Refused
+from localspec.server.replies.bell import Bell
+from localspec.server.replies.exchange import Exchange, Inbox, Limit, Watch
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_chat import CALL, WEATHER
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pydantic_core import from_json
 
 from localspec.server.anthropic.request import MessagesRequest
-from localspec.server.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.faults import Fault
-from localspec.server.frame import MARK, Frame, encoded
-from localspec.server.reply import Choices, Step
-from localspec.server.streaming import Bodies
+from localspec.server.replies.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Kind, Opened
+from localspec.server.replies.frame import MARK, Frame, encoded
+from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.streaming import Bodies
 
 Data = dict[str, object]
 DELTAS: Mapping[Kind, tuple[str, str]] = {

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from localspec.server.blocks import SEAL
-from localspec.server.fields import Object, Strict
-from localspec.server.given import as_texts, only
+from localspec.server.replies.blocks import SEAL
+from localspec.server.requests.fields import Object, Strict
+from localspec.server.requests.given import as_texts, only
 from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more

@@ -9,11 +9,11 @@ from pydantic import Field, JsonValue
 
 from localspec.grammar.grammar import Grammar
 from localspec.server.anthropic.content import Given, Texts, joined, messages
-from localspec.server.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.faults import refused
-from localspec.server.fields import Object, Stops, Strict, Wished
-from localspec.server.given import only
 from localspec.server.house import Served
+from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.fields import Object, Stops, Strict, Wished
+from localspec.server.requests.given import only
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}

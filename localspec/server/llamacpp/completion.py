@@ -8,13 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from localspec.engine.job import Result
-from localspec.server.figures import timings
-from localspec.server.frame import MARK, Frame
 from localspec.server.llamacpp.completion_request import Wished
 from localspec.server.llamacpp.lines import Block
-from localspec.server.openai.chat import event
-from localspec.server.reply import Choices, Step
-from localspec.server.streaming import Bodies
+from localspec.server.replies.figures import timings
+from localspec.server.replies.frame import MARK, Frame, event
+from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.streaming import Bodies
 
 TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 

@@ -10,13 +10,12 @@ from pydantic import Field, JsonValue
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
-from localspec.server.asking import Prepared, plain
 from localspec.server.faults import refused
-from localspec.server.fields import Object, Strict
 from localspec.server.house import Served
-from localspec.server.llamacpp.drawing import Drawn
-from localspec.server.openai.completion_request import Id, filling
-from localspec.server.samplers import Undrawn, Zero
+from localspec.server.requests.asking import Prepared, filling, plain
+from localspec.server.requests.drawing import Drawn
+from localspec.server.requests.fields import Id, Object, Strict
+from localspec.server.requests.samplers import Undrawn, Zero
 from localspec.templates.fill_in_middle import middle
 
 

@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
-from localspec.server.asking import offered
 from localspec.server.desk import Desk, Errand
 from localspec.server.house import Served
 from localspec.server.llamacpp.completion import Completion
 from localspec.server.llamacpp.completion_request import CompletionRequest, InfillRequest
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
-from localspec.server.openai.chat import event
-from localspec.server.openai.chat_request import ChatRequest
+from localspec.server.replies.frame import event
+from localspec.server.requests.asking import offered
+from localspec.server.requests.chat_request import ChatRequest
 
 Object = dict[str, object]
 

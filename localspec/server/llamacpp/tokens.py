@@ -8,7 +8,7 @@ from pydantic import Field
 
 from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
-from localspec.server.fields import Strict
+from localspec.server.requests.fields import Strict
 from localspec.tokenizer import Tokenizer
 
 LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way

@@ -12,9 +12,9 @@ from typing import Literal
 
 from localspec.dialects import Reasoning
 from localspec.server.faults import Fault
-from localspec.server.openai.chat import new_id
-from localspec.server.reply import Called, Choices, Step, said
-from localspec.server.streaming import Bodies
+from localspec.server.replies.frame import new_id
+from localspec.server.replies.reply import Called, Choices, Step, said
+from localspec.server.replies.streaming import Bodies
 
 Kind = Literal["chat", "generate"]
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.server.house import Served
-from localspec.server.llamacpp.drawing import Drawn
-from localspec.server.samplers import One
+from localspec.server.requests.drawing import Drawn
+from localspec.server.requests.samplers import One
 
 LOG = logging.getLogger("localspec")
 

@@ -9,14 +9,13 @@ from typing import Literal
 from pydantic import Field, JsonValue, model_validator
 
 from localspec.grammar.grammar import Grammar
-from localspec.server.asking import Conversation, Prepared, plain, prepared
 from localspec.server.faults import refused
-from localspec.server.fields import Object, Strict, ToolGiven
 from localspec.server.house import Served
-from localspec.server.llamacpp.drawing import given
 from localspec.server.ollama.options import Options
-from localspec.server.openai.chat_request import reasoning
-from localspec.server.openai.completion_request import filling
+from localspec.server.requests.asking import Conversation, Prepared, filling, plain, prepared
+from localspec.server.requests.chat_request import reasoning
+from localspec.server.requests.drawing import given
+from localspec.server.requests.fields import Object, Strict, ToolGiven
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Message
 

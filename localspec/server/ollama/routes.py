@@ -12,11 +12,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from localspec.server.desk import Desk, Errand
 from localspec.server.faults import Fault, Refused, refused
-from localspec.server.fields import Strict
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
 from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.request import ChatRequest, GenerateRequest
-from localspec.server.streaming import LINES
+from localspec.server.replies.streaming import LINES
+from localspec.server.requests.fields import Strict
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
 WRITING = ("pull", "push", "create", "delete", "copy", "embed", "embeddings", "blobs/{digest}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,22 +10,14 @@ from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk
 from localspec.server.faults import Fault
-from localspec.server.figures import progress, timings, usage
-from localspec.server.frame import MARK, Frame, encoded
-from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.logprobs import Spelling
-from localspec.server.reply import Choices, Reply, Step
-from localspec.server.streaming import Bodies
+from localspec.server.replies.figures import progress, timings, usage
+from localspec.server.replies.frame import MARK, Frame, event, new_id
+from localspec.server.replies.reply import Choices, Reply, Step
+from localspec.server.replies.streaming import Bodies
+from localspec.server.requests.chat_request import ChatRequest
 
 DONE = b"data: [DONE]\n\n"
-
-
-def new_id(kind: str) -> str:
-    return f"{kind}{secrets.token_hex(12)}"
-
-
-def event(data: Mapping[str, object]) -> bytes:
-    return b"data: " + encoded(data).encode() + b"\n\n"
 
 
 def failing(fault: Fault) -> bytes:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
-from localspec.server.asking import Prepared, plain
 from localspec.server.faults import refused
-from localspec.server.fields import CHOICES, Asked, Logprobs
 from localspec.server.house import Served
+from localspec.server.requests.asking import Prepared, filling, plain
+from localspec.server.requests.fields import CHOICES, Asked, Id, Logprobs
 from localspec.templates.fill_in_middle import middle
 
-Id = Annotated[int, Field(ge=0, lt=1 << 31)]
 Ids = Annotated[list[Id], Field(min_length=1)]
 USUAL = 16  # tokens, by the API
 
@@ -61,9 +59,3 @@ class CompletionRequest(Asked):
         room = runtime.context - (settings.max_tokens or USUAL)
         tokens = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
         return plain(served, tokens, filling(served, settings))
-
-
-def filling(served: Served, settings: Settings) -> Settings:
-    """A middle is over where the model says so."""
-    marks = served.runtime.tokenizer.infill
-    return replace(settings, ends=marks.ends) if marks else settings

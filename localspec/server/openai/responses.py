@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from localspec.sampling.logprobs import EmittedLogprob
-from localspec.server.blocks import (
+from localspec.server.faults import Fault
+from localspec.server.openai.logprobs import Spelling
+from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
+from localspec.server.replies.blocks import (
     SEAL,
     Block,
     Blocks,
@@ -20,12 +23,9 @@ from localspec.server.blocks import (
     Opened,
     Status,
 )
-from localspec.server.faults import Fault
-from localspec.server.openai.chat import new_id
-from localspec.server.openai.logprobs import Spelling
-from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
-from localspec.server.reply import Choices, Step
-from localspec.server.streaming import Bodies
+from localspec.server.replies.frame import new_id
+from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.streaming import Bodies
 
 Data = dict[str, object]
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.server.blocks import SEAL
-from localspec.server.fields import Object, Strict, TextPart
-from localspec.server.given import as_texts, only
+from localspec.server.replies.blocks import SEAL
+from localspec.server.requests.fields import Object, Strict, TextPart
+from localspec.server.requests.given import as_texts, only
 from localspec.templates.message import Json, Message
 
 Status = Literal["in_progress", "completed", "incomplete"]

@@ -12,9 +12,12 @@ from pydantic_core import PydanticCustomError
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
-from localspec.server.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.faults import refused
-from localspec.server.fields import (
+from localspec.server.house import Served
+from localspec.server.openai.responses_input import Items, Transcript
+from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.chat_request import reasoning
+from localspec.server.requests.fields import (
     Function,
     JsonSchema,
     Logprobs,
@@ -23,10 +26,7 @@ from localspec.server.fields import (
     Strict,
     Wished,
 )
-from localspec.server.given import only
-from localspec.server.house import Served
-from localspec.server.openai.chat_request import reasoning
-from localspec.server.openai.responses_input import Items, Transcript
+from localspec.server.requests.given import only
 from localspec.templates.message import Message, Tool
 
 Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]

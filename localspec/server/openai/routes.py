@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from localspec.server.desk import Desk, Errand
 from localspec.server.openai.chat import ChatAnswer, failing
-from localspec.server.openai.chat_request import ChatRequest
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest
+from localspec.server.requests.chat_request import ChatRequest
 
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 

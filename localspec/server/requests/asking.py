@@ -109,6 +109,12 @@ def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared
     return Prepared(tokens, settings, served)
 
 
+def filling(served: Served, settings: Settings) -> Settings:
+    """A middle is over where the model says so."""
+    marks = served.runtime.tokenizer.infill
+    return replace(settings, ends=marks.ends) if marks else settings
+
+
 class Reads(Protocol):
     """Takes a reply apart while it comes."""
 

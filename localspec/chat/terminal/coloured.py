@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from localspec.chat.ink import Ink, Run, shown, visible
+from localspec.chat.terminal.ink import Ink, Run, shown, visible
 from localspec.engine.attribution import Span
 from localspec.engine.figures import TARGET
 

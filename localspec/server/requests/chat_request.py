@@ -10,9 +10,10 @@ from pydantic import BeforeValidator, Field, JsonValue
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
-from localspec.server.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.faults import refused
-from localspec.server.fields import (
+from localspec.server.house import Served
+from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.fields import (
     Asked,
     Format,
     Logprobs,
@@ -22,8 +23,7 @@ from localspec.server.fields import (
     ToolNamed,
     Traced,
 )
-from localspec.server.house import Served
-from localspec.server.samplers import Undrawn
+from localspec.server.requests.samplers import Undrawn
 from localspec.templates.message import Message
 
 # -1 is as many as there is room for.

@@ -12,7 +12,7 @@ from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String, _TokenType
 from pygments.util import ClassNotFound
 
-from localspec.chat.ink import TAB, Run
+from localspec.chat.terminal.ink import TAB, Run
 
 PART = 32  # lines; those of a part are looked at but once
 CLOSING = (" ", "\t", "\n", "}", ")", "]")  # lines that begin so go on with what is above them

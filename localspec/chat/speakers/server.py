@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
 from localspec.chat.asked import wished
-from localspec.chat.speaker import Ended, Piece
-from localspec.chat.tally import Object, Tally, count, objects
-from localspec.chat.wire import QUICK_SECONDS, Line, Wire
+from localspec.chat.speakers.http import QUICK_SECONDS, Line, Wire
+from localspec.chat.speakers.speaker import Ended, Piece
+from localspec.chat.speakers.stream import Object, Tally, count, objects
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError, reported
 from localspec.templates.message import Json, Message

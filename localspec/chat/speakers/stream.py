@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from localspec.chat.speaker import Ended, Figures, Piece, Round
+from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
 from localspec.engine.attribution import Span
 from localspec.engine.figures import TARGET, Guesses
 from localspec.engine.job import FinishReason

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
-from localspec.server.fields import Sampled
+from localspec.server.requests.fields import Sampled
 
 Zero = Annotated[float, Field(ge=0, le=0)]
 One = Annotated[float, Field(ge=1, le=1)]

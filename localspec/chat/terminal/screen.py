@@ -10,10 +10,10 @@ from typing import TextIO, cast
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from localspec.chat.canvas import Canvas
-from localspec.chat.ink import Ink, visible
-from localspec.chat.speaker import Piece
-from localspec.chat.view import Drawn, Typed, View
+from localspec.chat.speakers.speaker import Piece
+from localspec.chat.terminal.canvas import Canvas
+from localspec.chat.terminal.ink import Ink, visible
+from localspec.chat.terminal.view import Drawn, Typed, View
 
 
 class Screen:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from localspec.chat.canvas import Canvas
-from localspec.chat.coloured import THOUGHT, Coloured
-from localspec.chat.ink import Ink, visible, writable
-from localspec.chat.prose import Prose
-from localspec.chat.speaker import Piece
+from localspec.chat.speakers.speaker import Piece
+from localspec.chat.terminal.canvas import Canvas
+from localspec.chat.terminal.coloured import THOUGHT, Coloured
+from localspec.chat.terminal.ink import Ink, visible, writable
+from localspec.chat.terminal.prose import Prose
 
 SHARE = 0.04  # of all time that drawing may take, the last time left out
 LATEST = 0.4  # seconds between two drawings, at most; a single one may be slow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from localspec.server.fields import Stops
-from localspec.server.samplers import One, Repeating, Zero
+from localspec.server.requests.fields import Stops
+from localspec.server.requests.samplers import One, Repeating, Zero
 
 
 def given(data: object) -> object:

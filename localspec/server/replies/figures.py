@@ -6,7 +6,7 @@ import time
 
 from localspec.engine.job import Result
 from localspec.proposers.prediction import BY as PREDICTION
-from localspec.server.reply import Choices, Reply
+from localspec.server.replies.reply import Choices, Reply
 
 
 def usage(choices: Choices) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from localspec.chat.speaker import Ended, Figures, Piece, Round
+from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
 from localspec.dialects import Arguments, Bounds, Call, Content, Part, Reader, Reasoning, dialect_of
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk, Event, Job, Result

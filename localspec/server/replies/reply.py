@@ -10,9 +10,9 @@ from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.job import Chunk, Result
-from localspec.server.asking import Prepared, Reads
-from localspec.server.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.server.house import Served
+from localspec.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
+from localspec.server.requests.asking import Prepared, Reads
 
 Finish = Literal["stop", "length", "tool_calls"]
 

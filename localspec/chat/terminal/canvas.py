@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from localspec.chat.ink import bare, writable
+from localspec.chat.terminal.ink import bare, writable
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know these show all between at once
 REST, BELOW = "\x1b[K", "\x1b[J"  # wipe what follows on the line, and below it too

@@ -21,6 +21,7 @@ class Strict(BaseModel):
 
 
 Object = dict[str, JsonValue]
+Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
 Stops = Annotated[list[str], Field(max_length=64)]
 Text = Literal["text", "input_text", "output_text"]
 
@@ -38,7 +39,7 @@ class StreamOptions(Strict):
     include_obfuscation: bool = False  # harmless: nothing is padded
 
 
-class Guessing(Strict):
+class Drafting(Strict):
     """Of one request: who guesses, how far, or nobody."""
 
     proposer: str | None = None  # names with commas between them
@@ -46,7 +47,7 @@ class Guessing(Strict):
     plain: bool = False
 
 
-class Traced(Guessing):
+class Traced(Drafting):
     trace: bool = False  # whether a stream tells who said what
 
 
@@ -96,7 +97,7 @@ class Wished(Sampled):
     """What every request for text may say."""
 
     model: str = ""  # the first that is served
-    localspec: Guessing = Guessing(depth=None)
+    localspec: Drafting = Drafting(depth=None)
 
     def wishes(
         self,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localspec.chat import code
-from localspec.chat.ink import Ink, shown, visible
-from localspec.chat.markdown import Begun, Block, Node, Sheet, blocks, language
-from localspec.chat.table import ROWS, drawn
+from localspec.chat.terminal import code
+from localspec.chat.terminal.ink import Ink, shown, visible
+from localspec.chat.terminal.markdown import Begun, Block, Node, Sheet, blocks, language
+from localspec.chat.terminal.table import ROWS, drawn
 
 
 class Prose:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from localspec.chat.local import Local
+from localspec.chat.speakers.local import Local
 from localspec.commands.interactive_load import tell
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from localspec.chat.ink import Ink, Run, bare, cells, size
+from localspec.chat.terminal.ink import Ink, Run, bare, cells, size
 
 ROWS = 32  # that tell how wide the columns are, so that others need not be waited for
 LEAST = 6  # columns of the terminal for one of the table

@@ -11,7 +11,7 @@ from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Reasoning
 from localspec.sampling.logprobs import EmittedLogprob
-from localspec.server.reply import Choices, Reply, Step
+from localspec.server.replies.reply import Choices, Reply, Step
 
 SEAL = "localspec:"  # before thoughts that a client passes back unread
 

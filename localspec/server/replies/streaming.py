@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from localspec.server.faults import Fault, fault_of
-from localspec.server.journal import DIRECT
-from localspec.server.reply import Choices, Step
+from localspec.server.monitoring.journal import DIRECT
+from localspec.server.replies.reply import Choices, Step
 
 T = TypeVar("T")
 Bodies = Iterable[bytes | None]  # None: the client should hear that the server still lives

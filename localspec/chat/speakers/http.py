@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import httpcore
 import httpx
 
-from localspec.chat.tally import Object, objects, said_of
+from localspec.chat.speakers.stream import Object, objects, said_of
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from localspec.templates.message import Json
 

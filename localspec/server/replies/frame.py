@@ -1,8 +1,10 @@
-"""JSON in which one text changes: the rest of it is encoded once."""
+"""What is sent: identifiers, events, and JSON in which one text changes."""
 
 from __future__ import annotations
 
 import json
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MARK = "\0"
@@ -10,8 +12,19 @@ MARK = "\0"
 encoded = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes an encoder each time
 
 
+def new_id(kind: str) -> str:
+    return f"{kind}{secrets.token_hex(12)}"
+
+
+def event(data: Mapping[str, object]) -> bytes:
+    """Encode data as an event of a stream."""
+    return b"data: " + encoded(data).encode() + b"\n\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """JSON of which all but one text is encoded once."""
+
     before: str
     after: str
 

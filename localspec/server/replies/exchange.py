@@ -11,9 +11,9 @@ from functools import partial
 
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
-from localspec.server.bell import Bell
 from localspec.server.faults import Fault, Refused
 from localspec.server.house import Served
+from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 MOST = 64  # events that are taken at once: more of them wait for a client that is slow

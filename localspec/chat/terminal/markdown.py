@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from localspec.chat import code
-from localspec.chat.ink import Ink, Run, bare
-from localspec.chat.table import Table, drawn
+from localspec.chat.terminal import code
+from localspec.chat.terminal.ink import Ink, Run, bare
+from localspec.chat.terminal.table import Table, drawn
 
 FAINT = "2"
 INLINE_CODE = "36"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.engine.job import Result
-from localspec.server.asking import Prepared
+from localspec.server.requests.asking import Prepared
 
 log = logging.getLogger("localspec.server")
 SILENT = ("/health", "/metrics")  # asked every few seconds

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from localspec.server.house import House
-from localspec.server.metrics import Metrics
+from localspec.server.monitoring.metrics import Metrics
 
 
 def status(house: House, metrics: Metrics) -> APIRouter:

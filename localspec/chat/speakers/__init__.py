@@ -1,0 +1,1 @@
+"""Who answers in a chat: a model in this process, or a server."""

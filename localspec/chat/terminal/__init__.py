@@ -1,0 +1,1 @@
+"""What the chat draws and reads: the screen, Markdown, the line editor."""

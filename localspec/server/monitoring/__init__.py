@@ -1,0 +1,1 @@
+"""How a server is watched: metrics, status, the log of requests."""

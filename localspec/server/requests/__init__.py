@@ -1,0 +1,1 @@
+"""What the APIs have in common in what is asked: fields, sampling parameters, conversations."""
