@@ -9,9 +9,9 @@ import pytest
 
 from localspec.backend import Row
 from localspec.control.acceptance import Acceptances
-from localspec.control.best import Best, Offer, generous
+from localspec.control.best import Best, DraftOffer, generous
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, Lap
+from localspec.control.depth import Depth, RoundCost
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -80,7 +80,7 @@ def count(best, clock, length=1, rounds=60):
                 break
             right += 1
         clock.now += 0.01 + 0.0001 * len(draft)
-        best.note(Lap(1, 1 + len(draft), 1 + right, clock.now - begun, reads=False))
+        best.note(RoundCost(1, 1 + len(draft), 1 + right, clock.now - begun, reads=False))
         depths.append(len(draft))
         length += 1 + right
     return depths
@@ -220,7 +220,7 @@ def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
     for length in range(10, 40):
         drafts = best.propose([ask(length * 9, slot=slot) for slot in range(6)])
         checked = sum(map(len, drafts))
-        best.note(Lap(6, 6 + checked, 6 + checked, 0.01, reads=False))
+        best.note(RoundCost(6, 6 + checked, 6 + checked, 0.01, reads=False))
         assert checked <= 3
     assert checked
 
@@ -232,7 +232,7 @@ def test_an_unchecked_guess_that_was_drawn_teaches_nothing():
     acceptance = Acceptances().of("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
     kinds, survivals = acceptance.weigh([0.5, 0.5])
     before = [(kind.mean, kind.variance) for kind in kinds]
-    unchecked = Offer("drawn", drawn, acceptance, kinds, survivals, 0.0)
+    unchecked = DraftOffer("drawn", drawn, acceptance, kinds, survivals, 0.0)
     assert unchecked.judge([1, 2]) == 0
     assert [(kind.mean, kind.variance) for kind in kinds] == before
     unchecked.checked = 2

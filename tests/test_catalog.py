@@ -17,12 +17,12 @@ from localspec.models import catalogue, catalogue_file
 from localspec.models.catalogue import builtin, choose, entries, preferred
 from localspec.models.catalogue_file import read
 from localspec.models.entry import Entry, Offer, Shape, Weights
-from localspec.models.locate import Found, locate
+from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import Address, Hub, Local, Package, source
 from localspec.pulling import resolve
 from localspec.pulling.estimate import fitting, rough
 from localspec.pulling.listing import Remote
-from localspec.pulling.resolve import Part
+from localspec.pulling.resolve import PullPart
 from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
@@ -234,8 +234,8 @@ def test_whatever_is_written_is_a_source_or_refused(text):
 def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
     file = tmp_path / "model.gguf"
     file.touch()
-    assert locate(str(file)) == locate(str(file), "llamacpp") == Found("llamacpp", file)
-    assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == Found("mlx", tmp_path)
+    assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles("llamacpp", file)
+    assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)
     with pytest.raises(UsageError, match="GGUF file"):
         locate(str(tmp_path), "llamacpp")
     with pytest.raises(UsageError, match="MLX folder"):
@@ -282,7 +282,7 @@ def test_the_readme_lists_the_catalogue_as_it_is():
 def test_what_was_checked_is_written_where_it_belongs():
     from catalogue import check
 
-    part = Part(
+    part = PullPart(
         Hub("people/one", revision="c0ffee"),
         None,
         (Remote("one.gguf", 10**9, "ab" * 32, True),),
@@ -310,7 +310,7 @@ def test_a_draft_model_is_planned_for_unless_one_goes_without():
 
 def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
     file = Remote("one.gguf", 10, "ab" * 32, True)
-    monkeypatch.setattr(resolve, "part", lambda *_: Part(Hub("people/one"), None, (file,)))
+    monkeypatch.setattr(resolve, "part", lambda *_: PullPart(Hub("people/one"), None, (file,)))
     checked = Weights(Hub("people/one"), 10, sums=("ab" * 32,))
     assert resolve.listed(checked, "llamacpp", "q8_0").files == (file,)
     with pytest.raises(PullError, match="is not what was checked for the catalogue"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.costs import Costs
-from localspec.control.depth import DEBT, ENTER, FULL, Depth, Lap, Seat
+from localspec.control.depth import DEBT, ENTER, FULL, Depth, RoundCost, Seat
 from localspec.proposer import Ask
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -59,7 +59,7 @@ def wish(made, **about):
 
 def lap(made, tokens, emitted, drafting=0.0):
     seconds = made.costs.target(1).at(tokens) + drafting
-    made.note(Lap(1, tokens, emitted, seconds, reads=False), drafting)
+    made.note(RoundCost(1, tokens, emitted, seconds, reads=False), drafting)
 
 
 def test_where_checking_is_free_all_is_checked_and_where_it_is_dear_nothing():
@@ -243,7 +243,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
 def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
     made = depth(FLAT)
     for _ in range(int(10 * (DEBT + 2 * FULL) / 0.1)):
-        made.note(Lap(1, 17, 1, 0.02, reads=False), 0.0)
+        made.note(RoundCost(1, 17, 1, 0.02, reads=False), 0.0)
     lap(made, 1, 1)  # so that it is not for want of a plain round
     assert trimmed(made, [products([0.99] * 8)]) == [0]
 
@@ -251,7 +251,7 @@ def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
 def test_reading_a_prompt_tells_nothing_about_guesses():
     made = depth(FLAT)
     before = made.costs.target(1).stretch(1, 17)
-    made.note(Lap(1, 9, 1, 5.0, reads=True), 0.0)
+    made.note(RoundCost(1, 9, 1, 5.0, reads=True), 0.0)
     assert made.costs.target(1).stretch(1, 17) == before
 
 

@@ -17,13 +17,13 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
 from localspec.memory.planner import Limits
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.prefix_cache.disk import HEAD, Disk
-from localspec.prefix_cache.tiers import LONG, Keeping
+from localspec.prefix_cache.tiers import LONG, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import Places, opened
+from localspec.runtime.loaded_pair import PairFiles, opened
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.runs import Want, converse, replies, said, scripted, translated
@@ -255,7 +255,7 @@ SHORT = Settings(max_tokens=6, ignore_end=True)
 
 
 def engine(model, store, proposer=None):
-    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=Keeping(disk=store)))
+    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=CacheTiers(disk=store)))
 
 
 def once(model, store, prompt, proposer=None):
@@ -388,14 +388,14 @@ def test_a_text_too_large_for_the_folder_is_not_kept(tmp_path):
 @pytest.fixture(scope="module")
 def loaded():
     options = Options(slots=1, context=512, batch=64, threads=1)
-    with opened(Places.of(engines.tiny("llama"), None, "auto"), options, Limits()) as found:
+    with opened(PairFiles.of(engines.tiny("llama"), None, "auto"), options, Limits()) as found:
         yield found
 
 
 def at(found, path, **options):
     """The same pair, loaded from elsewhere or in another way."""
     plan = replace(found.plan, options=replace(found.plan.options, **options))
-    return identity(replace(found, places=Places(Found("llamacpp", path)), plan=plan))
+    return identity(replace(found, places=PairFiles(ModelFiles("llamacpp", path)), plan=plan))
 
 
 def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):

@@ -17,9 +17,9 @@ from localspec.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.memory import planner
 from localspec.memory.machine import Machine
 from localspec.memory.planner import Limits, planned
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.runtime import loaded_pair
-from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
 from localspec.system import free_memory
 from localspec_llamacpp.bindings import LOG
@@ -48,9 +48,9 @@ def needed(*, draft: bool) -> int:
 def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, insists=False):
     """The plan for files, by the engine that they are for."""
     found = (
-        Found("mlx" if path.is_dir() else "llamacpp", path) for path in (target, draft) if path
+        ModelFiles("mlx" if path.is_dir() else "llamacpp", path) for path in (target, draft) if path
     )
-    with Places(*found).examined() as looked:
+    with PairFiles(*found).examined() as looked:
         return planned(*looked, options, limits or Limits(), insists=insists)
 
 

@@ -11,7 +11,7 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import ContextFull
 from localspec.prefix_cache.ram import Ram
-from localspec.prefix_cache.tiers import Keeping
+from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
@@ -47,7 +47,7 @@ def alone(some: list[Want]) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("lengths", [[90] * 4, [300, 30, 200, 9, 90, 120], [9] * 9])
 def test_texts_that_do_not_fit_together_are_said_as_if_alone(recurrent, ram, proposer, lengths):
     some = wants(lengths)
-    parts = EngineParts(keeping=Keeping(Ram(ram)))
+    parts = EngineParts(keeping=CacheTiers(Ram(ram)))
     engine = Engine(pooled(recurrent=recurrent), proposer(), parts=parts)
     assert said(converse(engine, some)) == alone(some)
 
@@ -69,7 +69,7 @@ def test_the_newest_text_waits_where_several_outgrow_the_pool():
 
 
 def test_what_idles_leaves_the_pool_while_others_are_answered():
-    keeping = Keeping(Ram(GB))
+    keeping = CacheTiers(Ram(GB))
     model = pooled()
     engine = Engine(model, Silent(), parts=EngineParts(keeping=keeping))
     first, second = wants([120, 30])

@@ -16,11 +16,11 @@ from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.memory.plan import Wanted, plan
 from localspec.memory.planner import Watcher
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.pairing.pair import Pair
 from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import Opened, Places
-from localspec.runtime.memory_relief import AMPLE, LOOK, Relief
+from localspec.runtime.loaded_pair import LoadedPair, PairFiles
+from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import tokens_of
 from tests.machines import GB, MB, cpu
@@ -28,7 +28,7 @@ from tests.runs import Want, converse, replies, said, scripted
 
 PROMPTS = ([1, 2, 3, 4, 5] * 4, [2, 2, 3], [5, 4, 3, 2, 1, 1])
 WANTS = [Want(prompt, Settings(max_tokens=120, ignore_end=True)) for prompt in PROMPTS]
-PLACES = Places(Found("llamacpp", "target"), Found("llamacpp", "draft"))
+PLACES = PairFiles(ModelFiles("llamacpp", "target"), ModelFiles("llamacpp", "draft"))
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Desk:
         self.refuses, self.refused = False, 0
         desk = self
 
-        class Reopened(Opened):
+        class Reopened(LoadedPair):
             def completed(self):
                 return replace(self, pair=Pair(self.pair.target, desk.draft()))
 
@@ -80,7 +80,7 @@ class Desk:
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         circle = ProposerFactory(self.wanted, depth if self.depth else None)
         opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
-        self.relief = Relief(opened, circle, self.memory, self.clock)
+        self.relief = DraftModelRelief(opened, circle, self.memory, self.clock)
         self.engine = Engine(
             opened.pair.target,
             self.relief,

@@ -11,7 +11,7 @@ from localspec.cli import run
 from localspec.commands import models
 from localspec.models import catalogue, store
 from localspec.models.locate import locate
-from localspec.models.store import File, Held, Pulled
+from localspec.models.store import File, PulledPair, StoredModel
 from tests import engines
 from tests.machines import MACHINES
 
@@ -55,9 +55,9 @@ def _a_shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "preferred", lambda: ("llamacpp", "mlx"))
 
 
-def kept(name: str, *, draft: Path | None = None) -> Pulled:
+def kept(name: str, *, draft: Path | None = None) -> PulledPair:
     """A record of files that are here."""
-    pulled = Pulled(
+    pulled = PulledPair(
         name, "q8_0", "llamacpp", held(engines.tiny("llama")), "model" if draft else "none",
         held(draft) if draft else None,
     )  # fmt: skip
@@ -65,14 +65,14 @@ def kept(name: str, *, draft: Path | None = None) -> Pulled:
     return pulled
 
 
-def held(path: Path) -> Held:
-    return Held("hf:people/it", path, (File(path, path.stat().st_size, "", large=True),))
+def held(path: Path) -> StoredModel:
+    return StoredModel("hf:people/it", path, (File(path, path.stat().st_size, "", large=True),))
 
 
 def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
     kept("mine", draft=engines.tiny("llama", seed=3))
     gone = kept("gone")
-    store.keep(Pulled("gone", "q8_0", "llamacpp", held_but_gone(gone), "none"))
+    store.keep(PulledPair("gone", "q8_0", "llamacpp", held_but_gone(gone), "none"))
     assert run(["list"]) == 0
     assert capsys.readouterr().out == (
         "NAME   WEIGHTS  SIZE     ENGINE    DRAFTER\n"
@@ -83,9 +83,11 @@ def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
     )
 
 
-def held_but_gone(pulled: Pulled) -> Held:
+def held_but_gone(pulled: PulledPair) -> StoredModel:
     [file] = pulled.target.files
-    return Held("x", Path("/nowhere.gguf"), (File(Path("/nowhere.gguf"), file.bytes, "", True),))
+    return StoredModel(
+        "x", Path("/nowhere.gguf"), (File(Path("/nowhere.gguf"), file.bytes, "", True),)
+    )
 
 
 def test_everything_known_of_a_name_is_shown(capsys):

@@ -13,7 +13,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import MOST, Aside, Ram
-from localspec.prefix_cache.tiers import LONG, Keeping
+from localspec.prefix_cache.tiers import LONG, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.system import free_memory
@@ -37,7 +37,7 @@ def few(slots, *, recurrent=False):
 
 
 def engine(model, ram=GB, disk=None, proposer=None):
-    keeping = Keeping(Ram(ram), disk)
+    keeping = CacheTiers(Ram(ram), disk)
     return Engine(model, proposer or Silent(), parts=EngineParts(keeping=keeping))
 
 
@@ -108,7 +108,7 @@ def test_a_conversation_that_goes_on_is_not_moved():
 
 def test_what_is_put_aside_never_takes_more_than_it_may(free):
     ram = Ram(4000)  # one text
-    running = Engine(few(1), Silent(), parts=EngineParts(keeping=Keeping(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(keeping=CacheTiers(ram)))
     for seed in range(4):
         ask(running, text(seed))
     assert 0 < running.keeping.bytes <= 4000
@@ -118,7 +118,7 @@ def test_what_is_put_aside_never_takes_more_than_it_may(free):
 
 def test_what_a_slot_has_got_back_is_not_kept_as_well():
     ram = Ram(GB)
-    running = Engine(few(1), Silent(), parts=EngineParts(keeping=Keeping(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(keeping=CacheTiers(ram)))
     first = ask(running, text(1))
     ask(running, text(2))
     ask(running, [*text(1), *first.tokens, 4])

@@ -10,7 +10,7 @@ import pytest
 from localspec.backend import Options
 from localspec.errors import ModelFileError
 from localspec.models import trial, trial_record
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import TrialProcess, last_words
 from tests import engines
 
@@ -23,11 +23,11 @@ def _nothing_is_known(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def place(seed: int = 0) -> Found:
-    return Found("llamacpp", engines.tiny("llama", seed=seed))
+def place(seed: int = 0) -> ModelFiles:
+    return ModelFiles("llamacpp", engines.tiny("llama", seed=seed))
 
 
-def passes(found: Found, code: str = "", options: Options = OPTIONS, room: int = ROOM) -> None:
+def passes(found: ModelFiles, code: str = "", options: Options = OPTIONS, room: int = ROOM) -> None:
     """Try a file in a real process, or in one that does something else."""
     with trial.examined(found, process(code)) as looked:
         looked.check_runs(options, room)
@@ -74,7 +74,7 @@ def test_what_its_engine_refuses_is_told(tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(400))
     with pytest.raises(ModelFileError, match=r"broken\.gguf is big endian"):
-        passes(Found("llamacpp", broken))
+        passes(ModelFiles("llamacpp", broken))
 
 
 def test_where_there_is_no_room_nothing_is_decided():
@@ -102,5 +102,5 @@ def test_an_engine_is_quoted_by_its_assertion_else_by_its_last_line():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
 def test_a_folder_is_tried_too():
-    passes(Found("mlx", engines.tiny_folder("llama")), options=Options(context=512))
+    passes(ModelFiles("mlx", engines.tiny_folder("llama")), options=Options(context=512))
     assert len(list(trial_record.folder().glob("*.json"))) == 1

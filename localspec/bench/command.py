@@ -22,7 +22,7 @@ from localspec.errors import UsageError
 from localspec.models.engines import backend, inspect
 from localspec.models.locate import locate
 from localspec.models.sources import place
-from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import Sampling
 
@@ -61,7 +61,7 @@ def bench(context: click.Context, model: str) -> None:
     settings, loading = _settings(context), _loading(context)
     _, asked = _kinds(context, draft=True), _prompts(context)  # fail before anything is looked for
     _check_files(context)
-    places = Places.of(model, flags.draft(context), loading.backend)
+    places = PairFiles.of(model, flags.draft(context), loading.backend)
     kinds = _kinds(context, draft=places.draft is not None)
     footprint = inspect(model, loading.backend)
     with modes.load(model, places, loading, kinds) as lineup:

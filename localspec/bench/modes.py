@@ -22,7 +22,7 @@ from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import Places, opened
+from localspec.runtime.loaded_pair import PairFiles, opened
 from localspec.runtime.loading import Loading
 
 PLAIN = "plain"
@@ -90,7 +90,7 @@ def _kind(name: str, draft: bool) -> Kind:
 
 
 @contextmanager
-def load(model: str, places: Places, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
+def load(model: str, places: PairFiles, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
     """Load a model, and a draft model if there is one, for all these modes."""
     wish = _deep_enough(loading.deepened(partial(footprint, model), wish), wanted)
     with opened(places, wish.options, wish.limits) as found:

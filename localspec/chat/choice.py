@@ -17,7 +17,7 @@ from localspec.models.entry import Engine, Entry
 from localspec.models.locate import locate
 from localspec.models.sources import Package
 from localspec.pulling.estimate import fitting
-from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
@@ -53,7 +53,7 @@ def largest(loading: Loading) -> str:
     for pulled in sorted(store.everything(), key=lambda each: -each.bytes):
         name = f"{pulled.name}:{pulled.weights}"
         with suppress(LocalSpecError):
-            with Places.of(name, None, loading.backend).examined() as (target, draft):
+            with PairFiles.of(name, None, loading.backend).examined() as (target, draft):
                 planned(target, draft, loading.options, loading.limits, insists=False)
             return name
     return ""

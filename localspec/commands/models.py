@@ -61,7 +61,7 @@ def list_(context: click.Context) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-def pulled_row(pulled: store.Pulled) -> tuple[str, ...]:
+def pulled_row(pulled: store.PulledPair) -> tuple[str, ...]:
     state = "here" if all(held.whole for held in pulled.helds) else "files are missing"
     total = size(pulled.bytes)
     return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
@@ -137,7 +137,7 @@ def drafting(offer: Offer) -> str:
     return f"drafts with {offer.draft}"
 
 
-def shown(pulled: store.Pulled) -> Iterator[str]:
+def shown(pulled: store.PulledPair) -> Iterator[str]:
     yield f"here: {pulled.weights} for {pulled.engine}, {size(pulled.bytes)}"
     yield f"  model    {pulled.target.path}"
     if pulled.draft is None:
@@ -176,7 +176,7 @@ def rm(name: str) -> None:
     click.echo(f"{name} is gone; {size(freed)} are free again")
 
 
-def named(pulled: store.Pulled, name: str) -> bool:
+def named(pulled: store.PulledPair, name: str) -> bool:
     bare, _, weights = name.partition(":")
     return pulled.name == bare and weights in ("", pulled.weights)
 

@@ -15,7 +15,7 @@ from localspec.memory.plan import Plan
 from localspec.memory.planner import planned, there
 from localspec.models.catalogue import choose, find, preferred
 from localspec.pulling.estimate import fitting, rough
-from localspec.runtime.loaded_pair import Places
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, deepened
 
 BAR = 60  # characters
@@ -51,7 +51,7 @@ def plan(context: click.Context, model: str, slots: int, as_json: bool) -> None:
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """By the files that are here."""
-    places = Places.of(model, draft, loading.backend, alone=loading.alone)
+    places = PairFiles.of(model, draft, loading.backend, alone=loading.alone)
     with places.examined() as (target, helper):
         loading = deepened(target.footprint, loading)
         found = planned(target, helper, loading.options, loading.limits, insists=loading.insists)

@@ -10,7 +10,7 @@ from localspec.commands.progress_bar import Progress
 from localspec.memory.machine import size
 from localspec.models.entry import NOT_USED, Wish
 from localspec.pulling import pull
-from localspec.pulling.resolve import Order, order
+from localspec.pulling.resolve import PullPlan, order
 
 
 def fetch(name: str, wish: Wish, draft: str = "", *, dry_run: bool = False) -> None:
@@ -25,7 +25,7 @@ def fetch(name: str, wish: Wish, draft: str = "", *, dry_run: bool = False) -> N
     click.echo(f"{found.name} is here: localspec chat {found.name}")
 
 
-def announced(wanted: Order) -> Iterator[str]:
+def announced(wanted: PullPlan) -> Iterator[str]:
     yield f"{wanted.name}, {wanted.weights} for {wanted.engine}"
     for part, role in zip(wanted.parts, ("model", wanted.drafter), strict=False):
         what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"

@@ -12,7 +12,7 @@ from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.models.trial import footprint
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.loaded_pair import Places, opened
+from localspec.runtime.loaded_pair import PairFiles, opened
 
 BAR = 40  # characters of the longest bar
 LOADING = tuple(option for option in flags.LOADING if option.name not in ("proposer", "depth"))
@@ -33,7 +33,7 @@ def tune(context: click.Context, model: str, seconds: float) -> None:
     context.meta.update(proposer="auto", depth=None)
     draft = flags.draft(context)
     wish = loading.deepened(partial(footprint, model), flags.loading(context))
-    with opened(Places.of(model, draft, wish.backend), wish.options, wish.limits) as models:
+    with opened(PairFiles.of(model, draft, wish.backend), wish.options, wish.limits) as models:
         place = kept_calibrations.place(models)
         sizes = range(1, models.pair.target.tentative + 2)
         found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.control.acceptance import Acceptance, Odds
-from localspec.control.depth import Depth, Lap, Seat, Wish
+from localspec.control.depth import Depth, RoundCost, Seat, Wish
 from localspec.draft import EMPTY, RESTING, Draft
 from localspec.proposer import Ask, Proposer
 
@@ -18,7 +18,7 @@ STALE = 16  # rounds after which it is looked again who drafts for next to nothi
 
 
 @dataclass(slots=True)
-class Offer:
+class DraftOffer:
     """A draft, and what is thought of it."""
 
     by: str
@@ -67,7 +67,7 @@ class Best:
         self._rounds = 0
         self._cheap: dict[int, set[str]] = {}  # who drafts for next to nothing, by rows
         self._idle: dict[int, int] = {}  # rounds since anything was checked, by slot
-        self._offers: dict[int, tuple[int, list[Offer]]] = {}  # by slot, from where on
+        self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # how much of a text who has seen
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
@@ -90,7 +90,7 @@ class Best:
         self._idle.pop(slot, None)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
-    def note(self, lap: Lap) -> None:
+    def note(self, lap: RoundCost) -> None:
         """Learn what a round took."""
         self.depth.note(lap, self._drafting)
         self._drafting = 0.0
@@ -115,7 +115,7 @@ class Best:
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
-        best: dict[int, Offer] = {}
+        best: dict[int, DraftOffer] = {}
         generously = [ask.until(ask.limit, generous) for ask in asks]
         for by in self._proposers:
             if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
@@ -132,7 +132,7 @@ class Best:
             self._trim(rows, best, asks[0].beside)
         return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
 
-    def _trim(self, rows: int, best: Mapping[int, Offer], beside: int) -> None:
+    def _trim(self, rows: int, best: Mapping[int, DraftOffer], beside: int) -> None:
         """Drafts of several rows share a batch, and the price of its width."""
         offers = [offer for offer in best.values() if not offer.tries]
         if offers:
@@ -141,7 +141,7 @@ class Best:
                 offer.pays = length
 
     def _ask_if_it_pays(
-        self, by: str, asks: Sequence[Ask], prices: Sequence[float], best: dict[int, Offer]
+        self, by: str, asks: Sequence[Ask], prices: Sequence[float], best: dict[int, DraftOffer]
     ) -> None:
         seats = [self._seat(by, ask, best.get(ask.slot)) for ask in asks]
         wishes = self.depth.wish(by, len(asks), seats)
@@ -157,14 +157,14 @@ class Best:
         ask: Ask,
         draft: Draft,
         prices: Sequence[float],
-        best: dict[int, Offer],
+        best: dict[int, DraftOffer],
         wish: Wish | None = None,
     ) -> float:
         """Keep a draft to learn from it, and as the best of its slot if it is; its worth."""
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
         length, worth = self.depth.worth(survivals, prices)
-        offer = Offer(by, draft, acceptance, kinds, survivals, worth, pays=length)
+        offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, pays=length)
         if wish:
             offer.dear, offer.tries = True, wish.tries
             offer.pays = len(draft) if wish.tries else length
@@ -178,7 +178,7 @@ class Best:
             best[ask.slot] = offer
         return worth
 
-    def _kept(self, slot: int, offer: Offer | None) -> Draft:
+    def _kept(self, slot: int, offer: DraftOffer | None) -> Draft:
         """What is to be checked; after long without anything, next time is likely the same."""
         if offer and offer.pays:
             offer.checked = offer.pays
@@ -191,7 +191,7 @@ class Best:
         bound = ask.hints.forced is not None
         return self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
 
-    def _seat(self, by: str, ask: Ask, rival: Offer | None) -> Seat:
+    def _seat(self, by: str, ask: Ask, rival: DraftOffer | None) -> Seat:
         """What is known of a proposer's guesses for one sequence."""
         worth = rival.worth if rival else 0.0
         return Seat(ask, self._acceptance(by, ask), self._missed(by, ask), worth)

@@ -57,7 +57,7 @@ class Wish:
 NO = Wish(0)
 
 
-class Lap(NamedTuple):
+class RoundCost(NamedTuple):
     """What a round took. If it read of a prompt, its time tells nothing about guesses."""
 
     rows: int
@@ -218,7 +218,7 @@ class Depth:
         if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
-    def note(self, lap: Lap, drafting: float) -> None:
+    def note(self, lap: RoundCost, drafting: float) -> None:
         """Learn what a round took, drafting apart."""
         self._round += 1
         if lap.tokens == lap.rows:
@@ -228,7 +228,7 @@ class Depth:
         unseen = self._round - self._plain >= PLAIN and self.gain < 1.5
         self._abstains = unseen or self._purse < -DEBT
 
-    def _account(self, lap: Lap, drafting: float) -> None:
+    def _account(self, lap: RoundCost, drafting: float) -> None:
         curve = self.costs.target(lap.rows)
         curve.note(lap.tokens, lap.seconds - drafting)
         # What such rounds take, not this one: a hiccup is nobody's guess.

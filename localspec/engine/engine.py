@@ -11,7 +11,7 @@ from typing import Protocol
 
 from localspec.backend import Model
 from localspec.control.costs import Costs
-from localspec.control.depth import Lap
+from localspec.control.depth import RoundCost
 from localspec.decoding.generation import Generation
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
 from localspec.decoding.round import Turn, conclude, run
@@ -25,7 +25,7 @@ from localspec.engine.speedup import gain
 from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
 from localspec.grammar.compiler import Lexicon
 from localspec.prefix_cache.slots import Slots
-from localspec.prefix_cache.tiers import Keeping
+from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Logits, Tokens
@@ -57,10 +57,10 @@ class MemoryRelief(Protocol):
 class EngineParts:
     """What an engine may be given besides a model and a proposer."""
 
-    watch: Callable[[Lap], None] | None = None  # hears what each round took
+    watch: Callable[[RoundCost], None] | None = None  # hears what each round took
     costs: Costs | None = None  # which learn from that
     relief: MemoryRelief | None = None  # what can be given up for memory
-    keeping: Keeping | None = None  # what slots had to give up
+    keeping: CacheTiers | None = None  # what slots had to give up
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
 
@@ -85,7 +85,7 @@ class Engine:
         self._watch = parts.watch
         self._costs = parts.costs
         self._relief = parts.relief
-        self.keeping = parts.keeping or Keeping()
+        self.keeping = parts.keeping or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._pace = Pace(parts.max_gap)
@@ -146,7 +146,7 @@ class Engine:
         if done:
             self._pace.note(read, seconds)
         if self._watch and done:
-            self._watch(Lap(len(done), tokens, emitted, seconds, read > 0))
+            self._watch(RoundCost(len(done), tokens, emitted, seconds, read > 0))
 
     @property
     def waits(self) -> bool:

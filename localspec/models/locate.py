@@ -13,7 +13,7 @@ from localspec.models.sources import Package, place
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ModelFiles:
     """Weights on this machine, and the draft model they were pulled with."""
 
     engine: Engine
@@ -21,15 +21,15 @@ class Found:
     draft: Path | None = None
 
 
-def locate(name_or_path: str, wish: Wish = "auto") -> Found:
+def locate(name_or_path: str, wish: Wish = "auto") -> ModelFiles:
     """Where the weights of a named model, or of a path, are on this machine."""
     path = place(name_or_path)
     if path.exists():
-        return Found(_engine_of(path, wish), path)
+        return ModelFiles(_engine_of(path, wish), path)
     engines = preferred() if wish == "auto" else (wish,)
     if pulled := _preferred(name_or_path, engines):
         draft = pulled.draft.path if pulled.draft and pulled.drafter == "model" else None
-        return Found(pulled.engine, pulled.target.path, draft)
+        return ModelFiles(pulled.engine, pulled.target.path, draft)
     name, _, weights = name_or_path.partition(":")
     if path.suffix and not weights and (len(path.parts) > 1 or path.suffix in (".gguf", ".ggml")):
         raise UnknownModel(f"there is no file {name_or_path}")
@@ -37,10 +37,10 @@ def locate(name_or_path: str, wish: Wish = "auto") -> Found:
         raise UnknownModel(f"there is no file {name_or_path}")
     entry = find(name)
     engine = choose(entry, wish, preferred())
-    return Found(engine, _in_package(entry, engine, weights))
+    return ModelFiles(engine, _in_package(entry, engine, weights))
 
 
-def _preferred(name: str, engines: tuple[Engine, ...]) -> store.Pulled | None:
+def _preferred(name: str, engines: tuple[Engine, ...]) -> store.PulledPair | None:
     """Of several that were pulled under a name, the first by engine and by the catalogue."""
     there = store.find(name, engines)
     if not there:
@@ -50,7 +50,7 @@ def _preferred(name: str, engines: tuple[Engine, ...]) -> store.Pulled | None:
     except UnknownModel:
         return there[0]
 
-    def order(pulled: store.Pulled) -> tuple[int, int]:
+    def order(pulled: store.PulledPair) -> tuple[int, int]:
         listed = list(offers[pulled.engine].weights) if pulled.engine in offers else []
         rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
         return engines.index(pulled.engine), rank

@@ -25,7 +25,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredModel:
     """A model, or a drafter, on disk."""
 
     source: str
@@ -45,16 +45,16 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PulledPair:
     name: str
     weights: str
     engine: Engine
-    target: Held
+    target: StoredModel
     drafter: str = "none"
-    draft: Held | None = None
+    draft: StoredModel | None = None
 
     @property
-    def helds(self) -> tuple[Held, ...]:
+    def helds(self) -> tuple[StoredModel, ...]:
         return (self.target, self.draft) if self.draft else (self.target,)
 
     @property
@@ -66,7 +66,7 @@ def folder() -> Path:
     return platformdirs.user_data_path("localspec", appauthor=False) / "pulled"
 
 
-def keep(pulled: Pulled) -> None:
+def keep(pulled: PulledPair) -> None:
     """Write a record so that nobody ever reads half of it."""
     place = _place(pulled.name, pulled.weights, pulled.engine)
     try:
@@ -75,7 +75,7 @@ def keep(pulled: Pulled) -> None:
         raise PullError(f"{pulled.name} cannot be registered: {error}") from error
 
 
-def everything() -> list[Pulled]:
+def everything() -> list[PulledPair]:
     """All records that make sense, by name."""
     found = []
     for place in sorted(folder().glob("*.json")):
@@ -84,7 +84,7 @@ def everything() -> list[Pulled]:
     return found
 
 
-def find(name: str, engines: Iterable[Engine] = ENGINES) -> list[Pulled]:
+def find(name: str, engines: Iterable[Engine] = ENGINES) -> list[PulledPair]:
     """What was pulled under a name, with all its files still there."""
     name, _, weights = name.partition(":")
     return [
@@ -97,7 +97,7 @@ def find(name: str, engines: Iterable[Engine] = ENGINES) -> list[Pulled]:
     ]
 
 
-def forget(pulled: Pulled) -> None:
+def forget(pulled: PulledPair) -> None:
     _place(pulled.name, pulled.weights, pulled.engine).unlink(missing_ok=True)
 
 
@@ -105,12 +105,12 @@ def _place(name: str, weights: str, engine: str) -> Path:
     return folder() / f"{name}@{weights}@{engine}.json"
 
 
-def _read(place: Path) -> Pulled:
+def _read(place: Path) -> PulledPair:
     said = json.loads(place.read_text(encoding="utf-8"))
     draft = said["draft"] and _held(said["draft"])
     if said["engine"] not in ENGINES:
         raise ValueError(said["engine"])
-    return Pulled(
+    return PulledPair(
         said["name"],
         said["weights"],
         said["engine"],
@@ -120,7 +120,7 @@ def _read(place: Path) -> Pulled:
     )
 
 
-def _held(said: dict[str, object]) -> Held:
+def _held(said: dict[str, object]) -> StoredModel:
     listed = said["files"]
     if not isinstance(listed, list):
         raise TypeError("files")
@@ -128,4 +128,4 @@ def _held(said: dict[str, object]) -> Held:
         File(Path(each["path"]), int(each["bytes"]), str(each["sum"]), bool(each["large"]))
         for each in listed
     )
-    return Held(str(said["source"]), Path(str(said["path"])), files)
+    return StoredModel(str(said["source"]), Path(str(said["path"])), files)

@@ -12,7 +12,7 @@ from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.models.engines import backend
 from localspec.models.entry import Engine, Wish
-from localspec.models.locate import Found, locate
+from localspec.models.locate import ModelFiles, locate
 from localspec.models.trial_child import CONTEXT, tried
 from localspec.models.trial_process import TrialProcess
 from localspec.models.trial_record import Record
@@ -32,7 +32,7 @@ class Trying(Protocol):
 class Examined:
     """A model file: what its engine makes of it, and whether it runs."""
 
-    def __init__(self, found: Found, start: Callable[[Found], Trying]) -> None:
+    def __init__(self, found: ModelFiles, start: Callable[[ModelFiles], Trying]) -> None:
         self.found = found
         self._start = start
         self._record = Record(found)
@@ -93,7 +93,7 @@ def footprint(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
 
 
 @contextmanager
-def vocabulary(found: Found) -> Iterator[Tokenizer]:
+def vocabulary(found: ModelFiles) -> Iterator[Tokenizer]:
     """A model's tokenizer, without its weights, once another process has tried it."""
     with examined(found) as looked:
         looked.footprint()
@@ -103,12 +103,17 @@ def vocabulary(found: Found) -> Iterator[Tokenizer]:
 
 def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
     """How two vocabularies agree; `PairError` where too little does."""
-    with vocabulary(Found(engine, target)) as ours, vocabulary(Found(engine, draft)) as theirs:
+    with (
+        vocabulary(ModelFiles(engine, target)) as ours,
+        vocabulary(ModelFiles(engine, draft)) as theirs,
+    ):
         return match(ours, theirs)
 
 
 @contextmanager
-def examined(found: Found, start: Callable[[Found], Trying] | None = None) -> Iterator[Examined]:
+def examined(
+    found: ModelFiles, start: Callable[[ModelFiles], Trying] | None = None
+) -> Iterator[Examined]:
     """A file, and a process to try it in as soon as something is asked that is not known."""
     looked = Examined(found, start or TrialProcess)
     try:

@@ -19,7 +19,7 @@ import psutil
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, LocalSpecError, ModelFileError, OutOfMemory, UsageError
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.system.fingerprint import weight_files
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
@@ -31,7 +31,7 @@ PLACE = re.compile(r"^\S*/")  # where the engine was built
 
 class TrialProcess:
     def __init__(
-        self, found: Found, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
+        self, found: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
     ) -> None:
         self._path = found.path
         size = sum(file.stat().st_size for file in weight_files(found.path))

@@ -12,7 +12,7 @@ import platformdirs
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.models.engines import backend
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import footprint
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint, versions, weight_files
@@ -25,7 +25,7 @@ def folder() -> Path:
 class Record:
     """Whatever is not there, or makes no sense, is found out again."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: ModelFiles) -> None:
         engine = backend(found.engine)
         devices = sorted((device.name, device.kind) for device in engine.probe())
         ways = [found.engine, repr(engine.build()), repr(devices), *versions()]

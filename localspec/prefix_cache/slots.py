@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from localspec.backend import Model
 from localspec.prefix_cache import matching
 from localspec.prefix_cache.matching import Place
-from localspec.prefix_cache.tiers import LEAST, Keeping
+from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
 PATIENCE = 8  # rounds; a conversation may go on at once
@@ -15,7 +15,7 @@ LOSS = 4  # one in so many tokens of a text may be lost to another, as when a re
 
 
 class Slots:
-    def __init__(self, model: Model, keeping: Keeping) -> None:
+    def __init__(self, model: Model, keeping: CacheTiers) -> None:
         self._model = model
         self._keeping = keeping
         self._shared = model.pool < model.slots * model.context

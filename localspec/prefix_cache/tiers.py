@@ -15,7 +15,7 @@ LONG = 512  # tokens of a text that is worth keeping on disk
 GAIN = 256  # tokens that must be at stake before a disk is asked
 
 
-class Keeping:
+class CacheTiers:
     """What finds no room in memory goes to the disk; so does all of it when the engine closes."""
 
     def __init__(self, ram: Ram | None = None, disk: Disk | None = None) -> None:

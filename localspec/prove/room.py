@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from localspec.models import trial
 from localspec.models.locate import locate
-from localspec.runtime.loaded_pair import Opened, Places, opened
+from localspec.runtime.loaded_pair import LoadedPair, PairFiles, opened
 from localspec.runtime.loading import Loading
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
@@ -16,10 +16,10 @@ CONTEXT = 2048  # tokens for each slot, if the user wishes no other number
 
 def roomy(
     target: str, draft: str | None, loading: Loading, slots: int
-) -> AbstractContextManager[Opened]:
+) -> AbstractContextManager[LoadedPair]:
     wished = loading.options
     options = replace(wished, slots=slots, context=wished.context or slots * CONTEXT)
-    return opened(Places.of(target, draft, loading.backend), options, loading.limits)
+    return opened(PairFiles.of(target, draft, loading.backend), options, loading.limits)
 
 
 def stages(target: str, draft: str | None, loading: Loading) -> list[int]:

@@ -16,12 +16,12 @@ from localspec.errors import PullError
 from localspec.memory.machine import size
 from localspec.memory.planner import Limits, there
 from localspec.models import store, trial
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.models.sources import Address, Local, Package, Source
 from localspec.pulling import hub
 from localspec.pulling.listing import Remote
 from localspec.pulling.remote_header import require_readable
-from localspec.pulling.resolve import Order, Part
+from localspec.pulling.resolve import PullPart, PullPlan
 from localspec.system.fingerprint import digest
 
 AT_ONCE = 4  # files
@@ -30,7 +30,7 @@ LEFT = 1 << 30  # bytes of disk that stay free
 Say = Callable[[str], None]
 
 
-def room(wanted: Order) -> None:
+def room(wanted: PullPlan) -> None:
     """Refuse what the disk has no room for."""
     place = Path(constants.HF_HUB_CACHE)
     there = next(each for each in (place, *place.parents) if each.exists())
@@ -42,7 +42,7 @@ def room(wanted: Order) -> None:
         )
 
 
-def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
+def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     """Download, check and register a pair."""
     room(wanted)
     for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
@@ -53,16 +53,18 @@ def pull(wanted: Order, count: hub.Count, say: Say) -> store.Pulled:
     say("checking that it runs")
     used = helds if wanted.drafter == "model" else helds[:1]
     for each in used:
-        with trial.examined(Found(wanted.engine, each.path)) as looked:
+        with trial.examined(ModelFiles(wanted.engine, each.path)) as looked:
             looked.check_runs(Options(), there(wanted.engine, Limits()).room)
     if len(used) > 1:
         trial.vocabularies(wanted.engine, used[0].path, used[1].path)
-    found = store.Pulled(wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft)
+    found = store.PulledPair(
+        wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft
+    )
     store.keep(found)
     return found
 
 
-def held(part: Part, count: hub.Count) -> store.Held:
+def held(part: PullPart, count: hub.Count) -> store.StoredModel:
     """A model on disk, its files whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)
@@ -73,7 +75,7 @@ def held(part: Part, count: hub.Count) -> store.Held:
     paths = together(part.files, lambda file, count: hub.fetch(listing, file, count), count)
     files = tuple(_files(paths, part.files))
     main = paths[0] if paths[0].suffix.lower() == ".gguf" else paths[0].parent
-    return store.Held(str(part.source), main, files)
+    return store.StoredModel(str(part.source), main, files)
 
 
 def together(
@@ -101,7 +103,7 @@ def _files(paths: Sequence[Path], remote: Sequence[Remote]) -> Iterator[store.Fi
         yield store.File(path, file.size, file.sum, file.large)
 
 
-def _here(where: Source) -> store.Held:
+def _here(where: Source) -> store.StoredModel:
     if isinstance(where, Package):
         path = where.find()
         if path is None:
@@ -116,4 +118,4 @@ def _here(where: Source) -> store.Held:
         store.File(each, each.stat().st_size, digest(each, large=True), large=True)
         for each in inner
     )
-    return store.Held(str(where), path, files)
+    return store.StoredModel(str(where), path, files)

@@ -16,7 +16,7 @@ from localspec.pulling.listing import Listing, Remote
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PullPart:
     """A model, or a drafter, that is to be had: its files by the hub, or where it is already."""
 
     source: Source
@@ -33,18 +33,18 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PullPlan:
     """A pair as it will be pulled."""
 
     name: str
     weights: str
     engine: Engine
-    target: Part
+    target: PullPart
     drafter: str = "none"
-    draft: Part | None = None
+    draft: PullPart | None = None
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PullPart, ...]:
         return (self.target, self.draft) if self.draft else (self.target,)
 
     @property
@@ -52,7 +52,7 @@ class Order:
         return sum(part.missing for part in self.parts)
 
 
-def order(wish: str, engine: Wish = "auto", draft: str = "") -> Order:
+def order(wish: str, engine: Wish = "auto", draft: str = "") -> PullPlan:
     """What a name, or a source, stands for; asks the hub which files that are."""
     if wish.startswith(("hf:", "https:", "http:")):
         return _unnamed(wish, engine, draft)
@@ -63,16 +63,18 @@ def order(wish: str, engine: Wish = "auto", draft: str = "") -> Order:
     offer = entry.offers[own]
     target = listed(offer.weights[weights], own, weights)
     if draft:
-        return Order(name, weights, own, target, "model", _given(draft, own))
+        return PullPlan(name, weights, own, target, "model", _given(draft, own))
     if offer.drafter == "model" and (known := drafts(offer, own)):
         helper = listed(known[1], own, offer.draft.partition(":")[2])
-        return Order(name, weights, own, target, "model", helper)
+        return PullPlan(name, weights, own, target, "model", helper)
     if offer.draft:
-        return Order(name, weights, own, target, offer.drafter, part(source(offer.draft), own, ""))
-    return Order(name, weights, own, target, offer.drafter)
+        return PullPlan(
+            name, weights, own, target, offer.drafter, part(source(offer.draft), own, "")
+        )
+    return PullPlan(name, weights, own, target, offer.drafter)
 
 
-def _unnamed(wish: str, engine: Wish, draft: str) -> Order:
+def _unnamed(wish: str, engine: Wish, draft: str) -> PullPlan:
     where = source(wish)
     if isinstance(where, Hub):
         found = hub.listing(where)
@@ -82,21 +84,21 @@ def _unnamed(wish: str, engine: Wish, draft: str) -> Order:
         name = where.repository.rpartition("/")[2].lower()
         drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found)
     else:
-        own, target, drafter = "llamacpp", Part(where), "model" if draft else "none"
+        own, target, drafter = "llamacpp", PullPart(where), "model" if draft else "none"
         name = Path(where.name).stem.lower() if isinstance(where, Address) else str(where)
         helper = _given(draft, own) if draft else None
-    return Order(name, "as-given", own, target, drafter, helper)
+    return PullPlan(name, "as-given", own, target, drafter, helper)
 
 
-def _beside(where: Hub, found: Listing) -> tuple[str, Part | None]:
+def _beside(where: Hub, found: Listing) -> tuple[str, PullPart | None]:
     """A drafter that lies beside a model."""
     for file in listing.sidecars(found):
         kind = Path(file.name).name.lower().partition("-")[0]
-        return kind, Part(replace(where, file=file.name), found, (file,))
+        return kind, PullPart(replace(where, file=file.name), found, (file,))
     return "none", None
 
 
-def _given(draft: str, engine: Engine) -> Part:
+def _given(draft: str, engine: Engine) -> PullPart:
     name, _, weights = draft.partition(":")
     known = entries().get(name)
     if known:
@@ -108,7 +110,7 @@ def _given(draft: str, engine: Engine) -> Part:
     return part(source(draft), engine, "")
 
 
-def listed(weights: Weights, engine: Engine, name: str) -> Part:
+def listed(weights: Weights, engine: Engine, name: str) -> PullPart:
     """What the catalogue lists; where it knows sums, with these and no others."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
@@ -121,12 +123,12 @@ def listed(weights: Weights, engine: Engine, name: str) -> Part:
     return found
 
 
-def part(where: Source, engine: Engine, weights: str) -> Part:
+def part(where: Source, engine: Engine, weights: str) -> PullPart:
     if not isinstance(where, Hub):
-        return Part(where)
+        return PullPart(where)
     return chosen(where, hub.listing(where), engine, weights)
 
 
-def chosen(where: Hub, found: Listing, engine: Engine, weights: str) -> Part:
+def chosen(where: Hub, found: Listing, engine: Engine, weights: str) -> PullPart:
     files = listing.folder(found) if engine == "mlx" else listing.gguf(found, where.file, weights)
-    return Part(replace(where, revision=found.revision), found, tuple(files))
+    return PullPart(replace(where, revision=found.revision), found, tuple(files))

@@ -14,14 +14,14 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers import registry
 from localspec.proposers.first_of import FirstOf
-from localspec.runtime.loaded_pair import Opened
-from localspec.runtime.memory_relief import Drafting, Relief
+from localspec.runtime.loaded_pair import LoadedPair
+from localspec.runtime.memory_relief import Drafting, DraftModelRelief
 
 INSTEAD = "suffix"  # the proposer where there is only a draft model, and no memory for it
 
 
 def automatic(
-    found: Opened, wanted: Sequence[str], depth: Depth, parts: EngineParts = NO_PARTS
+    found: LoadedPair, wanted: Sequence[str], depth: Depth, parts: EngineParts = NO_PARTS
 ) -> Engine:
     """Draft as far as it pays, with the proposer that pays most."""
     factory = ProposerFactory(wanted, depth)
@@ -30,26 +30,28 @@ def automatic(
 
 
 def fixed(
-    found: Opened, wanted: Sequence[str], depth: int, parts: EngineParts = NO_PARTS
+    found: LoadedPair, wanted: Sequence[str], depth: int, parts: EngineParts = NO_PARTS
 ) -> Engine:
     """Always draft `depth` tokens, with the first of `wanted` that returns a draft."""
     return assembled(found, ProposerFactory(wanted), depth, parts)
 
 
-def assembled(found: Opened, factory: ProposerFactory, depth: int, parts: EngineParts) -> Engine:
+def assembled(
+    found: LoadedPair, factory: ProposerFactory, depth: int, parts: EngineParts
+) -> Engine:
     """Build the engine; it may give a draft model up when memory runs short."""
     target = found.pair.target
     if found.pair.draft is None:
         drafting = factory(found.pair)
         return Engine(target, drafting.proposer, depth, parts=replace(parts, watch=drafting.watch))
     look = partial(there, found.places.target.engine, Limits())
-    relief = Relief(found, factory, Watcher(found.plan, look))
+    relief = DraftModelRelief(found, factory, Watcher(found.plan, look))
     watch = relief.note if factory.learns else None
     return Engine(target, relief, depth, parts=replace(parts, watch=watch, relief=relief))
 
 
 class ProposerFactory:
-    """Make the proposers of a pair. A draft model may go and come; the others keep what they know."""
+    """Makes the proposers of a pair; all but the draft model keep what they know when it goes."""
 
     def __init__(self, wanted: Sequence[str], depth: Depth | None = None) -> None:
         self._wanted = tuple(wanted)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from localspec.models.engines import backend
-from localspec.runtime.loaded_pair import Opened
+from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system.fingerprint import fingerprint, versions, weight_files
 
 SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 
-def identity(found: Opened) -> str:
+def identity(found: LoadedPair) -> str:
     """Of what a target holds of a text: its weights, the engine, and how it was loaded."""
     place = found.places.target
     way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)

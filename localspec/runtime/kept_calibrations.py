@@ -15,12 +15,12 @@ import platformdirs
 from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import GUESS
 from localspec.models.engines import backend
-from localspec.runtime.loaded_pair import Opened
+from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint, versions
 
 
-def calibrated(found: Opened) -> Calibration:
+def calibrated(found: LoadedPair) -> Calibration:
     """What a pair takes on this machine: as was measured before, or now."""
     name = place(found)
     known = find(name)
@@ -32,13 +32,13 @@ def calibrated(found: Opened) -> Calibration:
     return known
 
 
-def apart(found: Opened) -> Calibration:
+def apart(found: LoadedPair) -> Calibration:
     """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(calibrate, found.pair.target, found.pair.draft).result()
 
 
-def place(found: Opened) -> str:
+def place(found: LoadedPair) -> str:
     """What the measurements of a pair, loaded like this on this machine, are kept under."""
     places, plan = found.places, found.plan
     both = [places.target, *([places.draft] if places.draft and found.pair.draft else [])]

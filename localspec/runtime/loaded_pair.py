@@ -14,7 +14,7 @@ from localspec.memory.planner import Limits, planned, there
 from localspec.models import trial
 from localspec.models.engines import backend
 from localspec.models.entry import Wish
-from localspec.models.locate import Found, locate
+from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import place
 from localspec.models.trial import Examined
 from localspec.pairing.pair import Pair
@@ -25,16 +25,16 @@ Looks = tuple[Examined, Examined | None]  # at a target and a draft model
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PairFiles:
     """Where the files of a pair are."""
 
-    target: Found
-    draft: Found | None = None
+    target: ModelFiles
+    draft: ModelFiles | None = None
 
     @classmethod
     def of(
         cls, target: str | Path, draft: str | Path | None, wish: Wish, *, alone: bool = False
-    ) -> Places:
+    ) -> PairFiles:
         """The draft model that is given, or with which the target was pulled unless it is `alone`.
 
         One that is given by its path may be for the other engine.
@@ -44,7 +44,7 @@ class Places:
             by_path = place(draft).exists()
             return cls(found, locate(str(draft), "auto" if by_path else wish))
         if found.draft is not None and not alone:
-            return cls(found, Found(found.engine, found.draft))
+            return cls(found, ModelFiles(found.engine, found.draft))
         return cls(found)
 
     @contextmanager
@@ -56,20 +56,20 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LoadedPair:
     """A loaded pair, where it came from and how it was planned."""
 
     pair: Pair
-    places: Places
+    places: PairFiles
     plan: Plan
 
-    def alone(self) -> Opened:
+    def alone(self) -> LoadedPair:
         """Without the draft model, which is freed."""
         if self.pair.draft is not None:
             self.pair.draft.close()
         return replace(self, pair=Pair(self.pair.target))
 
-    def completed(self) -> Opened:
+    def completed(self) -> LoadedPair:
         """With the draft model that was planned, if one was."""
         if self.places.draft is None or self.plan.drafting is None:
             return self
@@ -83,8 +83,8 @@ class Opened:
 
 @contextmanager
 def opened(
-    places: Places, options: Options, limits: Limits, *, insists: bool = True
-) -> Iterator[Opened]:
+    places: PairFiles, options: Options, limits: Limits, *, insists: bool = True
+) -> Iterator[LoadedPair]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
     with places.examined() as looks:
         plan = checked(looks, options, limits, insists=insists)
@@ -93,12 +93,12 @@ def opened(
 
 
 @contextmanager
-def loaded(places: Places, plan: Plan, *, insists: bool) -> Iterator[Opened]:
+def loaded(places: PairFiles, plan: Plan, *, insists: bool) -> Iterator[LoadedPair]:
     """A pair by plan; without its draft model where memory for it is not given after all."""
     with ExitStack() as closing:
         target = load(places.target, plan.options)
         closing.callback(target.close)
-        found = Opened(Pair(target), places, plan)
+        found = LoadedPair(Pair(target), places, plan)
         try:
             found = found.completed()
         except OutOfMemory as error:
@@ -121,7 +121,7 @@ def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) ->
     return plan
 
 
-def load(found: Found, options: Options) -> Model:
+def load(found: ModelFiles, options: Options) -> Model:
     return backend(found.engine).load(found.path, options)
 
 

@@ -16,11 +16,11 @@ from localspec.memory.planner import Limits
 from localspec.models.entry import WISHES, Wish
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
-from localspec.prefix_cache.tiers import Keeping
+from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
 from localspec.runtime import assembly, kept_calibrations
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import Opened, Places, checked, loaded
+from localspec.runtime.loaded_pair import LoadedPair, PairFiles, checked, loaded
 from localspec.runtime.runtime import Known, Runtime
 
 DEEP = 16  # tokens that are guessed at most where the depth is left open
@@ -63,7 +63,7 @@ def load(
 ) -> Runtime:
     """Load a model, and a draft model to guess for it if one is given and there is room for it."""
     loading = loading or Loading()
-    places = Places.of(name_or_path, draft, loading.backend, alone=loading.alone)
+    places = PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone)
     wanted = registry.names(loading.proposer, draft=places.draft is not None)
     with places.examined() as looks:
         loading = deepened(looks[0].footprint, loading)
@@ -83,11 +83,11 @@ def load(
         return Runtime(engine, closing.pop_all(), known)
 
 
-def kept(loading: Loading, found: Opened) -> Keeping:
+def kept(loading: Loading, found: LoadedPair) -> CacheTiers:
     disk = None
     if loading.cache_dir is not None:
         disk = Disk(loading.cache_dir, loading.cache_bytes, identity(found))
-    return Keeping(Ram(loading.cache_ram), disk)
+    return CacheTiers(Ram(loading.cache_ram), disk)
 
 
 def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:

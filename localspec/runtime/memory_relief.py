@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from localspec.control.depth import Lap
+from localspec.control.depth import RoundCost
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError, OutOfMemory
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer
-from localspec.runtime.loaded_pair import Opened
+from localspec.runtime.loaded_pair import LoadedPair
 
 LOOK = 1.0  # seconds between two looks at the memory
 AMPLE = 30.0  # seconds without a shortage, after which the draft model may come back
@@ -24,7 +24,7 @@ class Drafting(NamedTuple):
     """A proposer, and the callback that learns what each round took."""
 
     proposer: Proposer
-    watch: Callable[[Lap], None] | None = None
+    watch: Callable[[RoundCost], None] | None = None
 
 
 class Memory(Protocol):
@@ -35,7 +35,7 @@ class Memory(Protocol):
         """Whether so many bytes would leave the reserves alone."""
 
 
-class Relief:
+class DraftModelRelief:
     """A proposer that gives up its draft model for memory; `make` builds the proposers of a pair.
 
     The output stays the same: drafts never decide it.
@@ -43,7 +43,7 @@ class Relief:
 
     def __init__(
         self,
-        found: Opened,
+        found: LoadedPair,
         make: Callable[[Pair], Drafting],
         memory: Memory,
         clock: Callable[[], float] = time.monotonic,
@@ -74,7 +74,7 @@ class Relief:
     def release(self, slot: int) -> None:
         self._now.proposer.release(slot)
 
-    def note(self, lap: Lap) -> None:
+    def note(self, lap: RoundCost) -> None:
         if self._now.watch:
             self._now.watch(lap)
 

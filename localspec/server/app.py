@@ -17,13 +17,13 @@ from starlette.responses import JSONResponse, Response
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
 from localspec.server.anthropic.routes import anthropic
-from localspec.server.desk import Desk
 from localspec.server.faults import Fault, Refused
-from localspec.server.house import House, Offer
+from localspec.server.handler import RequestHandler
 from localspec.server.llamacpp.routes import llamacpp
-from localspec.server.monitoring import journal
-from localspec.server.monitoring.journal import Journal
+from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.monitoring import request_log
 from localspec.server.monitoring.metrics import Metrics, Now
+from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.ollama.routes import ollama
 from localspec.server.openai.responses_routes import responses
@@ -48,23 +48,23 @@ class Terms:
     quotes: bool = False  # whether the log tells what is said
 
 
-def application(offers: Sequence[Offer], terms: Terms) -> FastAPI:
+def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     metrics = Metrics()
 
     def note(model: str, result: Result) -> None:
         metrics.note(model, result)
-        journal.note(model, result)
+        request_log.note(model, result)
         if terms.quotes:
-            journal.quote_reply(result)
+            request_log.quote_reply(result)
 
-    house = House(
+    house = ModelHost(
         {offer.name: offer for offer in offers},
         note,
         waiting=terms.waiting,
         idle_seconds=terms.idle_seconds,
     )
     metrics.registry.register(Now(house))
-    desk = Desk(house, Limit(terms.reply_seconds), terms.quotes)
+    desk = RequestHandler(house, Limit(terms.reply_seconds), terms.quotes)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,7 +94,7 @@ def application(offers: Sequence[Offer], terms: Terms) -> FastAPI:
         app.add_middleware(
             CORSMiddleware, allow_origins=terms.origins, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Journal)
+    app.add_middleware(RequestLog)
     return app
 
 

@@ -27,7 +27,7 @@ from localspec.runtime.loading import Loading, load
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
-from localspec.server.house import Offer
+from localspec.server.model_host import ServedOffer
 from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
@@ -55,7 +55,9 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     asyncio.run(answer(offers, terms, listener, wish["host"]))
 
 
-async def answer(offers: Sequence[Offer], terms: Terms, listener: socket.socket, host: str) -> None:
+async def answer(
+    offers: Sequence[ServedOffer], terms: Terms, listener: socket.socket, host: str
+) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
     port = listener.getsockname()[1]
@@ -124,7 +126,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def offer(name: str, draft: str | None, loading: Loading) -> Offer:
+def offer(name: str, draft: str | None, loading: Loading) -> ServedOffer:
     """What the server tells of a model before it is loaded."""
     found = locate(name, loading.backend)
     looked = inspect(name, loading.backend)
@@ -138,7 +140,7 @@ def offer(name: str, draft: str | None, loading: Loading) -> Offer:
             click.echo(f"localspec: {note} and more: --context", err=True)
         return runtime
 
-    return Offer(
+    return ServedOffer(
         name=files.stem if files.exists() and Path(name).exists() else name,
         load=open_it,
         vocabulary=partial(trial.vocabulary, found),

@@ -12,7 +12,7 @@ from benchmarks.machine import heading, spread
 from localspec.backend import Roll, Row, Saved
 from localspec.control.best import Best
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, Lap
+from localspec.control.depth import Depth, RoundCost
 from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
@@ -156,7 +156,7 @@ def choosing(rows: int) -> list[float]:
         asking.seconds = 0.0
         start = time.perf_counter()
         drafts = best.propose(asks)
-        best.note(Lap(rows, rows + sum(map(len, drafts)), 3 * rows, 0.025, reads=False))
+        best.note(RoundCost(rows, rows + sum(map(len, drafts)), 3 * rows, 0.025, reads=False))
         seconds.append(time.perf_counter() - start - asking.seconds)
     return seconds[50:]
 

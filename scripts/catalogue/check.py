@@ -17,7 +17,7 @@ from localspec.models.catalogue import builtin
 from localspec.models.catalogue_file import read
 from localspec.models.entry import Entry, Weights
 from localspec.models.sources import Hub
-from localspec.pulling.resolve import Part
+from localspec.pulling.resolve import PullPart
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -80,7 +80,7 @@ def put_down(place: Path, findings: Sequence[Finding]) -> None:
     read(place)
 
 
-def written(text: str, name: str, weights: Weights, part: Part) -> str:
+def written(text: str, name: str, weights: Weights, part: PullPart) -> str:
     """The catalogue with a line that tells what was found."""
     line = re.compile(
         rf'^{re.escape(name)} = \{{ from = "{re.escape(str(weights.source))}".*$', re.M

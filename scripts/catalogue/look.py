@@ -19,7 +19,7 @@ from localspec.models.sources import Local, Package
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
 from localspec.pulling.remote_header import HEADS, LATER, outlined
-from localspec.pulling.resolve import Part
+from localspec.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
 Found = TypeVar("Found")
@@ -48,19 +48,19 @@ class Looks:
         self._folder = folder
         self._known: dict[tuple[str, tuple[str, ...]], Look] = {}
 
-    def look(self, part: Part, engine: Engine) -> Look:
+    def look(self, part: PullPart, engine: Engine) -> Look:
         """Read what a model's headers say; raise what its engine has against them."""
         key = (str(part.source), tuple(file.name for file in part.files))
         if key not in self._known:
             self._known[key] = self._judged(part, engine, lambda path: looked(path, engine))
         return self._known[key]
 
-    def require_header(self, part: Part, engine: Engine) -> None:
+    def require_header(self, part: PullPart, engine: Engine) -> None:
         """Refuse a file beside a model, as a drafter is, that is broken or no GGUF."""
         if engine == "llamacpp":
             self._judged(part, engine, read)
 
-    def _judged(self, part: Part, engine: Engine, judge: Callable[[Path], Found]) -> Found:
+    def _judged(self, part: PullPart, engine: Engine, judge: Callable[[Path], Found]) -> Found:
         if part.listing is None:
             return judge(local(part))
         model = "" if engine == "mlx" else Path(part.files[0].name).name
@@ -74,7 +74,7 @@ class Looks:
             return judge(folder / model)
 
     @contextmanager
-    def _outlined(self, part: Part, engine: Engine, most: int) -> Iterator[Path]:
+    def _outlined(self, part: PullPart, engine: Engine, most: int) -> Iterator[Path]:
         """Files of which so much is here, and of a GGUF's later parts what describes them."""
         assert part.listing is not None
         later = most if engine == "mlx" else min(most, LATER)
@@ -98,7 +98,7 @@ class Looks:
         return place
 
 
-def local(part: Part) -> Path:
+def local(part: PullPart) -> Path:
     match part.source:
         case Package() as package:
             path = package.find()

@@ -10,7 +10,7 @@ from localspec.errors import LocalSpecError
 from localspec.models.entry import Engine, Entry, Offer, Weights
 from localspec.models.sources import source
 from localspec.pulling.estimate import drafts
-from localspec.pulling.resolve import Part, listed, part
+from localspec.pulling.resolve import PullPart, listed, part
 from localspec.templates.renderer import SHARED
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
@@ -45,7 +45,7 @@ class Finding:
     """What there is for a claim, and what is wrong with it."""
 
     claim: Claim
-    part: Part | None
+    part: PullPart | None
     line: str
     problems: tuple[str, ...] = ()
     size: tuple[str, ...] = ()  # a problem that is solved by writing what was found
@@ -76,12 +76,12 @@ def check(claim: Claim, looks: Looks) -> Finding:
     return Finding(claim, found, line, wrong, size)
 
 
-def counted(found: Part) -> str:
+def counted(found: PullPart) -> str:
     count = len(found.files)
     return f"{count} file{'s' * (count != 1)}, {found.bytes:,} bytes"
 
 
-def sizes(claim: Claim, found: Part) -> Iterator[str]:
+def sizes(claim: Claim, found: PullPart) -> Iterator[str]:
     said = claim.weights.bytes
     if found.files and abs(found.bytes - said) > max(LEAST, ROUNDED * said):
         yield f"has {found.bytes:,} bytes; the catalogue says {said:,}"
@@ -132,7 +132,7 @@ def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
         yield f"drafter {offer.draft}: {error}"
 
 
-def drafting(offer: Offer, engine: Engine) -> Part:
+def drafting(offer: Offer, engine: Engine) -> PullPart:
     """The draft model of an offer, by the name that the catalogue gives it or by its source."""
     named = drafts(offer, engine)
     if named is None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from localspec.control.best import Best
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, Lap
+from localspec.control.depth import Depth, RoundCost
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask
 from localspec.sampling.parameters import GREEDY
@@ -131,7 +131,7 @@ def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
         draft = best.propose([ask])[0] if limit else EMPTY
         clock.spend(machine.forward(1 + len(draft)), noise(rng))
         emitted = 1 + right(draft, place)
-        best.note(Lap(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
+        best.note(RoundCost(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
         times += [clock.true] * emitted
     return Run(times, rounds)
 

@@ -12,7 +12,7 @@ import pytest
 from localspec.backend import Options
 from localspec.errors import LocalSpecError
 from localspec.models import trial
-from localspec.models.locate import Found
+from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import TrialProcess
 from tests import engines
 from tests.backends.forked import outcomes
@@ -214,7 +214,7 @@ def test_mutated_files_are_refused_or_run(tmp_path: Path) -> None:
 @pytest.fixture
 def examined(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return lambda path: trial.examined(Found("llamacpp", path), TrialProcess)
+    return lambda path: trial.examined(ModelFiles("llamacpp", path), TrialProcess)
 
 
 def test_an_assertion_is_told_in_the_words_of_the_engine(examined, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from localspec.errors import NotPulled
 from localspec.memory.planner import Limits
 from localspec.models import store
 from localspec.models.catalogue import entries
-from localspec.models.store import File, Held, Pulled
+from localspec.models.store import File, PulledPair, StoredModel
 from localspec.runtime.loading import Loading
 from tests import engines
 
@@ -30,7 +30,7 @@ def home(tmp_path, monkeypatch):
 def pull(name, path, *, size=None):
     actual = path.stat().st_size
     file = File(path, size or actual, "", large=True)
-    store.keep(Pulled(name, "Q8_0", "llamacpp", Held(f"hf:some/{name}", path, (file,))))
+    store.keep(PulledPair(name, "Q8_0", "llamacpp", StoredModel(f"hf:some/{name}", path, (file,))))
 
 
 def talked(model):

@@ -23,7 +23,7 @@ from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
-from localspec.server.house import Offer
+from localspec.server.model_host import ServedOffer
 from localspec.testing import Alphabet, ScriptedModel
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
@@ -122,7 +122,7 @@ class Server:
             return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts))
 
         offers = [
-            Offer(
+            ServedOffer(
                 "scripted",
                 load,
                 lambda: nullcontext(self.model.tokenizer),

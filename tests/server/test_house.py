@@ -13,7 +13,7 @@ from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.faults import Refused
-from localspec.server.house import House, Offer
+from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 
 
@@ -25,7 +25,7 @@ class Memory:
         self.loads: list[str] = []
         self.models: dict[str, ScriptedModel] = {}
 
-    def offer(self, name: str) -> Offer:
+    def offer(self, name: str) -> ServedOffer:
         def load() -> Runtime:
             if len(self.there) >= self.room:
                 raise DoesNotFit(f"{name} does not fit")
@@ -33,15 +33,15 @@ class Memory:
             model = self.models[name] = ScriptedModel(hashed_logits(1))
             return Runtime(Engine(model, Silent()), contextlib.ExitStack())
 
-        return Offer(name, load, lambda: contextlib.nullcontext(LETTERS), GREEDY, "llamacpp")
+        return ServedOffer(name, load, lambda: contextlib.nullcontext(LETTERS), GREEDY, "llamacpp")
 
     @property
     def there(self) -> list[str]:
         return [name for name in self.models if name in self.house.loaded]
 
-    def opened(self, *names: str, **terms) -> House:
+    def opened(self, *names: str, **terms) -> ModelHost:
         offers = {name: self.offer(name) for name in names}
-        self.house = House(offers, lambda model, result: None, **terms)
+        self.house = ModelHost(offers, lambda model, result: None, **terms)
         return self.house
 
 

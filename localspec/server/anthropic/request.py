@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from localspec.grammar.grammar import Grammar
 from localspec.server.anthropic.content import Given, Texts, joined, messages
 from localspec.server.faults import refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
 from localspec.server.requests.fields import Object, Stops, Strict, Wished
 from localspec.server.requests.given import only

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from localspec.server.anthropic.answer import MessagesAnswer, failing
 from localspec.server.anthropic.request import CountRequest, MessagesRequest
-from localspec.server.desk import Desk, Errand
+from localspec.server.handler import ApiRequest, RequestHandler
 
 UNTHREADED = {
     "type": "error",
@@ -23,7 +23,7 @@ UNTHREADED = {
 }
 
 
-def anthropic(desk: Desk) -> APIRouter:
+def anthropic(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(prefix="/v1/messages", tags=["Anthropic"])
 
     @routes.post("")
@@ -32,7 +32,7 @@ def anthropic(desk: Desk) -> APIRouter:
         if body.thread is not None:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
-        errand = Errand(body.model, body.prepared, answer, failing, stream=body.stream)
+        errand = ApiRequest(body.model, body.prepared, answer, failing, stream=body.stream)
         return await desk.serve(request, errand)
 
     @routes.post("/count_tokens")

@@ -11,7 +11,7 @@ from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
 from localspec.server.requests.drawing import Drawn
 from localspec.server.requests.fields import Id, Object, Strict

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
-from localspec.server.desk import Desk, Errand
-from localspec.server.house import Served
+from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.llamacpp.completion import Completion
 from localspec.server.llamacpp.completion_request import CompletionRequest, InfillRequest
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
+from localspec.server.model_host import Served
 from localspec.server.replies.frame import event
 from localspec.server.requests.asking import offered
 from localspec.server.requests.chat_request import ChatRequest
@@ -23,16 +23,16 @@ from localspec.server.requests.chat_request import ChatRequest
 Object = dict[str, object]
 
 
-def llamacpp(desk: Desk) -> APIRouter:
+def llamacpp(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["llama.cpp"])
     asking(routes, desk)
     telling(routes, desk)
     return routes
 
 
-def asking(routes: APIRouter, desk: Desk) -> None:
+def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def answered(request: Request, body: CompletionRequest | InfillRequest) -> Response:
-        errand = Errand(
+        errand = ApiRequest(
             body.model,
             body.prepared,
             partial(Completion.of, body),
@@ -53,7 +53,7 @@ def asking(routes: APIRouter, desk: Desk) -> None:
         return await answered(request, body)
 
 
-def telling(routes: APIRouter, desk: Desk) -> None:
+def telling(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/tokenize")
     async def tokenize(body: TokenizeRequest) -> Object:
         async with desk.house.lease(body.model) as served:

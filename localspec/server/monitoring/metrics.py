@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from localspec.engine.job import Result
-from localspec.server.house import House
+from localspec.server.model_host import ModelHost
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -73,7 +73,7 @@ class Metrics:
 class Now:
     """What the house looks like when somebody asks."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: ModelHost) -> None:
         self._house = house
 
     def collect(self) -> Iterator[Metric]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
-from localspec.server.house import House
+from localspec.server.model_host import ModelHost
 from localspec.server.monitoring.metrics import Metrics
 
 
-def status(house: House, metrics: Metrics) -> APIRouter:
+def status(house: ModelHost, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["Status"])
 
     @routes.get("/health")

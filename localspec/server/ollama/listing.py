@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from localspec.dialects import dialect_of
-from localspec.server.house import House, Offer, Served
+from localspec.server.model_host import ModelHost, Served, ServedOffer
 from localspec.templates.chat_template import ChatTemplate
 from localspec.tokenizer import Tokenizer
 
@@ -16,11 +16,11 @@ THOUGHTS = frozenset({"</think>", "[/THINK]", "<|channel|>"})
 Object = dict[str, object]
 
 
-def tags(house: House) -> Object:
+def tags(house: ModelHost) -> Object:
     return {"models": [described(offer) for offer in house.offers.values()]}
 
 
-def running(house: House) -> Object:
+def running(house: ModelHost) -> Object:
     return {
         "models": [
             described(served.offer) | {"context_length": served.runtime.context}
@@ -29,7 +29,7 @@ def running(house: House) -> Object:
     }
 
 
-def described(offer: Offer) -> Object:
+def described(offer: ServedOffer) -> Object:
     name = offer.name if ":" in offer.name else f"{offer.name}:latest"
     return {
         "name": name,
@@ -41,7 +41,7 @@ def described(offer: Offer) -> Object:
     }
 
 
-def details(offer: Offer) -> Object:
+def details(offer: ServedOffer) -> Object:
     return {
         "parent_model": "",
         "format": FORMATS.get(offer.engine, offer.engine),
@@ -52,11 +52,11 @@ def details(offer: Offer) -> Object:
     }
 
 
-def modified(offer: Offer) -> str:
+def modified(offer: ServedOffer) -> str:
     return datetime.fromtimestamp(offer.created, UTC).isoformat()
 
 
-def shown(offer: Offer, served: Served | None) -> Object:
+def shown(offer: ServedOffer, served: Served | None) -> Object:
     """Editors ask this of all models, so none is loaded for it.
 
     Reads files and asks a chat template what it takes, so not on the event loop.
@@ -67,7 +67,7 @@ def shown(offer: Offer, served: Served | None) -> Object:
         return told(offer, tokenizer, offer.context)
 
 
-def told(offer: Offer, tokenizer: Tokenizer, context: int) -> Object:
+def told(offer: ServedOffer, tokenizer: Tokenizer, context: int) -> Object:
     return {
         "modified_at": modified(offer),
         "details": details(offer),

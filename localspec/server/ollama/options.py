@@ -10,7 +10,7 @@ from pydantic import Field
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.requests.drawing import Drawn
 from localspec.server.requests.samplers import One
 

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from localspec.grammar.grammar import Grammar
 from localspec.server.faults import refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.ollama.options import Options
 from localspec.server.requests.asking import Conversation, Prepared, filling, plain, prepared
 from localspec.server.requests.chat_request import reasoning

@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from localspec.server.desk import Desk, Errand
 from localspec.server.faults import Fault, Refused, refused
+from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
 from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.request import ChatRequest, GenerateRequest
@@ -28,14 +28,14 @@ class ShowRequest(Strict):
     verbose: bool = False  # harmless: there is no more to tell
 
 
-def ollama(desk: Desk) -> APIRouter:
+def ollama(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["Ollama"])
     asking(routes, desk)
     telling(routes, desk)
     return routes
 
 
-def asking(routes: APIRouter, desk: Desk) -> None:
+def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def answered(
         request: Request, body: ChatRequest | GenerateRequest, kind: Kind
     ) -> Response:
@@ -44,7 +44,7 @@ def asking(routes: APIRouter, desk: Desk) -> None:
         if body.loads:
             await desk.house.preload(body.model)
             return Response(line(words.loaded()), media_type=LINES)
-        errand = Errand(
+        errand = ApiRequest(
             body.model,
             body.prepared,
             partial(OllamaAnswer, words, begun),
@@ -65,7 +65,7 @@ def asking(routes: APIRouter, desk: Desk) -> None:
         return await answered(request, body, "generate")
 
 
-def telling(routes: APIRouter, desk: Desk) -> None:
+def telling(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def greeting() -> Response:
         return PlainTextResponse("Ollama is running")  # clients look for these words

@@ -10,7 +10,7 @@ from pydantic import Field
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
 from localspec.server.requests.fields import CHOICES, Asked, Id, Logprobs
 from localspec.templates.fill_in_middle import middle

@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from localspec.server.desk import Desk, Errand
+from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.openai.responses import Numbered, ResponsesAnswer
 from localspec.server.openai.responses_request import ResponsesRequest
 
 
-def responses(desk: Desk) -> APIRouter:
+def responses(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
 
     @routes.post("/responses")
@@ -22,7 +22,7 @@ def responses(desk: Desk) -> APIRouter:
         events = Numbered()
         answer = partial(ResponsesAnswer, body, events)
         stream = bool(body.stream)
-        errand = Errand(body.model, body.prepared, answer, events.failing, stream=stream)
+        errand = ApiRequest(body.model, body.prepared, answer, events.failing, stream=stream)
         return await desk.serve(request, errand)
 
     return routes

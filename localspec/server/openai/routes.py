@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from localspec.server.desk import Desk, Errand
+from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.openai.chat import ChatAnswer, failing
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest
@@ -18,14 +18,14 @@ from localspec.server.requests.chat_request import ChatRequest
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
-def openai(desk: Desk) -> APIRouter:
+def openai(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
 
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:
         """Answer a conversation."""
         limit = replace(desk.limit, reading_seconds=PROGRESS_SECONDS)
-        errand = Errand(
+        errand = ApiRequest(
             body.model,
             body.prepared,
             partial(ChatAnswer.of, body),
@@ -39,7 +39,7 @@ def openai(desk: Desk) -> APIRouter:
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Go on with a text, or fill in what belongs before `suffix`."""
-        errand = Errand(
+        errand = ApiRequest(
             body.model,
             body.prepared,
             partial(CompletionAnswer.of, body),
@@ -63,7 +63,7 @@ def openai(desk: Desk) -> APIRouter:
     return routes
 
 
-def described(desk: Desk, name: str) -> dict[str, object]:
+def described(desk: RequestHandler, name: str) -> dict[str, object]:
     """With the context length where clients look for it, once it is known."""
     offer, served = desk.house.offers[name], desk.house.loaded.get(name)
     context = served.runtime.context if served else offer.context

@@ -12,7 +12,7 @@ from functools import partial
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
 from localspec.server.faults import Fault, Refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives

@@ -10,7 +10,7 @@ from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.job import Chunk, Result
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.server.requests.asking import Prepared, Reads
 

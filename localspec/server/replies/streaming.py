@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from localspec.server.faults import Fault, fault_of
-from localspec.server.monitoring.journal import DIRECT
+from localspec.server.monitoring.request_log import DIRECT
 from localspec.server.replies.reply import Choices, Step
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from localspec.dialects import Bounds, Content, Part
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.server.faults import refused
-from localspec.server.house import Served
+from localspec.server.model_host import Served
 from localspec.templates.message import Json, Message, Tool
 
 Choice = Literal["auto", "none", "required"]

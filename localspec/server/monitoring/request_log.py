@@ -16,7 +16,7 @@ SILENT = ("/health", "/metrics")  # asked every few seconds
 DIRECT = "localspec.send"  # under which a scope has how to send past what wraps the application
 
 
-class Journal:
+class RequestLog:
     """Around the application: method, path, status and time."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -23,7 +23,7 @@ Load = Callable[[], Runtime]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServedOffer:
     """A model that can be asked for."""
 
     name: str
@@ -44,7 +44,7 @@ class Offer:
 class Served:
     """A model that is loaded, and who uses it."""
 
-    offer: Offer
+    offer: ServedOffer
     runtime: Runtime
     dialect: Dialect
     note: Callable[[Result], None]  # of each reply, on the models' thread
@@ -57,12 +57,12 @@ class Served:
         return self.offer.name
 
 
-class House:
+class ModelHost:
     """All of it belongs to the event loop; only loading happens on another thread."""
 
     def __init__(
         self,
-        offers: Mapping[str, Offer],
+        offers: Mapping[str, ServedOffer],
         note: Callable[[str, Result], None],
         *,
         waiting: int = 64,
@@ -80,7 +80,7 @@ class House:
     def names(self) -> list[str]:
         return list(self.offers)
 
-    def offer(self, name: str) -> Offer:
+    def offer(self, name: str) -> ServedOffer:
         """By its name; none is the first, and `:latest` says nothing."""
         found = self.offers.get(name or self.names[0])
         found = found or self.offers.get(name.removesuffix(":latest"))
@@ -118,7 +118,7 @@ class House:
             self._rung = Bell()
         return self._rung
 
-    async def _load(self, offer: Offer) -> Served:
+    async def _load(self, offer: ServedOffer) -> Served:
         while True:
             try:
                 runtime = await asyncio.to_thread(offer.load)

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from localspec.server.faults import Fault
-from localspec.server.house import House, Served
-from localspec.server.monitoring.journal import quote
+from localspec.server.model_host import ModelHost, Served
+from localspec.server.monitoring.request_log import quote
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
@@ -20,7 +20,7 @@ from localspec.server.requests.asking import Prepared
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ApiRequest:
     """A request as its API reads it."""
 
     model: str
@@ -35,12 +35,12 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    house: House
+class RequestHandler:
+    house: ModelHost
     limit: Limit
     quotes: bool = False  # whether the log tells what is said
 
-    async def serve(self, request: Request, errand: Errand) -> Response:
+    async def serve(self, request: Request, errand: ApiRequest) -> Response:
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.house.lease(errand.model, errand.prompts * errand.copies)
