@@ -14,8 +14,8 @@ from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
 from tests import engines
+from tests.chi_square import chi_square, limit
 from tests.runs import TEXTS, Want, converse, replies, said
-from tests.statistics import chi_square, limit
 
 EVERY = (*engines.ARCHITECTURES, *engines.MLX)
 GUESSERS = {

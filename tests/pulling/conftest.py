@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pull.fake_hub import FakeHub
-from tests.pull.home import Home
+from tests.pulling.fake_hub import FakeHub
+from tests.pulling.home import Home
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import engines
-from tests.pull.fake_hub import FakeHub
+from tests.pulling.fake_hub import FakeHub
 from tests.tiny import Head
 
 REPO = "people/tiny-gguf"

@@ -25,8 +25,8 @@ from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Dice, Sampler
 from localspec.tokens import tokens_of
+from tests.chi_square import chi_square, limit
 from tests.runs import Want, converse, replies, said, scripted
-from tests.statistics import chi_square, limit
 
 FLAT = {1: 0.01, 17: 0.011}
 

@@ -16,8 +16,8 @@ from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import ACCEPT, TARGET, Dice
 from localspec.testing import hashed_logits
 from localspec.tokens import tokens_of
+from tests.chi_square import chi_square, limit
 from tests.runs import PROPOSERS, Want, replies, scripted
-from tests.statistics import chi_square, limit
 
 
 class Loaded:

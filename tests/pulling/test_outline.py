@@ -7,8 +7,8 @@ import pytest
 from tests import engines
 from tests.backends.gguf_copies import copied
 from tests.backends.gguf_files import TENSORS, Typed, gguf, model, pairs
-from tests.pull.fake_hub import FakeHub
-from tests.pull.home import Home
+from tests.pulling.fake_hub import FakeHub
+from tests.pulling.home import Home
 
 REPO = "people/large-gguf"
 NAME = "hf:people/large-gguf"

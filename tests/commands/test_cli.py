@@ -210,7 +210,7 @@ def test_a_reader_that_leaves_early_is_no_crash(model, name):
 
 
 def test_the_readme_names_every_option():
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     for command in ("generate", "chat", "info", "plan", "doctor"):
         for option in commands.commands[command].params:
             if option.opts[0].startswith("--"):

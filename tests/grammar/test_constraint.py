@@ -32,9 +32,9 @@ from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import NONE, tokens_of
+from tests.chi_square import chi_square, limit
 from tests.engines import draft, target, there
 from tests.runs import LETTERS, Want, converse, replies, said
-from tests.statistics import chi_square, limit
 
 CHARACTERS = [bytes([at]) for at in range(32, 127)]
 PIECES = [b'{"', b'": ', b'", "', b"name", b'"}', b"tru", b"or ", b"00", b"a b", b"SEL", b"er"]

@@ -22,7 +22,7 @@ from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.renderer import Renderer
 from localspec.testing import Alphabet
 
-REAL = sorted((Path(__file__).parents[2] / "shared/data/templates").glob("*.jinja"))
+REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 HUB = importlib.util.find_spec("transformers") is not None  # as it is where MLX is
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 

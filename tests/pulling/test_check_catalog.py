@@ -10,8 +10,8 @@ import pytest
 
 from tests import engines
 from tests.backends.gguf_files import TENSORS, Typed, gguf, model, pairs
-from tests.pull.fake_hub import COMMIT, FakeHub
-from tests.pull.home import Home
+from tests.pulling.fake_hub import COMMIT, FakeHub
+from tests.pulling.home import Home
 
 MB = 1 << 20
 STRANGE = "hf:people/strange"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pull.fake_hub import FakeHub
+from tests.pulling.fake_hub import FakeHub
 
 SCRIPTS = str(Path(__file__).parents[2] / "scripts")
 
