@@ -19,7 +19,7 @@ INSTALL: Mapping[Engine, str] = {
 
 
 def backend(name: Engine) -> Backend:
-    [found] = entry_points(group="localspec.models.engines", name=name)
+    [found] = entry_points(group="localspec.backends", name=name)
     try:
         # A module of functions; it is held against the protocol by the type checker.
         return cast(Backend, found.load())

@@ -17,7 +17,7 @@ ROOT = Path("/sys/fs/cgroup")
 CHILD = """
 import json, sys
 import localspec
-from localspec import host
+from localspec.system import free_memory as host
 options = localspec.Options(context=2048, threads=1)
 target, draft = sys.argv[1:]
 try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -292,7 +291,7 @@ def test_what_came_from_many_threads_is_taken_whole_and_in_order():
 
         def tell(number: int) -> None:
             for at in range(2000):
-                inbox.put(number, replace(CHUNK, tokens=(at,)))
+                inbox.put(number, CHUNK._replace(tokens=(at,)))
 
         told = [asyncio.create_task(asyncio.to_thread(tell, number)) for number in range(4)]
         while len(found) < 8000:
