@@ -95,7 +95,8 @@ def test_what_makes_no_sense_is_no_limit(tmp_path, text):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_a_limit_of_the_address_space_counts():
-    code = "from localspec.system import free_memory; m = free_memory.memory(); print(m.total_bytes, m.free_bytes)"
+    code = "from localspec.system.free_memory import memory; m = memory()"
+    code += "; print(m.total_bytes, m.free_bytes)"
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({4 * GB}, {4 * GB})); "
     done = subprocess.run([sys.executable, "-c", limited + code], capture_output=True, check=True)
     total, free = map(int, done.stdout.split())
