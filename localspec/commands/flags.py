@@ -106,7 +106,13 @@ REPLY = (
     click.Option(["--temperature"], type=float, default=0.0, help="0, the default, is greedy."),
     click.Option(["--top-k"], type=int, default=0, help="Only the k most likely tokens."),
     click.Option(["--top-p"], type=float, default=1.0, help="Only the most likely, up to p."),
-    click.Option(["--min-p"], type=float, default=0.0, help="Only from p times the likeliest."),
+    click.Option(
+        ["--min-p"],
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="Drop tokens less likely than P times the most likely one.",
+    ),
     click.Option(["--repetition-penalty"], type=float, default=1.0, help="1 is none."),
     click.Option(["--presence-penalty"], type=float, default=0.0, help="0 is none."),
     click.Option(["--frequency-penalty"], type=float, default=0.0, help="0 is none."),
@@ -219,7 +225,7 @@ def backend(context: click.Context) -> Wish:
 
 
 def loading(context: click.Context) -> Loading:
-    """How to load, as the command line says it."""
+    """Read from the command line how to load."""
     wish = context.meta
     options = Options(
         slots=wish.get("slots", 1),
@@ -241,7 +247,7 @@ def loading(context: click.Context) -> Loading:
 
 
 def settings(context: click.Context, logprobs: int | None = None) -> Settings:
-    """What is wished of a reply, as the command line says it."""
+    """Read the settings of a reply from the command line."""
     wish = context.meta
     sampling = Sampling(
         temperature=wish["temperature"],

@@ -1,4 +1,4 @@
-"""How likely guesses are to be right: learned from those that were, proposer by proposer.
+"""Acceptance rates, learned from earlier drafts, proposer by proposer.
 
 A guess is judged twice. Before it is made, by its position in the draft; once it is made, by what
 its proposer thinks of it. To either comes how well the text at hand has been guessed of late. All
@@ -74,7 +74,7 @@ def logit(p: float) -> float:
 
 @dataclass(slots=True)
 class Record:
-    """What is known of one proposer's guesses, at temperatures like these."""
+    """The acceptance of one proposer's drafts, at temperatures like these."""
 
     first: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
     stated: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
@@ -92,7 +92,7 @@ class Record:
 
 
 class Acceptance:
-    """Of one proposer's guesses for one text."""
+    """The acceptance of one proposer's drafts for one text."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -129,7 +129,7 @@ class Acceptance:
 
 
 class Acceptances:
-    """By proposer and temperature; and by slot, for as long as one text is in it."""
+    """Acceptances by proposer and temperature, and by slot while one text is in it."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[str, int, bool], Record] = {}

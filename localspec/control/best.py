@@ -1,4 +1,4 @@
-"""Ask whom it pays to ask, and keep of what they guess what it pays to check."""
+"""Asks the proposers that pay, and verifies as much of the best draft as pays."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class DraftOffer:
 
 
 class Best:
-    """Those who draft for next to nothing are always asked, the others if it promises to pay.
+    """Always ask proposers that draft for next to nothing; ask the others if that promises to pay.
 
-    The text judges every guess, checked or not, so that it shows who would have paid.
+    The text judges every draft, verified or not, and so shows which would have paid.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Best:
         return worth
 
     def _kept(self, slot: int, offer: DraftOffer | None) -> Draft:
-        """What is to be checked; after long without anything, next time is likely the same."""
+        """Cut the draft to what pays; after a long time without any, expect none next time."""
         if offer and offer.pays:
             offer.checked = offer.pays
             self._idle[slot] = 0
@@ -192,12 +192,12 @@ class Best:
         return self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
 
     def _seat(self, by: str, ask: Ask, rival: DraftOffer | None) -> Seat:
-        """What is known of a proposer's guesses for one sequence."""
+        """Collect what is known of a proposer's drafts for one sequence."""
         worth = rival.worth if rival else 0.0
         return Seat(ask, self._acceptance(by, ask), self._missed(by, ask), worth)
 
     def _consult(self, by: str, asks: Sequence[Ask]) -> list[Draft]:
-        """What a proposer answers that takes its time, and has to read what it has not seen."""
+        """Ask a costly proposer, which first reads the tokens that it has not seen."""
         if not asks:
             return []
         missed = max(self._missed(by, ask) for ask in asks)
@@ -212,7 +212,7 @@ class Best:
         self.depth.costs.note_drafting(by, len(drafts), depth, seconds, missed)
 
     def _timed(self, by: str, asks: Sequence[Ask]) -> tuple[list[Draft], float]:
-        """What a proposer answers, and how long it takes."""
+        """Ask a proposer, and time it."""
         begun = self._clock()
         drafts = self._proposers[by].propose(asks)
         seconds = self._clock() - begun

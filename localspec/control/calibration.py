@@ -1,4 +1,4 @@
-"""What a pair takes on this machine: measured when it is loaded, if it was not before."""
+"""Measures the costs of a pair on this machine, when it is first loaded."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ class Probe:
         return found, reading
 
     def _measure(self, tasks: Mapping[int, Callable[[], None]], seconds: float) -> dict[int, float]:
-        """The least of each, all in turn until the time is up: what disturbs only adds."""
+        """Time the tasks round-robin until the budget is spent; keep the minimum of each.
+
+        Interference only adds time.
+        """
         found: dict[int, list[float]] = {size: [] for size in tasks}
         self._fill(self._clock() + FILLING * seconds)
         end, late = (self._clock() + seconds * times for times in (1, LATE))

@@ -1,4 +1,4 @@
-"""What things take: seconds by size, measured all along, read between the measurements."""
+"""Cost curves: seconds by size, updated by every round, interpolated between sizes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Curve:
         return dict(zip(self._sizes, scaled, strict=True))
 
     def _place(self, size: int) -> int:
-        """Where a size is, or its like: large ones that differ little are one."""
+        """Find the point of a size, or insert one; large sizes that differ little share one."""
         step = 1 << max(size.bit_length() - 5, 0)
         size = (size + step // 2) // step * step
         at = bisect_left(self._sizes, size)
@@ -122,7 +122,7 @@ FAR = 512  # tokens; of more, each takes as long
 
 
 class Costs:
-    """Of one target by rows and tokens of a batch, and of those who draft for it by depth."""
+    """Costs of a target by rows and tokens of a batch, and of its proposers by draft length."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Costs:
             curve.note(depth, seconds)
 
     def points(self) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
-        """What a single row costs, to begin with another time."""
+        """Return the costs of a single row, to start from at the next load."""
         drafting = {by: curve.points() for (by, rows), curve in self._drafting.items() if rows == 1}
         return self._target[1].points(), drafting
 

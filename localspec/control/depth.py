@@ -1,4 +1,4 @@
-"""How far to guess: what brings the most tokens a second, by what was measured. No clock here.
+"""The controller: the draft length that brings the most tokens a second. No clock here.
 
 A round that brings `v` tokens in `t` seconds is worth v - rate * t tokens, where `rate` is what
 seconds have brought of late. To maximise that worth round by round is to maximise tokens a second
@@ -46,7 +46,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How far to draft, 0 for not at all, and whether one more guess pays."""
+    """The draft length asked for, 0 for none, and whether one more token pays."""
 
     limit: int
     pays: Pays = always
@@ -58,7 +58,7 @@ NO = Wish(0)
 
 
 class RoundCost(NamedTuple):
-    """What a round took. If it read of a prompt, its time tells nothing about guesses."""
+    """The cost of a round. If it read prompt tokens, it teaches nothing about drafts."""
 
     rows: int
     tokens: int
@@ -69,7 +69,7 @@ class RoundCost(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """What to ask a proposer that takes its time has brought for one text."""
+    """What a costly proposer has brought for one text."""
 
     value: float  # tokens of late, beyond what it took
     asked: int = 1
@@ -82,7 +82,7 @@ class Standing:
 
 @dataclass(slots=True)
 class Depth:
-    """One engine's judgement of how far, and by whom, each of its sequences is guessed."""
+    """Decides for each sequence of an engine how many tokens to draft, and with which proposer."""
 
     costs: Costs = field(default_factory=Costs)
     even: bool = False  # rows of one width are run at once, others in turn
@@ -102,7 +102,7 @@ class Depth:
         return max(self._won / self._spent, 1.0)
 
     def prices(self, rows: int, most: int, beside: int = 0) -> list[float]:
-        """In tokens, what checking 0, 1, ... guesses in a round of so many rows takes.
+        """The price, in tokens, of verifying 0, 1, ... draft tokens in a round of so many rows.
 
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
         wide that each token takes its time, a guess that is wrong holds a prompt up.
@@ -114,12 +114,12 @@ class Depth:
         return [rate * (each - first) for each in seconds]
 
     def is_cheap(self, by: str, rows: int) -> bool:
-        """Whether to ask a proposer takes next to nothing, as far as is known."""
+        """Whether a proposer drafts for next to nothing, as far as is known."""
         curve = self.costs.drafting(by, rows)
         return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
 
     def wish(self, by: str, rows: int, seats: Sequence[Seat]) -> list[Wish]:
-        """What each seat shall have drafted by a proposer that takes its time."""
+        """Decide how far a costly proposer shall draft for each seat."""
         if self._abstains:
             return [NO for _ in seats]
         most = max(seat.ask.limit for seat in seats)
@@ -168,7 +168,7 @@ class Depth:
         return Wish(limit, always, bill.drafting, tries=True)
 
     def brought(self, by: str, slot: int, worth: float) -> None:
-        """Learn what a draft is expected to bring, its making paid for."""
+        """Learn what a draft was worth, less what it cost to make."""
         known = self._standing(by, slot)
         known.asked += 1
         known.value += max(1 / known.asked, VALUE) * (worth - known.value)
@@ -180,7 +180,7 @@ class Depth:
         return self._standings[by, slot]
 
     def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
-        """How many guesses of a draft to check, and what that brings beyond its price."""
+        """Choose how many tokens of a draft to verify; return also their worth beyond the price."""
         length, most, total = 0, 0.0, 0.0
         for at, alive in enumerate(() if self._abstains else survivals, start=1):
             total += alive
@@ -189,7 +189,7 @@ class Depth:
         return length, most
 
     def trim(self, rows: int, drafts: Sequence[Survivals], beside: int = 0) -> list[int]:
-        """How many guesses of each draft to check."""
+        """Choose how many tokens of each draft to verify."""
         lengths = [len(draft) for draft in drafts]
         if self._abstains:
             return [0] * len(drafts)
@@ -204,7 +204,7 @@ class Depth:
         return kept
 
     def _trim_evenly(self, rows: int, drafts: Sequence[Survivals], beside: int) -> list[int]:
-        """As many guesses of every row, or none: rows of other widths would be run in turn."""
+        """Verify as many tokens of every row, or none: rows of other widths would run in turn."""
         most = min(map(len, drafts)) if len(drafts) == rows else 0
         prices = self.prices(rows, rows * most, beside)
         alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
@@ -212,14 +212,14 @@ class Depth:
         return [int(np.argmax(worth))] * len(drafts)
 
     def judge(self, by: str, slot: int, right: int) -> None:
-        """Try again soon where a draft was right."""
+        """Try again soon where a draft was accepted."""
         known = self._standing(by, slot)
         known.reach = right
         if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
     def note(self, lap: RoundCost, drafting: float) -> None:
-        """Learn what a round took, drafting apart."""
+        """Learn the cost of a round, drafting apart."""
         self._round += 1
         if lap.tokens == lap.rows:
             self._plain = self._round
@@ -250,7 +250,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What guesses for one more sequence take, in tokens."""
+    """The price, in tokens, of a draft for one more sequence."""
 
     drafting: Sequence[float]  # 0, 1, ... guesses
     guesses: Sequence[float]  # to draft and check them
@@ -265,7 +265,7 @@ class Bill:
         return 0
 
     def affordable(self, wished: int, limit: int, purse: float) -> int:
-        """How many guesses to try, so that all may be lost and some might be won; 0: none."""
+        """Choose how many tokens to try, so that the purse can lose all of them; 0: none."""
         least = self.least()
         for length in range(min(max(least, wished), limit), least - 1, -1):
             if least and self.guesses[length] <= purse:

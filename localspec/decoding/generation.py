@@ -48,12 +48,12 @@ class Generation:
 
     @property
     def held(self) -> Tokens:
-        """What the target holds of them."""
+        """The tokens that the target holds."""
         return self.tokens[: self.cached]
 
     @property
     def reads(self) -> bool:
-        """Whether it is at its prompt still."""
+        """Whether nothing was emitted yet."""
         return self.history.size == self.prompt
 
     @property
@@ -73,7 +73,7 @@ class Generation:
         return kept
 
     def _kept(self, tokens: list[int]) -> int:
-        """How many tokens come before the text ends."""
+        """Count the tokens up to the one that ends the text."""
         ends, spell, text = self.ending.tokens, self.spell, self.text
         constraint = self.sampler.constraint
         for at, token in enumerate(tokens, start=1):

@@ -32,13 +32,13 @@ class GrowingText:
         return self.stopped_by is not None
 
     def take(self) -> str:
-        """What became certain since the last call."""
+        """Return the text that became certain since the last call."""
         text = "".join(self._ready)
         self._ready.clear()
         return text
 
     def take_lengths(self) -> list[int]:
-        """How many characters each piece completed since the last call, held back or not."""
+        """Return the characters that each piece completed since the last call, held back or not."""
         lengths, self._lengths = self._lengths, []
         return lengths
 
@@ -60,7 +60,7 @@ class GrowingText:
         self._held = self._held[safe:]
 
     def _safe_length(self) -> int:
-        """Where the earliest beginning of a stop string stands at the end of what is held."""
+        """Find the earliest beginning of a stop string at the end of the held text."""
         for at in range(max(0, len(self._held) - self._longest + 1), len(self._held)):
             if any(stop.startswith(self._held[at:]) for stop in self._stops):
                 return at
@@ -68,5 +68,5 @@ class GrowingText:
 
 
 def sendable(text: str) -> str:
-    """Without halves of characters, which JSON can hold and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can hold and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()

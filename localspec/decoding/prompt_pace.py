@@ -1,4 +1,4 @@
-"""How much of a prompt is read in a round that replies wait for, learned from what rounds take."""
+"""Chunked prefill: how many prompt tokens to read beside replies, learned from measured times."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from localspec.tokens import Logits
 
 
 class Turn(NamedTuple):
-    """What the scheduler grants one sequence this round: tokens to feed, and to guess."""
+    """The scheduler's grant to one sequence: tokens to feed, and to draft at most."""
 
     generation: Generation
     feed: int
@@ -31,20 +31,20 @@ class Turn(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Whether the proposer hears of it: for a draft, or to keep up with a prompt."""
+        """Whether the proposer is asked: for a draft, or to keep up with a prompt."""
         return self.guess > 0 or (self.generation.depth > 0 and not self.emits)
 
     def ask(self, beside: int) -> Ask:
-        """For a draft, to be checked beside so many tokens of prompts."""
+        """Ask for a draft, to be verified beside so many prompt tokens."""
         g = self.generation
         history = g.tokens[: g.cached + self.feed]
         return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints, beside=beside)
 
     def lawful(self, draft: Draft) -> Draft:
-        """A draft as far as it keeps to the grammar, if it was looked up.
+        """Cut a draft from prompt lookup where it leaves the grammar.
 
-        One that was drawn stays whole. To judge a token by what it is, and then to draw another
-        in its place, would not follow the target's law; verification does.
+        A sampled draft stays whole: to replace its tokens by their value would bias the output.
+        Verification masks the target's distribution instead.
         """
         constraint = self.generation.sampler.constraint
         if constraint is None or draft.sources or not len(draft):
@@ -61,7 +61,7 @@ class Turn(NamedTuple):
         return Row(g.slot, tokens, self.emits + guessed, guessed, self._next(draft))
 
     def _next(self, draft: Draft) -> Next | None:
-        """How the next token will be chosen, if it is likely to be fed alone."""
+        """Tell the engine how the next token will be sampled, if it is likely to be fed alone."""
         g = self.generation
         alone = g.depth == 0 or draft.rests
         foreseen = alone and self.emits and g.room > 1 and not g.sampler.adjusts
@@ -69,7 +69,7 @@ class Turn(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a round did for one sequence."""
+    """The result of a round for one sequence."""
 
     turn: Turn
     draft: Draft

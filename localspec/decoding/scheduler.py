@@ -1,4 +1,4 @@
-"""Who may feed and guess how many tokens this round."""
+"""Continuous batching: how many tokens each sequence feeds and drafts in a round."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from localspec.sampling.sampler import ACCEPT, TARGET, Dice
 def verify(draft: Draft, truth: Callable[[int], Distribution], dice: Dice, start: int) -> list[int]:
     """Tokens to emit: the accepted part of the draft, then one of the target's own.
 
-    `truth(i)` is the target's law after i drafted tokens; it is asked in order, and for nothing
+    `truth(i)` is the target's distribution after i drafted tokens; it is asked in order, and not
     after the first rejection. `start` is the position in the text of the first token.
     """
     emitted: list[int] = []
@@ -29,7 +29,7 @@ def verify(draft: Draft, truth: Callable[[int], Distribution], dice: Dice, start
 def settle(
     token: int, guess: Distribution | None, target: Distribution, dice: Dice, position: int
 ) -> int:
-    """The guessed token if it is accepted, else another, so that the target's law results.
+    """Return the draft token if it is accepted, else another, by the target's distribution.
 
     A token that was looked up is accepted when the target draws it. That happens as often as
     rejection sampling would accept it, and makes the text the one plain decoding gives.

@@ -1,4 +1,4 @@
-"""Who said which characters of a reply, also of one that is taken apart."""
+"""Attributes the characters of a reply to the target or to a proposer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request's way through one target: a slot, rounds, an end. One thread calls it."""
+"""Runs requests through one target: a slot, rounds, an end. One thread calls it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from localspec.proposer import Proposer
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Logits, Tokens
 
-DEPTH = 4  # tokens to guess ahead, if nobody says
+DEPTH = 4  # tokens to draft, by default
 MARGIN = 64  # tokens of a reply that there must be room for before it is begun
 
 
@@ -102,8 +102,9 @@ class Engine:
             ends = request.ends(self.target, settings)
             constraint = self._lexicon.constraint(settings.grammar, ends)
         sampler = Sampler(settings.sampling, seed, prompt, constraint)
-        # Where how far is guessed depends on what was guessed, a guess that was drawn for itself
-        # and thrown away would bend the law of what is drawn in its place.
+        # The controller looks at drafts to decide how many tokens to verify. Dropping a draft token
+        # that was sampled with its own random number would bias the output, so drafts are then
+        # sampled with the target's random numbers.
         sampler.foretells = self._watch is not None
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))

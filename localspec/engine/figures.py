@@ -1,4 +1,4 @@
-"""What speculation did for one reply, and how long everything took."""
+"""Figures of one reply: drafted and accepted tokens, times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Timings:
 
 
 class Guesses(NamedTuple):
-    """Of the drafts that had a token at some position."""
+    """Draft tokens at one position, and how many of them were accepted."""
 
     drafted: int
     accepted: int
@@ -123,7 +123,7 @@ class Ledger:
         )
 
     def _of(self, by: str | None = None) -> Iterator[Guesses]:
-        """By position, what one proposer guessed, or all of them."""
+        """Count draft tokens by position, of one proposer or of all."""
         drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
         for at in range(max((size for _, size, _ in drafts), default=0)):
             had = sum(count for (_, size, _), count in drafts.items() if size > at)

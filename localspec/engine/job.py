@@ -63,7 +63,7 @@ class Job:
 
     @property
     def read(self) -> float:
-        """How much of the prompt was read, from 0 to 1; any thread may look."""
+        """The share of the prompt that was read, from 0 to 1; any thread may look."""
         return min(self.generation.cached / self.generation.prompt, 1.0)
 
     def publish(self, outcome: Outcome, now: float) -> None:

@@ -59,7 +59,7 @@ def generation(
 
 
 def spelling(tokenizer: Tokenizer, marks: frozenset[int]) -> Callable[[int], bytes]:
-    """What a token adds to the text, where some control tokens show."""
+    """Spell a token, where some control tokens show."""
     if not marks:
         return tokenizer.token_bytes
     shown = {mark: tokenizer.token_text(mark).encode() for mark in marks}

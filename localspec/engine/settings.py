@@ -1,4 +1,4 @@
-"""What a caller may wish for one reply."""
+"""The settings of one reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much faster than plain decoding a reply came, by what rounds were measured to take."""
+"""Estimates the speedup of a reply over plain decoding, by measured costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each slot of a model holds, for texts to go on from."""
+"""The prefix cache in the slots of a model: what each holds for later requests."""
 
 from __future__ import annotations
 

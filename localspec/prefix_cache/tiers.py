@@ -1,4 +1,4 @@
-"""Where texts go that slots give up, and come back from: memory first, then the disk."""
+"""Tiers of the prefix cache behind the slots: memory first, then the disk."""
 
 from __future__ import annotations
 

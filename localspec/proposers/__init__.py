@@ -1,1 +1,1 @@
-"""Ways to guess what comes next."""
+"""The proposers: prompt lookup, predictions, grammars, draft models."""

@@ -1,4 +1,4 @@
-"""Guess what a grammar leaves no choice about."""
+"""Drafts the tokens that a grammar forces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guess that the text repeats: copy what followed the latest match of its last words."""
+"""Prompt lookup by n-grams: drafts what followed the latest match of the last tokens."""
 
 from __future__ import annotations
 

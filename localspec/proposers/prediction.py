@@ -1,4 +1,4 @@
-"""Guess that the reply repeats a text given beforehand, in whole or edited."""
+"""Predicted outputs: drafts from a text that the reply repeats, in whole or edited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guess that the text repeats: what most often followed the longest run it ends with."""
+"""Prompt lookup by suffix automaton: drafts what most often followed the longest run at the end."""
 
 from __future__ import annotations
 

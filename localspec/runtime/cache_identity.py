@@ -1,4 +1,4 @@
-"""What changes what an engine holds of a text."""
+"""Everything that invalidates a cached prefix: weights, engine build, load options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity de
 
 
 def identity(found: LoadedPair) -> str:
-    """Of what a target holds of a text: its weights, the engine, and how it was loaded."""
+    """Identify a KV cache by its weights, the engine, and the way of loading."""
     place = found.places.target
     way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)
     build = backend(place.engine).build()

@@ -21,7 +21,7 @@ from localspec.system.fingerprint import fingerprint, versions
 
 
 def calibrated(found: LoadedPair) -> Calibration:
-    """What a pair takes on this machine: as was measured before, or now."""
+    """Return the costs of a pair on this machine, kept or measured now."""
     name = place(found)
     known = find(name)
     if known is None:
@@ -39,7 +39,7 @@ def apart(found: LoadedPair) -> Calibration:
 
 
 def place(found: LoadedPair) -> str:
-    """What the measurements of a pair, loaded like this on this machine, are kept under."""
+    """Return the key of a pair's measurements: weights, options, device, versions."""
     places, plan = found.places, found.plan
     both = [places.target, *([places.draft] if places.draft and found.pair.draft else [])]
     devices = {(d.name, d.kind) for each in both for d in backend(each.engine).probe()}
@@ -54,7 +54,7 @@ def folder() -> Path:
 
 
 def find(name: str) -> Calibration | None:
-    """What was kept under a key; None if there is nothing, or nothing that makes sense."""
+    """Read what was kept under a key; None if there is nothing usable."""
     try:
         kept = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
         return Calibration(

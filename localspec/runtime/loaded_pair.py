@@ -26,7 +26,7 @@ Looks = tuple[Examined, Examined | None]  # at a target and a draft model
 
 @dataclass(frozen=True, slots=True)
 class PairFiles:
-    """Where the files of a pair are."""
+    """The files of a pair."""
 
     target: ModelFiles
     draft: ModelFiles | None = None
@@ -64,13 +64,13 @@ class LoadedPair:
     plan: Plan
 
     def alone(self) -> LoadedPair:
-        """Without the draft model, which is freed."""
+        """Free the draft model; return the pair without it."""
         if self.pair.draft is not None:
             self.pair.draft.close()
         return replace(self, pair=Pair(self.pair.target))
 
     def completed(self) -> LoadedPair:
-        """With the draft model that was planned, if one was."""
+        """Load the draft model that was planned, if one was; return the pair with it."""
         if self.places.draft is None or self.plan.drafting is None:
             return self
         draft = load(self.places.draft, self.plan.drafting)

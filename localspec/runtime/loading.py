@@ -1,4 +1,4 @@
-"""From a name or a path to a runtime: find the weights, plan, load, and choose who guesses."""
+"""From a name or a path to a runtime: find the weights, plan, load, choose proposers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEEP = 16  # tokens that are guessed at most where the depth is left open
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How to load: the engine's options, who guesses how far, and where there is room for it."""
+    """How to load: the engine's options, the proposers, the draft length, the memory limits."""
 
     options: Options = field(default_factory=Options)
     proposer: str = "auto"  # names with commas between them, or "none"

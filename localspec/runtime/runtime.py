@@ -24,7 +24,7 @@ from localspec.tokens import tokens_of
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What came to be known of a model when it was loaded."""
+    """Facts about a model that loading established."""
 
     pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
     plan: Plan | None = None  # by which the models were loaded

@@ -1,4 +1,4 @@
-"""Where every request for text goes through: a place in the house, a prompt, and its answer."""
+"""Handles a request for text: a loaded model, a prompt, an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from localspec.server.requests.asking import Prepared
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request as its API reads it."""
+    """A request, parsed by its API."""
 
     model: str
     prepare: Callable[[Served], Sequence[Prepared]]

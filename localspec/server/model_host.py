@@ -1,4 +1,4 @@
-"""The models that are served: loaded when one asks for them, gone when memory or time wants it."""
+"""The models that are served: loaded on request, unloaded for memory or after a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's table of models; `python -m catalogue.table` writes it, from the scripts' folder."""
+"""The table of models in docs/models.md; `python -m catalogue.table` writes it, from the scripts' folder."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from localspec.models.catalogue import entries
 from localspec.models.entry import Entry, Offer
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- models: written by scripts/catalogue/table.py -->\n", "<!-- end of models -->\n"
 
 
 def main() -> None:
-    text = README.read_text(encoding="utf-8")
-    README.write_text(replaced(text), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(replaced(text), encoding="utf-8")
 
 
 def replaced(text: str) -> str:
-    """The README with the table as it should be."""
+    """Return the page with the table as it should be."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + table() + END + after

@@ -209,12 +209,12 @@ def test_a_reader_that_leaves_early_is_no_crash(model, name):
     assert "BrokenPipe" not in err
 
 
-def test_the_readme_names_every_option():
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_docs_name_every_option():
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     for command in ("generate", "chat", "info", "plan", "doctor"):
         for option in commands.commands[command].params:
             if option.opts[0].startswith("--"):
-                assert option.opts[0] in readme
+                assert option.opts[0] in page
 
 
 def test_version_and_help_are_there(capsys):

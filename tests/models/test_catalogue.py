@@ -272,11 +272,11 @@ def test_what_is_not_here_comes_with_the_command_that_gets_it():
         locate("qwen3-8b:q1")
 
 
-def test_the_readme_lists_the_catalogue_as_it_is():
+def test_the_docs_list_the_catalogue_as_it_is():
     from catalogue import table
 
-    readme = table.README.read_text(encoding="utf-8")
-    assert table.replaced(readme) == readme, "run `python -m catalogue.table` in scripts/"
+    page = table.PAGE.read_text(encoding="utf-8")
+    assert table.replaced(page) == page, "run `python -m catalogue.table` in scripts/"
 
 
 def test_what_was_checked_is_written_where_it_belongs():

@@ -1,4 +1,4 @@
-"""A line for each request and each reply; what they say is only told if somebody wants that."""
+"""Logs a line for each request and reply; their texts only with --log-prompts."""
 
 from __future__ import annotations
 

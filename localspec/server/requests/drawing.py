@@ -1,4 +1,4 @@
-"""How a reply is drawn, in the names that llama.cpp has for it, and Ollama after it."""
+"""Sampling parameters by the names of llama.cpp, which Ollama uses too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localspec.server.requests.samplers import One, Repeating, Zero
 
 
 def given(data: object) -> object:
-    """Of a request, what it gives: null is as good as nothing."""
+    """Drop the fields of a request that are null."""
     if not isinstance(data, dict):
         return data
     return {name: value for name, value in data.items() if value is not None}
@@ -18,7 +18,7 @@ def given(data: object) -> object:
 class Drawn(Repeating):
     given = model_validator(mode="before")(given)
     stop: str | Stops | None = None
-    # Other ways to draw, which nobody implements here: only as much of them as is none.
+    # llama.cpp samplers that LocalSpec lacks; only the value that disables each is accepted.
     typical_p: One | None = None
     mirostat: Zero | None = None
     mirostat_tau: float | None = None  # harmless without mirostat

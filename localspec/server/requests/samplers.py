@@ -64,7 +64,7 @@ class Repeating(Sampled):
 
 
 class Undrawn(Repeating):
-    """Other ways to draw, which nobody implements here: only as much of them as is none."""
+    """llama.cpp samplers that LocalSpec lacks; only the value that disables each is accepted."""
 
     samplers: Annotated[list[Sampler] | None, BeforeValidator(spelled)] = None
     typical_p: One | None = None
