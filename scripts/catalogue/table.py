@@ -1,4 +1,4 @@
-"""The table of models in docs/models.md; `python -m catalogue.table` writes it, from the scripts' folder."""
+"""The table of models in docs/models.md; write it by `python -m catalogue.table` in scripts/."""
 
 from __future__ import annotations
 
