@@ -74,7 +74,15 @@ class LlamaModel:
         if max(places) - min(places) >= len(active):
             sizes = [self._context.size(slot) for slot in range(self.slots)]
             for slot, gap in exchanges(active, ids, sizes):
-                self._context.exchange(slot, gap)
+                self._exchange(slot, gap)
+
+    def _exchange(self, slot: int, gap: int) -> None:
+        try:
+            self._context.exchange(slot, gap)
+        except BackendError:  # what either held is lost
+            self._clear(slot)
+            self._clear(gap)
+            raise
 
     def _forward(self, rows: Sequence[Row]) -> dict[int, Logits]:
         ahead = [self._undo.ahead(row) for row in rows]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from localspec.backend import Row
+from localspec.errors import BackendError
 from localspec.tokens import tokens_of
 from localspec_llamacpp.order import MOST_BYTES, exchanges
 from tests import engines
@@ -76,6 +77,21 @@ def test_a_text_that_was_moved_is_summed_up_in_the_same_order(bit_exact):
         model.truncate(1, 20)
         model.forward([Row(1, second[20:40])])
         assert np.array_equal(fed(model, 1, second, 40), fed(model, 2, second))
+
+
+def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
+    first, second = random_texts(2)
+    with closing(engines.target("llama", slots=3, context=256, shared=False)) as model:
+        model.forward([Row(0, first[:40])])
+        model.forward([Row(2, second[:40])])
+        monkeypatch.setattr(model._context, "restore", lambda slot, data: 0)
+        with pytest.raises(BackendError, match="could not move"):
+            model.forward([Row(0, first[40:41]), Row(2, second[40:41])])
+        lost = [slot for slot in (0, 2) if model.truncate(slot, 40) == 0]
+        assert len(lost) == 1
+        again = fed(model, lost[0], (first, second)[lost[0] // 2])
+        model.truncate(1, 0)
+        assert np.array_equal(again, fed(model, 1, (first, second)[lost[0] // 2]))
 
 
 def random_texts(count):

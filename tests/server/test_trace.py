@@ -12,9 +12,9 @@ import pytest
 from localspec.control.costs import Costs
 from localspec.engine.job import Chunk, Event
 from localspec.errors import LocalSpecError
-from localspec.server.faults import Refused
+from localspec.server.faults import Fault, Refused
 from localspec.server.replies.bell import Bell
-from localspec.server.replies.exchange import Exchange, Inbox, Limit, Watch
+from localspec.server.replies.exchange import FRAME, Exchange, Inbox, Limit, Watch
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_chat import CALL, WEATHER
 
@@ -302,3 +302,38 @@ def test_what_came_from_many_threads_is_taken_whole_and_in_order():
     found = asyncio.run(arrived())
     for number in range(4):
         assert [event.tokens[0] for of, event in found if of == number] == [*range(2000)]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(early):
+    end = Refused(Fault(500, "over"))
+
+    async def takings() -> tuple[int, float, list[Event | None], float]:
+        inbox = Inbox(Bell())
+        clock = asyncio.get_running_loop().time
+        for _ in range(2):  # so close together that the second makes it a fast one
+            inbox.put(0, CHUNK)
+            await inbox.take()
+        begun = clock()
+        taking = asyncio.create_task(inbox.take())
+        for _ in range(3):
+            await asyncio.sleep(0.001)
+            inbox.put(0, CHUNK)
+        together, waited = len(await taking), clock() - begun
+        begun = clock()
+        if early:  # before anybody waits for it
+            inbox.put(0, CHUNK)
+            inbox.put(0, end)
+        taking = asyncio.create_task(inbox.take())
+        await asyncio.sleep(0.001)
+        if not early:
+            inbox.put(0, CHUNK)
+            inbox.put(0, end)
+        last = [event for _, event in await taking]
+        return together, waited, last, clock() - begun
+
+    together, waited, last, ended = asyncio.run(takings())
+    assert together == 3
+    assert waited > FRAME / 2
+    assert last == [CHUNK, end]
+    assert ended < FRAME / 2
