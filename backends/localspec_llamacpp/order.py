@@ -1,4 +1,4 @@
-"""Which slots should change places, so that those of one batch are neighbours in llama.cpp."""
+"""Chooses slots to exchange, so that those of one batch are neighbours in llama.cpp."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_BYTES = 128 << 20  # moved at once; llama.cpp saves and restores about 1 GB
 def exchanges(
     active: Sequence[int], ids: Sequence[int], sizes: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of a slot of the batch, and one that is not and whose place is among the others'.
+    """Pair slots of the batch that stand apart with slots that leave gaps between the others.
 
     `ids` is the place of each slot in llama.cpp's order, `sizes` the bytes that each holds.
     """
@@ -30,5 +30,5 @@ def exchanges(
 
 
 def _inside(taken: set[int], first: int) -> int:
-    """How many of the places taken are in a window of as many that begins there."""
+    """Count the taken places in a window of as many that begins at `first`."""
     return sum(first <= at < first + len(taken) for at in taken)

@@ -73,7 +73,7 @@ class Generation:
         return kept
 
     def _kept(self, tokens: list[int]) -> int:
-        """Count the tokens up to the one that ends the text."""
+        """Count the tokens up to and with the one that ends the text."""
         ends, spell, text = self.ending.tokens, self.spell, self.text
         constraint = self.sampler.constraint
         for at, token in enumerate(tokens, start=1):

@@ -70,7 +70,7 @@ def sure(tools: Tools, file: Path) -> Continued:
 
 
 def written(said: Mapping[str, Continued]) -> str:
-    """As JSON, a line a model."""
+    """Write JSON, a line a model."""
     rows = [f"  {json.dumps(name)}: {json.dumps(said[name], ensure_ascii=False)}" for name in said]
     engine = f"llama-server of {PACKAGE} {version(PACKAGE)}"
     body = ",\n".join(rows)

@@ -54,7 +54,7 @@ GEMMA: Values = {**HEAD, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0
 
 
 def base(width: int) -> dict[str, object]:
-    """What all configurations begin with."""
+    """Return what all configurations begin with."""
     return {
         "vocab_size": VOCABULARY,
         "hidden_size": width,

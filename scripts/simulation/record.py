@@ -86,7 +86,7 @@ def said(pair: Pair, question: Question) -> Tokens:
 def places(
     proposer: Proposer, text: Tokens, known: int, question: Question, hints: Hints
 ) -> tuple[list[int], int]:
-    """What a proposer would draft at one place: how sure, in percent, and how many right."""
+    """Record a proposer's draft at one place: confidences in percent, and how many are right."""
     start = len(question.tokens)
     sampler = Sampler(GREEDY, 0, question.tokens)
     [draft] = proposer.propose([Ask(0, text[:known], REACH, sampler, start, hints, sure_enough)])

@@ -57,7 +57,7 @@ def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[Text]:
 
 
 def guesses(rates: FloatArray, seed: int) -> list[Guesses]:
-    """What a proposer drafts that half knows when it is right."""
+    """Draft as a proposer that half knows when it is right."""
     rng = np.random.default_rng(seed)
     ahead = np.append(rates, [rates[-1]] * FURTHEST)
     found = []

@@ -59,7 +59,7 @@ class Machine:
         return self.drafting * extra if by == "draft-model" else 0.0
 
     def costs(self, rng: np.random.Generator, proposers: Sequence[str]) -> Costs:
-        """What a calibration finds out."""
+        """Return what a calibration would measure."""
         target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in MEASURED}
         drafting = {by: {d: max(self.draft(by, d), 1e-6) for d in (1, 4, 8)} for by in proposers}
         return Costs(target, drafting, {by: self.read(by, 32) / 32 for by in proposers})

@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def afterwards(server: Server) -> Iterator[str]:
-    """What its log tells, and how it ended."""
+    """Check the server's log, and how it ended."""
     if server.process.returncode == -signal.SIGKILL:
         yield "it did not end when it was asked to"
     defects = DEFECTS.findall(server.log.read_text(encoding="utf-8", errors="replace"))

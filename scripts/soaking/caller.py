@@ -40,7 +40,7 @@ class Caller:
         return self.said
 
     def wishes(self, *, most: int = BOUNDS[1]) -> dict[str, object]:
-        """How to draw a reply."""
+        """Choose the sampling parameters of a reply."""
         found: dict[str, object] = {"max_tokens": self.luck.randint(BOUNDS[0], most)}
         match self.luck.randrange(3):
             case 0:

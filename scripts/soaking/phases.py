@@ -36,7 +36,7 @@ class Soak:
         self.tally = Tally(self.watch.fault)
 
     async def run(self, seconds: float) -> list[str]:
-        """What is wrong, if anything is."""
+        """Run the phases; return what is wrong."""
         try:
             found = await self._run(seconds)
         except (httpx.HTTPError, psutil.Error) as error:
@@ -71,7 +71,7 @@ class Soak:
                 )
 
     async def _ask(self) -> str:
-        """What it says to a text that is always asked alone."""
+        """Ask for a reply to a text that is always asked alone."""
         said = ""
 
         async def ask(caller: Caller) -> str:

@@ -113,7 +113,7 @@ async def other(caller: Caller, path: str) -> str:
 
 
 async def largest(caller: Caller) -> str:
-    """As long a text as a slot of the server holds, with all that can be told of its tokens."""
+    """Ask for as long a text as a slot holds, with all figures of its tokens."""
     words = " ".join(str(caller.luck.randrange(1000)) for _ in range(400))
     asked = [{"role": "user", "content": f"Which of these numbers are prime? {words}"}]
     body = {"messages": asked, "max_tokens": 64, "ignore_eos": True}

@@ -86,7 +86,7 @@ class Reply:
 
 
 def checked(kind: type[BaseModel], data: str) -> None:
-    """As the official client has it."""
+    """Check a reply as the official client parsed it."""
     try:
         kind.model_validate_json(data)
     except ValidationError as error:

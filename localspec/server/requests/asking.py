@@ -110,7 +110,7 @@ def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared
 
 
 def filling(served: Served, settings: Settings) -> Settings:
-    """A middle is over where the model says so."""
+    """End a middle at the tokens with which the model ends one."""
     marks = served.runtime.tokenizer.infill
     return replace(settings, ends=marks.ends) if marks else settings
 

@@ -55,6 +55,6 @@ def parting(way: str, engine: Answer, ours: Answer) -> Parting | None:
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+    """Count the tokens that both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

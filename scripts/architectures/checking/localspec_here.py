@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def info(path: str) -> object:
-    """What `localspec info --json` prints, or the error that it ends with."""
+    """Run `localspec info --json`; return its output or its error."""
     told, failed = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(failed):
         status = run(["info", path, "--json"])

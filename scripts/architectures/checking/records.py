@@ -45,7 +45,7 @@ def code(folder: Path) -> Iterator[Path]:
 
 
 def digest(paths: list[Path], also: str = "") -> str:
-    """Of files and of folders' files."""
+    """Hash files, and the files of folders."""
     made = hashlib.sha256(also.encode())
     for path in paths:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:

@@ -112,7 +112,7 @@ def logged(log: Path) -> Run:
 
 
 def told_version(server: Path) -> str:
-    """What the program says of itself."""
+    """Ask the program for its version."""
     done = subprocess.run([str(server), "--version"], capture_output=True, text=True)
     lines = (done.stdout + done.stderr).splitlines()
     return next((line for line in lines if line.startswith("version")), "version unknown")

@@ -143,7 +143,7 @@ def beside(turns: Sequence[Turn], name: str, level: int) -> float:
 
 
 def differences(turns: Sequence[Turn]) -> Iterator[str]:
-    """Where texts part from the other server's."""
+    """Find where texts part from the other server's."""
     for number, each in enumerate(turns, 1):
         for name, level in product((OURS, PLAIN), LEVELS):
             pairs = zip(each[THEIRS, level].heard, each[name, level].heard, strict=True)
@@ -154,6 +154,6 @@ def differences(turns: Sequence[Turn]) -> Iterator[str]:
 
 
 def parting(a: str, b: str) -> int:
-    """How many leading letters two texts share."""
+    """Count the leading letters that two texts share."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
