@@ -35,10 +35,10 @@ from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.testing import Alphabet
 from localspec.tokens import tokens_of
-from localspec_mlx.from_gguf.conversion import Wishes, convert
 from localspec_mlx.model import MlxModel
 from localspec_mlx.runner import Runner
 from localspec_mlx.trial import proven, width
+from mlx_conversion.convert import WeightFormat, convert
 
 DEPTH = 4
 LENGTH = 48  # tokens of a reply
@@ -166,7 +166,7 @@ def rounded(folder: Path, made: Path) -> Path:
 def speculation(folder: Path) -> bool:
     """The table of replies; False where a greedy text left that of mlx-lm's plain decoding."""
     target = folder / "target"
-    convert(locate("smollm2-135m", "llamacpp").path, target, Wishes(dtype="float32"), *QUIET)
+    convert(locate("smollm2-135m", "llamacpp").path, target, WeightFormat(dtype="float32"), *QUIET)
     pair = Pair(target, rounded(target, folder / "draft"))
     print(f"{'':30}{'a forward':>10}{'evaluations':>14}{'tokens/s':>12}{'accepted':>12}")
     same = True

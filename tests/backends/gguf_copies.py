@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +14,12 @@ import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
 from localspec_llamacpp.bindings import Weights
-from localspec_mlx.from_gguf import Wishes, convert
+from mlx_conversion.convert import WeightFormat, convert
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "conversion.py"
-EXACT = Wishes(dtype="float32")
+SCRIPT = Path(__file__).parents[2] / "scripts" / "gguf_to_mlx"
+COMMAND = (sys.executable, "-m", "mlx_conversion")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
+EXACT = WeightFormat(dtype="float32")
 FREQUENCIES = "rope_freqs.weight"
 ARCHITECTURE = "general.architecture"
 FILE_TYPES = {"f32": 0, "q4_0": 2, "q8_0": 7, "bf16": 32}  # llama.cpp's numbers

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("mlx_lm")
 
 from localspec.errors import ModelFileError, UsageError
-from localspec_mlx.from_gguf import Wishes
+from mlx_conversion.convert import WeightFormat
 from tests import engines
 from tests.backends.gguf_copies import FREQUENCIES, Stop, biases, copied, made, numbers, stop
 
-NATURAL = Wishes()
+NATURAL = WeightFormat()
 
 # What cannot be converted, by what is said of it.
 KEYS = {
@@ -106,8 +106,8 @@ def test_architectures_that_are_not_converted_are_told_those_that_are(tmp_path):
 
 
 FILES = {
-    "is not a GGUF file: it has 0 bytes": b"",
-    "is not a GGUF file: it has 40 bytes and starts with b'\\x89PNG'": b"\x89PNG" + bytes(36),
+    "is empty: it has 0 of at least 24 bytes": b"",
+    "is not GGUF: it starts with b'\\x89PNG'": b"\x89PNG" + bytes(36),
     "is GGUF version 9": b"GGUF\x09" + bytes(40),
     "promises 4,611,686,018,427,387,904 tensors": b"GGUF\3\0\0\0" + b"\0\0\0\0\0\0\0\x40" * 2,
 }
@@ -120,13 +120,26 @@ def test_a_file_that_is_no_gguf_is_refused(said, tmp_path):
     assert said in refusal(tmp_path / "file.gguf", tmp_path / "to" / "folder")
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: None])
-def test_what_is_no_file_is_refused_without_waiting_for_it(make, tmp_path):
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Path.mkdir, "is a directory: give the path of a .gguf file"),
+        (os.mkfifo, "is not a regular file: give the path of a .gguf file"),
+        (lambda path: None, "does not exist: check the path"),
+    ],
+)
+def test_what_is_no_file_is_refused_without_waiting_for_it(make, said, tmp_path):
     (tmp_path / "to").mkdir()
     make(tmp_path / "thing")
-    assert "give the path of a .gguf file" in refusal(
-        tmp_path / "thing", tmp_path / "to" / "folder"
-    )
+    assert said in refusal(tmp_path / "thing", tmp_path / "to" / "folder")
+
+
+def test_a_text_that_is_not_utf_8_is_refused_rather_than_changed(tmp_path):
+    (tmp_path / "to").mkdir()
+    content = engines.tiny("llama").read_bytes()
+    (tmp_path / "broken.gguf").write_bytes(content.replace(b"gpt2", b"gp\xff2", 1))
+    line = refusal(tmp_path / "broken.gguf", tmp_path / "to" / "folder")
+    assert line == "broken.gguf has b'gp\\xff2' in tokenizer.ggml.model, which is not UTF-8"
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -149,9 +162,9 @@ def test_a_damaged_header_is_refused_in_one_line_or_harmless(seed, tmp_path):
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
-        (Wishes(bits=3), "bits is 3; it must be 4 or 8"),
-        (Wishes(bits=4, group_size=48), "group size is 48"),
-        (Wishes(dtype="int8"), "dtype 'int8' is unknown"),
+        (WeightFormat(bits=3), "bits is 3; it must be 4 or 8"),
+        (WeightFormat(bits=4, group_size=48), "group size is 48"),
+        (WeightFormat(dtype="int8"), "dtype 'int8' is unknown"),
     ],
 )
 def test_wishes_that_cannot_be_granted_are_refused_by_name(wishes, said, tmp_path):
@@ -161,6 +174,6 @@ def test_wishes_that_cannot_be_granted_are_refused_by_name(wishes, said, tmp_pat
 
 def test_groups_that_do_not_divide_a_matrix_are_refused_before_anything_is_written(tmp_path):
     (tmp_path / "to").mkdir()
-    wishes = Wishes(bits=4, group_size=64)
+    wishes = WeightFormat(bits=4, group_size=64)
     line = refusal(engines.tiny("llama"), tmp_path / "to" / "folder", wishes)
     assert "ffn_down.weight of 96 columns, which groups of 64 do not divide" in line

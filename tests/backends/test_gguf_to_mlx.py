@@ -24,12 +24,13 @@ import localspec_llamacpp
 from localspec.errors import UsageError
 from localspec.models.locate import locate
 from localspec.templates.chat_template import ChatTemplate
-from localspec_mlx.from_gguf import Wishes
-from localspec_mlx.from_gguf.header import read
-from localspec_mlx.from_gguf.shape import read_shape
-from localspec_mlx.from_gguf.weights import parts, plan
+from mlx_conversion.convert import WeightFormat
+from mlx_conversion.gguf_file import read
+from mlx_conversion.shape import read_shape
+from mlx_conversion.weights import parts, plan
 from tests import engines
 from tests.backends.gguf_copies import (
+    ENVIRONMENT,
     FREQUENCIES,
     SCRIPT,
     Stop,
@@ -138,7 +139,7 @@ def test_weights_are_the_same_in_parts_of_any_size(most, counts):
 def test_quantised_weights_are_within_one_step_of_what_they_were(bits, steps, tmp_path):
     source = engines.tiny("llama")
     exact, _ = load_folder(str(made(source, tmp_path / "exact")))
-    wishes = Wishes("float32", bits, 32)
+    wishes = WeightFormat("float32", bits, 32)
     quantised, _ = load_folder(str(made(source, tmp_path / "quantised", wishes)))
     for whole, packed in (
         (exact.model.embed_tokens, quantised.model.embed_tokens),
@@ -154,7 +155,7 @@ def test_quantised_weights_are_within_one_step_of_what_they_were(bits, steps, tm
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", mx.float16), ("bf16", mx.bfloat16)])
 def test_weights_are_kept_in_the_sixteen_bits_that_suit_the_file(kind, dtype, tmp_path):
     source = stored_as(kind, engines.tiny("llama"), tmp_path / "source.gguf")
-    made(source, tmp_path / "folder", Wishes())
+    made(source, tmp_path / "folder", WeightFormat())
     weights = mx.load(str(tmp_path / "folder" / "model.safetensors"))
     assert {array.dtype for array in weights.values()} == {dtype}
 
@@ -196,11 +197,12 @@ def script(*arguments, limit_bytes=None):
     limit = (
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes},) * 2)" if limit_bytes else ""
     )
-    code = f"import resource, runpy, sys\n{limit}\nsys.argv = sys.argv[1:]\n"
-    code += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    command = [sys.executable, "-c", code, SCRIPT, *arguments]
+    code = (
+        f"import resource, runpy\n{limit}\nrunpy.run_module('mlx_conversion', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(list(map(str, command)), **pipes)
+    return subprocess.Popen(list(map(str, command)), env=ENVIRONMENT, **pipes)
 
 
 def test_the_script_converts_and_says_so(tmp_path):
@@ -217,7 +219,7 @@ def test_the_script_converts_and_says_so(tmp_path):
     ("wishes", "code", "said"),
     [
         (("missing.gguf", "folder"), 2, "gguf_to_mlx: there is no file missing.gguf\n"),
-        ((SCRIPT, "folder"), 1, "conversion.py is not a GGUF file"),
+        ((SCRIPT, "folder"), 1, "gguf_to_mlx is not GGUF: it starts with b'#!/u'"),
         ((SCRIPT, "folder", "--bits", "5"), 2, "invalid choice"),
     ],
 )

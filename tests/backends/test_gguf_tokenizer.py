@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 from contextlib import closing, contextmanager
 from itertools import combinations
 
@@ -20,12 +19,12 @@ from transformers import AutoTokenizer
 import localspec_llamacpp
 from localspec.errors import ModelFileError
 from localspec_mlx.folder.tokenizer import load_tokenizer
-from localspec_mlx.from_gguf.header import read
-from localspec_mlx.from_gguf.splits import GROUPS, SPLITS
-from localspec_mlx.from_gguf.tokenizer import write_tokenizer
-from scripts.conversion import PIECES, VOCABULARY_ONLY, compare
+from mlx_conversion.agreement import PIECES, VOCABULARY_ONLY, compare
+from mlx_conversion.gguf_file import read
+from mlx_conversion.splits import GROUPS, SPLITS
+from mlx_conversion.tokenizer import write_tokenizer
 from tests import engines
-from tests.backends.gguf_copies import SCRIPT, copied, numbers
+from tests.backends.gguf_copies import COMMAND, ENVIRONMENT, copied, numbers
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPECIAL = {
@@ -256,8 +255,8 @@ def test_a_file_that_llama_cpp_reads_in_its_own_way_is_not_converted(pieces, tmp
     name = {"general.name": "A Phi-3 of sorts"}
     source = with_pieces(tmp_path / "source.gguf", (["<|endoftext|>", *longer], letters))
     source = copied(source, tmp_path / "named.gguf", name)
-    command = [sys.executable, SCRIPT, source, tmp_path / "folder"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [*COMMAND, source, tmp_path / "folder"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 1
     assert "gguf_to_mlx: named.gguf cannot be converted exactly: llama.cpp reads" in done.stderr
     assert {path.suffix for path in tmp_path.iterdir()} == {".gguf"}

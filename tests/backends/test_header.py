@@ -61,13 +61,18 @@ COUNTS = {
     "a is an array of arrays": started(0, 1, array(9, 1) + bytes(40)),
     "a is an array of kind 13": started(0, 1, array(13, 1) + bytes(40)),
     "a is of kind 77": started(0, 1, text("a") + struct.pack("<IQ", 77, 0)),
+    "is broken: it has the key a twice": started(0, 2, 2 * (text("a") + encoded(1))),
     "a key is not UTF-8 at byte 1 of 2": started(0, 1, text(b"a\xff") + encoded(1)),
 }
 
 
-def record(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
+def entry(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
     axes = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
-    return started(1, 0, text(name) + axes + struct.pack("<IQ", kind, offset) + bytes(64))
+    return text(name) + axes + struct.pack("<IQ", kind, offset)
+
+
+def record(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
+    return started(1, 0, entry(name, shape, kind, offset) + bytes(64))
 
 
 WEIGHTS = {
@@ -79,7 +84,9 @@ WEIGHTS = {
     "is cut short: its header promises 4,398,046,511,200 bytes": record("a", (8,), 0, 1 << 42),
     "a tensor name of 2,000 bytes; at most 1,024 are read": record("a" * 2000, (8,)),
     "is broken: a tensor name is not UTF-8": started(1, 0, text(b"\xff") + bytes(64)),
+    "is broken: it has the tensor a twice": started(2, 0, 2 * entry("a", (8,)) + bytes(64)),
     "aligns its weights to 0 bytes": model({"/general.alignment": 0}),
+    "aligns its weights to 24 bytes": model({"/general.alignment": 24}),
     "is a LoRA adapter, not a model": model({"/general.type": "adapter"}),
     "is a vision projector, not a model": model({"/general.type": "mmproj"}),
 }

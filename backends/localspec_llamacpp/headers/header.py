@@ -10,6 +10,7 @@ import math
 import mmap
 import stat
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -105,9 +106,14 @@ class Reader:
             self.read_pair(values)
         header = Header(self.path, values, (), self.size)
         alignment = header.number("general.alignment", 32)
-        if not 0 < alignment <= MOST_ALIGNED:
+        if not 0 < alignment <= MOST_ALIGNED or alignment & (alignment - 1):
             self.broken(f"is broken: it aligns its weights to {alignment:,} bytes")
-        return Header(self.path, values, self.read_tensors(tensors, alignment), self.size)
+        found = tuple(self.read_tensors(tensors).values())
+        start = -(-self.at // alignment) * alignment
+        for tensor in found:
+            if tensor.offset + tensor.size > self.size - start:
+                self.cut_short(f"{start + tensor.offset + tensor.size:,} bytes")
+        return replace(header, tensors=found, weights_start=start)
 
     def broken(self, what: str) -> NoReturn:
         raise refusal(self.path, f"{what}: {AGAIN}")
@@ -162,6 +168,8 @@ class Reader:
 
     def read_pair(self, values: dict[str, Value]) -> None:
         key = self.name("a key", LONGEST_KEY)
+        if key in values:
+            self.broken(f"is broken: it has the key {key} twice")
         kind = self.number(UINT32)
         if kind == STRING:
             values[key] = self.read_text(key)
@@ -176,12 +184,13 @@ class Reader:
         length = self.number(UINT64)
         start, self.at = self.at, self.at + length
         self.need(self.at)
+        place = Place(STRING, length, start, self.at)
         if length > LONGEST_TEXT:
-            return Value(STRING, place=Place(STRING, length, start, self.at))
+            return Value(STRING, place=place)
         self.text_bytes -= length
         if self.text_bytes < 0:
             self.broken(f"is broken: it has more than {MOST_TEXT:,} bytes of text, at {key}")
-        return Value(STRING, text=self.data[start : self.at].decode(errors="replace"))
+        return Value(STRING, text=self.data[start : self.at].decode(errors="replace"), place=place)
 
     def read_array(self, key: str) -> Place:
         kind, count = self.number(UINT32), self.number(UINT64)
@@ -211,13 +220,13 @@ class Reader:
         self.need(at)
         self.at = at
 
-    def read_tensors(self, count: int, alignment: int) -> tuple[Tensor, ...]:
-        found = [self.read_tensor() for _ in range(count)]
-        start = -(-self.at // alignment) * alignment
-        for tensor in found:
-            if tensor.offset + tensor.size > self.size - start:
-                self.cut_short(f"{start + tensor.offset + tensor.size:,} bytes")
-        return tuple(found)
+    def read_tensors(self, count: int) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        for tensor in (self.read_tensor() for _ in range(count)):
+            if tensor.name in found:
+                self.broken(f"is broken: it has the tensor {tensor.name} twice")
+            found[tensor.name] = tensor
+        return found
 
     def read_tensor(self) -> Tensor:
         name = self.name("a tensor name", LONGEST_NAME)

@@ -31,11 +31,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, a text, or the place of something longer; `kind` says which."""
+    """A number, a text, or an array; of the last two, `place` says where the file has them."""
 
     kind: int
     number: float = 0
-    text: str | None = None
+    text: str | None = None  # None as well where it is longer than `LONGEST_TEXT`
     place: Place | None = None
 
 
@@ -45,7 +45,7 @@ class Tensor:
     shape: tuple[int, ...]
     kind: str  # the name of its type
     size: int  # bytes
-    offset: int  # behind the start of all tensors
+    offset: int  # behind `weights_start`
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Header:
     values: dict[str, Value]
     tensors: tuple[Tensor, ...]
     file_bytes: int
+    weights_start: int = 0  # where the tensors of this file begin
 
     def refuse(self, what: str) -> NoReturn:
         raise refusal(self.path, what)

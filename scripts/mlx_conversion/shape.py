@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localspec_mlx.from_gguf.file import GgufFile
-from localspec_mlx.from_gguf.rotation import Scaling, read_scaling
+from mlx_conversion.gguf_file import GgufFile
+from mlx_conversion.rotation import Scaling, read_scaling
 
 CLASSES = {
     "llama": "LlamaForCausalLM",
@@ -47,7 +47,6 @@ def read_shape(file: GgufFile) -> Shape:
     if heads % kv_heads or (name == "qwen2" and heads * head_width != width):
         file.refuse(f"has {heads} heads of {head_width} over {kv_heads}, and a width of {width}")
     theta = positive(file, f"{name}.rope.freq_base", 10_000.0)
-    tokens = file.arrays.get("tokenizer.ggml.tokens")
     return Shape(
         architecture=name,
         layers=size(file, f"{name}.block_count"),
@@ -56,7 +55,7 @@ def read_shape(file: GgufFile) -> Shape:
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
-        vocabulary=tokens.count if tokens else 0,
+        vocabulary=file.header.length("tokenizer.ggml.tokens"),
         context=size(file, f"{name}.context_length"),
         epsilon=positive(file, f"{name}.attention.layer_norm_rms_epsilon"),
         theta=theta,

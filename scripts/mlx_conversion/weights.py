@@ -9,9 +9,9 @@ import numpy as np
 from gguf.quants import dequantize
 from numpy.typing import NDArray
 
-from localspec_mlx.from_gguf.file import GgufFile, Tensor
-from localspec_mlx.from_gguf.rotation import FACTORS
-from localspec_mlx.from_gguf.shape import Shape
+from mlx_conversion.gguf_file import GgufFile, GgufTensor
+from mlx_conversion.rotation import FACTORS
+from mlx_conversion.shape import Shape
 
 Array = NDArray[np.float32]
 Place = tuple[str, tuple[int, ...]]  # name in MLX, and shape
@@ -34,7 +34,7 @@ HEAD_NORMS = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_nor
 @dataclass(frozen=True, slots=True)
 class Weight:
     name: str
-    tensor: Tensor
+    tensor: GgufTensor
     head_width: int = 0  # of heads whose rows llama.cpp has in another order
 
 
@@ -112,7 +112,7 @@ def parts(file: GgufFile, weight: Weight, most: int = PART) -> Iterator[Array]:
         yield by_halves(values, weight.head_width) if weight.head_width else values
 
 
-def decoded(file: GgufFile, tensor: Tensor, raw: NDArray[np.uint8]) -> Array:
+def decoded(file: GgufFile, tensor: GgufTensor, raw: NDArray[np.uint8]) -> Array:
     try:
         with np.errstate(all="ignore"):
             values: Array = dequantize(raw, tensor.kind)

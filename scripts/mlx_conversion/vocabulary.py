@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec_mlx.folder.marks import ENDS as SHOWN_ENDS
-from localspec_mlx.from_gguf.file import GgufFile
+from mlx_conversion.gguf_file import GgufFile
 
 PREFIX = "tokenizer.ggml."
 MOST_TOKENS, LONGEST_TOKEN = 1 << 20, 1024

@@ -11,12 +11,11 @@ import numpy as np
 from gguf.constants import GGMLQuantizationType
 
 from localspec.errors import ModelFileError, UsageError
-from localspec_mlx.from_gguf.file import GgufFile
-from localspec_mlx.from_gguf.folder import new_folder
-from localspec_mlx.from_gguf.header import read
-from localspec_mlx.from_gguf.shape import config, read_shape
-from localspec_mlx.from_gguf.tokenizer import write_json, write_tokenizer
-from localspec_mlx.from_gguf.weights import Array, Weight, parts, plan
+from mlx_conversion.folder import new_folder
+from mlx_conversion.gguf_file import GgufFile, read
+from mlx_conversion.shape import config, read_shape
+from mlx_conversion.tokenizer import write_json, write_tokenizer
+from mlx_conversion.weights import Array, Weight, parts, plan
 
 DTYPES = {"float16": mx.float16, "bfloat16": mx.bfloat16, "float32": mx.float32}
 BITS, GROUP_SIZES = (4, 8), (32, 64, 128)
@@ -26,7 +25,7 @@ Progress = Callable[[int, int], None]  # tensors done, and of how many
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class WeightFormat:
     """How weights are to be stored."""
 
     dtype: str | None = None  # of what is not quantised; None: 16 bits as in the file
@@ -34,65 +33,67 @@ class Wishes:
     group_size: int = 64  # quantised numbers that share a scale
 
 
-def convert(source: Path, folder: Path, wishes: Wishes, check: Check, progress: Progress) -> None:
+def convert(
+    source: Path, folder: Path, wanted: WeightFormat, check: Check, progress: Progress
+) -> None:
     """Convert a model, or leave nothing behind.
 
     `check` gets the unfinished folder once its tokenizer is written, before the weights are: what
     it raises ends the conversion.
     """
-    check_wishes(wishes)
+    check_format(wanted)
     file = read(source)
     shape = read_shape(file)
     weights = plan(file, shape)
-    check_groups(file, weights, wishes)
+    check_groups(file, weights, wanted)
     content = config(shape)
-    if wishes.bits:
-        content["quantization"] = {"group_size": wishes.group_size, "bits": wishes.bits}
+    if wanted.bits:
+        content["quantization"] = {"group_size": wanted.group_size, "bits": wanted.bits}
     with new_folder(folder) as partial:
         write_tokenizer(file, partial)
         check(partial)
-        save(partial / "model.safetensors", arrays(file, weights, wishes, progress))
+        save(partial / "model.safetensors", arrays(file, weights, wanted, progress))
         write_json(partial / "config.json", content)  # the last: without it there is no model
 
 
-def check_wishes(wishes: Wishes) -> None:
-    if wishes.dtype not in (None, *DTYPES):
-        raise UsageError(f"dtype {wishes.dtype!r} is unknown; known: {', '.join(DTYPES)}")
-    if wishes.bits not in (None, *BITS):
-        raise UsageError(f"bits is {wishes.bits}; it must be {' or '.join(map(str, BITS))}")
-    if wishes.group_size not in GROUP_SIZES:
+def check_format(wanted: WeightFormat) -> None:
+    if wanted.dtype not in (None, *DTYPES):
+        raise UsageError(f"dtype {wanted.dtype!r} is unknown; known: {', '.join(DTYPES)}")
+    if wanted.bits not in (None, *BITS):
+        raise UsageError(f"bits is {wanted.bits}; it must be {' or '.join(map(str, BITS))}")
+    if wanted.group_size not in GROUP_SIZES:
         sizes = ", ".join(map(str, GROUP_SIZES))
-        raise UsageError(f"group size is {wishes.group_size}; it must be one of {sizes}")
+        raise UsageError(f"group size is {wanted.group_size}; it must be one of {sizes}")
 
 
-def check_groups(file: GgufFile, weights: list[Weight], wishes: Wishes) -> None:
-    for weight in weights if wishes.bits else ():
+def check_groups(file: GgufFile, weights: list[Weight], wanted: WeightFormat) -> None:
+    for weight in weights if wanted.bits else ():
         columns = weight.tensor.shape[-1]
-        if len(weight.tensor.shape) > 1 and columns % wishes.group_size:
+        if len(weight.tensor.shape) > 1 and columns % wanted.group_size:
             file.refuse(
                 f"has a tensor {weight.tensor.name} of {columns:,} columns, which groups of "
-                f"{wishes.group_size} do not divide: choose another --group-size"
+                f"{wanted.group_size} do not divide: choose another --group-size"
             )
 
 
 def arrays(
-    file: GgufFile, weights: list[Weight], wishes: Wishes, progress: Progress
+    file: GgufFile, weights: list[Weight], wanted: WeightFormat, progress: Progress
 ) -> dict[str, mx.array]:
     """All weights as they will be stored; only a part of one at a time is held in 32 bits."""
     kinds = {weight.tensor.kind for weight in weights}
     natural = "bfloat16" if GGMLQuantizationType.BF16 in kinds else "float16"
     found: dict[str, mx.array] = {}
     for done, weight in enumerate(weights, 1):
-        found |= stored(file, weight, wishes.dtype or natural, wishes)
+        found |= stored(file, weight, wanted.dtype or natural, wanted)
         progress(done, len(weights))
     return found
 
 
-def stored(file: GgufFile, weight: Weight, dtype: str, wishes: Wishes) -> dict[str, mx.array]:
+def stored(file: GgufFile, weight: Weight, dtype: str, wanted: WeightFormat) -> dict[str, mx.array]:
     pieces: dict[str, list[mx.array]] = {}
     for values in parts(file, weight):
         check_range(file, weight, values, dtype)
-        for name, array in packed(weight.name, mx.array(values, DTYPES[dtype]), wishes).items():
+        for name, array in packed(weight.name, mx.array(values, DTYPES[dtype]), wanted).items():
             mx.eval(array)
             pieces.setdefault(name, []).append(array)
     return {name: mx.concatenate(p) if len(p) > 1 else p[0] for name, p in pieces.items()}
@@ -109,10 +110,10 @@ def check_range(file: GgufFile, weight: Weight, values: Array, dtype: str) -> No
         )
 
 
-def packed(name: str, values: mx.array, wishes: Wishes) -> dict[str, mx.array]:
-    if not wishes.bits or values.ndim < 2:
+def packed(name: str, values: mx.array, wanted: WeightFormat) -> dict[str, mx.array]:
+    if not wanted.bits or values.ndim < 2:
         return {name: values}
-    quantised = mx.quantize(values, group_size=wishes.group_size, bits=wishes.bits)
+    quantised = mx.quantize(values, group_size=wanted.group_size, bits=wanted.bits)
     stem = name.removesuffix("weight")
     return dict(zip((name, f"{stem}scales", f"{stem}biases"), quantised, strict=True))
 

@@ -19,9 +19,9 @@ from tokenizers import (
     processors,
 )
 
-from localspec_mlx.from_gguf.file import GgufFile
-from localspec_mlx.from_gguf.splits import SPLITS, Split
-from localspec_mlx.from_gguf.vocabulary import PREFIX, Vocabulary, read_vocabulary
+from mlx_conversion.gguf_file import GgufFile
+from mlx_conversion.splits import SPLITS, Split
+from mlx_conversion.vocabulary import PREFIX, Vocabulary, read_vocabulary
 
 MOST_MERGES = 1 << 21
 MOST_ADDED = 1 << 14  # adding one takes a look at all others; the largest seen has 6,414

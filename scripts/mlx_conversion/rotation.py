@@ -8,7 +8,7 @@ import numpy as np
 from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
-from localspec_mlx.from_gguf.file import GgufFile
+from mlx_conversion.gguf_file import GgufFile
 
 Scaling = dict[str, float | str]
 
