@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from localspec.draft import Draft, Pays, always, likely
 from localspec.sampling.sampler import Sampler
@@ -53,6 +53,16 @@ class Ask(NamedTuple):
         return likely(floor) if self.pays is always else self.pays
 
 
+class RoundCost(NamedTuple):
+    """The cost of a round. If it read prompt tokens, it teaches nothing about drafts."""
+
+    rows: int
+    tokens: int
+    emitted: int
+    seconds: float
+    reads: bool
+
+
 class Proposer(Protocol):
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         """One draft per ask, in order, each at most `limit` tokens; empty means pass.
@@ -62,3 +72,16 @@ class Proposer(Protocol):
 
     def release(self, slot: int) -> None:
         """The slot's sequence is over; its next ask belongs to another."""
+
+
+@runtime_checkable
+class LearningProposer(Proposer, Protocol):
+    """A proposer that has the optional method `note`."""
+
+    def note(self, cost: RoundCost) -> None:
+        """Learn the cost of a round; called after each."""
+
+
+def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:
+    """Collect the `note` of each proposer that has one."""
+    return tuple(each.note for each in proposers if isinstance(each, LearningProposer))

@@ -60,13 +60,13 @@ class Path:
         self.confidences.append(confidence(logits, token))
 
     def draft(self) -> Draft:
-        sources = None if self.roll.sampler.foretells else tuple(self.sources)
+        sources = None if self.roll.sampler.shares_dice else tuple(self.sources)
         return Draft(tokens_of(self.tokens), BY, sources, tuple(self.confidences))
 
 
 def lane(sampler: Sampler) -> int:
-    """By which dice a guess is drawn: its own, or those that the target will be drawn by."""
-    return TARGET if sampler.foretells else DRAFT
+    """Choose the random numbers of a draft: its own, or the target's."""
+    return TARGET if sampler.shares_dice else DRAFT
 
 
 def confidence(logits: Logits, token: int) -> float:

@@ -105,8 +105,8 @@ def replies(
     model: Model, proposer: Proposer, wants: Sequence[Want], depth: int = 4
 ) -> list[Result]:
     """All requests at once through an engine of their own."""
-    watch = proposer.note if isinstance(proposer, Best) else None
-    return converse(Engine(model, proposer, depth, parts=EngineParts(watch)), wants)
+    costs = proposer.depth.costs if isinstance(proposer, Best) else None
+    return converse(Engine(model, proposer, depth, parts=EngineParts(costs)), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:

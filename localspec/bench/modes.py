@@ -114,8 +114,9 @@ def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
 
     def make() -> Engine:
         depth = learnt if kind.depth is None else None
-        guessing = ProposerFactory(kind.proposers, depth)(pair)
+        proposer = ProposerFactory(kind.proposers, depth)(pair)
         most = pair.target.tentative if kind.depth is None else kind.depth
-        return Engine(pair.target, guessing.proposer, most, parts=EngineParts(guessing.watch))
+        parts = EngineParts(costs=depth.costs if depth else None)
+        return Engine(pair.target, proposer, most, parts=parts)
 
     return Mode(kind.name, make)

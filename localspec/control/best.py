@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.control.acceptance import Acceptance, Odds
-from localspec.control.depth import Depth, RoundCost, Seat, Wish
+from localspec.control.depth import Depth, Seat, Wish
 from localspec.draft import EMPTY, RESTING, Draft
-from localspec.proposer import Ask, Proposer
+from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 
 UNSTATED = 0.5  # confidence of a guess whose proposer tells none
 IDLE = 16  # rounds without guesses after which another one is expected
@@ -62,6 +62,7 @@ class Best:
     ) -> None:
         self.depth = depth
         self._proposers = proposers
+        self._notes = notes_of(proposers.values())
         self._clock = clock
         self._drafting = 0.0  # seconds of this round
         self._rounds = 0
@@ -90,13 +91,15 @@ class Best:
         self._idle.pop(slot, None)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
-    def note(self, lap: RoundCost) -> None:
-        """Learn what a round took."""
-        self.depth.note(lap, self._drafting)
+    def note(self, cost: RoundCost) -> None:
+        """Learn the cost of a round, and pass it on."""
+        self.depth.note(cost, self._drafting)
         self._drafting = 0.0
         self._rounds += 1
         if self._rounds % STALE == 0:
             self._cheap.clear()
+        for note in self._notes:
+            note(cost)
 
     def _judge(self, ask: Ask) -> None:
         start, offers = self._offers.pop(ask.slot, (0, ()))

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from localspec.control.acceptance import Acceptance, Acceptances
 from localspec.control.costs import Costs
 from localspec.draft import Pays, always
-from localspec.proposer import Ask
+from localspec.proposer import Ask, RoundCost
 
 CHEAP = 0.02  # of a plain round: who drafts for less is always asked
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
@@ -55,16 +54,6 @@ class Wish:
 
 
 NO = Wish(0)
-
-
-class RoundCost(NamedTuple):
-    """The cost of a round. If it read prompt tokens, it teaches nothing about drafts."""
-
-    rows: int
-    tokens: int
-    emitted: int
-    seconds: float
-    reads: bool
 
 
 @dataclass(slots=True)
@@ -218,22 +207,22 @@ class Depth:
         if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
-    def note(self, lap: RoundCost, drafting: float) -> None:
+    def note(self, cost: RoundCost, drafting: float) -> None:
         """Learn the cost of a round, drafting apart."""
         self._round += 1
-        if lap.tokens == lap.rows:
+        if cost.tokens == cost.rows:
             self._plain = self._round
-        if not lap.reads:
-            self._account(lap, drafting)
+        if not cost.reads:
+            self._account(cost, drafting)
         unseen = self._round - self._plain >= PLAIN and self.gain < 1.5
         self._abstains = unseen or self._purse < -DEBT
 
-    def _account(self, lap: RoundCost, drafting: float) -> None:
-        curve = self.costs.target(lap.rows)
-        curve.note(lap.tokens, lap.seconds - drafting)
+    def _account(self, cost: RoundCost, drafting: float) -> None:
+        curve = self.costs.target(cost.rows)
+        curve.note(cost.tokens, cost.seconds - drafting)
         # What such rounds take, not this one: a hiccup is nobody's guess.
-        spent = (curve.at(lap.tokens) + drafting) / curve.at(lap.rows)
-        won = lap.emitted / lap.rows
+        spent = (curve.at(cost.tokens) + drafting) / curve.at(cost.rows)
+        won = cost.emitted / cost.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)
         full = FULL * max(self._spent, 1.5)

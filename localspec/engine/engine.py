@@ -11,7 +11,6 @@ from typing import Protocol
 
 from localspec.backend import Model
 from localspec.control.costs import Costs
-from localspec.control.depth import RoundCost
 from localspec.decoding.generation import Generation
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
 from localspec.decoding.round import Turn, conclude, run
@@ -26,7 +25,7 @@ from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
 from localspec.grammar.compiler import Lexicon
 from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
-from localspec.proposer import Proposer
+from localspec.proposer import Proposer, RoundCost, notes_of
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Logits, Tokens
 
@@ -57,8 +56,7 @@ class MemoryRelief(Protocol):
 class EngineParts:
     """What an engine may be given besides a model and a proposer."""
 
-    watch: Callable[[RoundCost], None] | None = None  # hears what each round took
-    costs: Costs | None = None  # which learn from that
+    costs: Costs | None = None  # by which drafts are chosen and cut; None: they are not
     relief: MemoryRelief | None = None  # what can be given up for memory
     keeping: CacheTiers | None = None  # what slots had to give up
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
@@ -82,7 +80,7 @@ class Engine:
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
-        self._watch = parts.watch
+        self._notes = notes_of([proposer])
         self._costs = parts.costs
         self._relief = parts.relief
         self.keeping = parts.keeping or CacheTiers()
@@ -101,11 +99,11 @@ class Engine:
         if settings.grammar:
             ends = request.ends(self.target, settings)
             constraint = self._lexicon.constraint(settings.grammar, ends)
-        sampler = Sampler(settings.sampling, seed, prompt, constraint)
         # The controller looks at drafts to decide how many tokens to verify. Dropping a draft token
         # that was sampled with its own random number would bias the output, so drafts are then
         # sampled with the target's random numbers.
-        sampler.foretells = self._watch is not None
+        shares_dice = self._costs is not None
+        sampler = Sampler(settings.sampling, seed, prompt, constraint, shares_dice=shares_dice)
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
@@ -146,8 +144,10 @@ class Engine:
         self._slots.tidy()
         if done:
             self._pace.note(read, seconds)
-        if self._watch and done:
-            self._watch(RoundCost(len(done), tokens, emitted, seconds, read > 0))
+        if self._notes and done:
+            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0)
+            for note in self._notes:
+                note(cost)
 
     @property
     def waits(self) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from localspec.draft import EMPTY, Draft
-from localspec.proposer import Ask, Proposer
+from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 
 
 class FirstOf:
     def __init__(self, proposers: Mapping[str, Proposer]) -> None:
         self._proposers = proposers
+        self._notes = notes_of(proposers.values())
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         drafts = [EMPTY for _ in asks]
@@ -25,3 +26,7 @@ class FirstOf:
     def release(self, slot: int) -> None:
         for proposer in self._proposers.values():
             proposer.release(slot)
+
+    def note(self, cost: RoundCost) -> None:
+        for note in self._notes:
+            note(cost)

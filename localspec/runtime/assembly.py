@@ -14,8 +14,9 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers import registry
 from localspec.proposers.first_of import FirstOf
+from localspec.proposers.silent import Silent
 from localspec.runtime.loaded_pair import LoadedPair
-from localspec.runtime.memory_relief import Drafting, DraftModelRelief
+from localspec.runtime.memory_relief import DraftModelRelief
 
 INSTEAD = "suffix"  # the proposer where there is only a draft model, and no memory for it
 
@@ -42,12 +43,10 @@ def assembled(
     """Build the engine; it may give a draft model up when memory runs short."""
     target = found.pair.target
     if found.pair.draft is None:
-        drafting = factory(found.pair)
-        return Engine(target, drafting.proposer, depth, parts=replace(parts, watch=drafting.watch))
+        return Engine(target, factory(found.pair), depth, parts=parts)
     look = partial(there, found.places.target.engine, Limits())
     relief = DraftModelRelief(found, factory, Watcher(found.plan, look))
-    watch = relief.note if factory.learns else None
-    return Engine(target, relief, depth, parts=replace(parts, watch=watch, relief=relief))
+    return Engine(target, relief, depth, parts=replace(parts, relief=relief))
 
 
 class ProposerFactory:
@@ -58,17 +57,11 @@ class ProposerFactory:
         self._depth = depth
         self._known: dict[str, Proposer] = {}
 
-    @property
-    def learns(self) -> bool:
-        """Whether the depth depends on measured costs."""
-        return self._depth is not None
-
-    def __call__(self, pair: Pair) -> Drafting:
+    def __call__(self, pair: Pair) -> Proposer:
         proposers = self._proposers(pair)
-        if self._depth is None or not proposers:
-            return Drafting(FirstOf(proposers))
-        best = Best(proposers, self._depth)
-        return Drafting(best, best.note)
+        if not proposers:
+            return Silent()
+        return Best(proposers, self._depth) if self._depth else FirstOf(proposers)
 
     def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
         names = self._wanted

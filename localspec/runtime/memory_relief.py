@@ -5,26 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from localspec.control.depth import RoundCost
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError, OutOfMemory
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask, Proposer
+from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 from localspec.runtime.loaded_pair import LoadedPair
 
 LOOK = 1.0  # seconds between two looks at the memory
 AMPLE = 30.0  # seconds without a shortage, after which the draft model may come back
 
 LOG = logging.getLogger("localspec")
-
-
-class Drafting(NamedTuple):
-    """A proposer, and the callback that learns what each round took."""
-
-    proposer: Proposer
-    watch: Callable[[RoundCost], None] | None = None
 
 
 class Memory(Protocol):
@@ -44,13 +36,13 @@ class DraftModelRelief:
     def __init__(
         self,
         found: LoadedPair,
-        make: Callable[[Pair], Drafting],
+        make: Callable[[Pair], Proposer],
         memory: Memory,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._found = found
         self._make, self._memory, self._clock = make, memory, clock
-        self._now = make(found.pair)
+        self._use(make(found.pair))
         self._looked = self._short = clock()  # when memory was looked at, and was short, last
         self._final = False
         self._notices: list[str] = []
@@ -63,20 +55,20 @@ class DraftModelRelief:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         self._look()
         try:
-            return self._now.proposer.propose(asks)
+            return self._now.propose(asks)
         except BackendError as error:
             # Whatever is wrong, the target can do without; but only memory may come back.
             if not self.give_up(str(error)):
                 raise
             self._final = not isinstance(error, OutOfMemory)
-            return self._now.proposer.propose(asks)
+            return self._now.propose(asks)
 
     def release(self, slot: int) -> None:
-        self._now.proposer.release(slot)
+        self._now.release(slot)
 
-    def note(self, lap: RoundCost) -> None:
-        if self._now.watch:
-            self._now.watch(lap)
+    def note(self, cost: RoundCost) -> None:
+        for note in self._notes:
+            note(cost)
 
     def take_notices(self) -> list[str]:
         """What the client should know, once."""
@@ -98,13 +90,16 @@ class DraftModelRelief:
         if self._found.pair.draft is None:
             return False
         self._found = self._found.alone()
-        self._now = self._make(self._found.pair)
+        self._use(self._make(self._found.pair))
         self._short = self._clock()
         self._tell(f"the draft model was put away, guesses are looked up instead: {why}")
         return True
 
     def close(self) -> None:
         self._found.alone()
+
+    def _use(self, proposer: Proposer) -> None:
+        self._now, self._notes = proposer, notes_of([proposer])
 
     def _look(self) -> None:
         now = self._clock()
@@ -120,7 +115,7 @@ class DraftModelRelief:
             self._short = self._clock()
             self._final = not isinstance(error, OutOfMemory)  # its file may be gone
             return
-        self._now = self._make(self._found.pair)
+        self._use(self._make(self._found.pair))
         self._tell("the draft model is back: there is memory for it again")
 
     def _tell(self, text: str) -> None:

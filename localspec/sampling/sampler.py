@@ -73,7 +73,13 @@ class Sampler:
     """One sequence's parameters and dice, its grammar, and what its penalties look at."""
 
     def __init__(
-        self, sampling: Sampling, seed: int, prompt: Tokens, constraint: Constraint | None = None
+        self,
+        sampling: Sampling,
+        seed: int,
+        prompt: Tokens,
+        constraint: Constraint | None = None,
+        *,
+        shares_dice: bool = False,
     ) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
@@ -81,7 +87,7 @@ class Sampler:
         self._penalises = sampling.penalises
         self._shifts = sampling.penalises or bool(sampling.bias)
         self.adjusts = self._shifts or constraint is not None  # logits, before their law
-        self.foretells = False  # whether guesses are drawn as the target will draw, by its dice
+        self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
         self._said = Tally()

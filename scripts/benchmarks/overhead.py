@@ -12,11 +12,11 @@ from benchmarks.machine import heading, spread
 from localspec.backend import Roll, Row, Saved
 from localspec.control.best import Best
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, RoundCost
+from localspec.control.depth import Depth
 from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
-from localspec.proposer import Ask, Proposer
+from localspec.proposer import Ask, Proposer, RoundCost
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.roll import roll_by_forward

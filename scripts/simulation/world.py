@@ -10,9 +10,9 @@ import numpy as np
 
 from localspec.control.best import Best
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, RoundCost
+from localspec.control.depth import Depth
 from localspec.draft import EMPTY, Draft
-from localspec.proposer import Ask
+from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of

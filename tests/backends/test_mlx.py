@@ -458,7 +458,7 @@ def test_lengths_are_told_without_waiting():
 def test_what_chooses_its_depth_pipelines_too_where_nothing_pays():
     with closing(engines.target("mlx llama", slots=1)) as model:
         best = Best({"silent": Silent()}, Depth())
-        engine, heard = Engine(model, best, 8, parts=EngineParts(best.note)), []
+        engine, heard = Engine(model, best, 8, parts=EngineParts(best.depth.costs)), []
         settings = Settings(max_tokens=60, ignore_end=True)
         engine.add(engine.prepare(PROMPT, settings, heard.append))
         while len(engine.jobs) == 0 or len(engine.jobs[0].generation.history) < 40:

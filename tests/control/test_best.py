@@ -11,12 +11,12 @@ from localspec.backend import Row
 from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best, DraftOffer, generous
 from localspec.control.costs import Costs
-from localspec.control.depth import Depth, RoundCost
+from localspec.control.depth import Depth
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
-from localspec.proposer import Ask, Hints
+from localspec.proposer import Ask, Hints, RoundCost
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
@@ -169,7 +169,7 @@ def test_a_seeded_text_is_the_plain_one_whatever_time_decides():
     for slow in (1e-6, 0.001, 0.004):
         clock = Clock()
         best = made(clock, model=drafting(9, slow), ngram=(NgramProposer(2, 1), 1e-5))
-        engine = Engine(scripted(), best, 8, clock, EngineParts(best.note))
+        engine = Engine(scripted(), best, 8, clock, EngineParts(best.depth.costs))
         texts += said(converse(engine, [Want([1, 2, 3], settings)]))
     assert texts == 3 * said(plain)
 
@@ -178,7 +178,7 @@ def test_without_a_seed_a_model_of_the_same_law_is_always_right():
     settings = Settings(max_tokens=400, sampling=Sampling(1.0), ignore_end=True)
     clock = Clock()
     best = made(clock, model=drafting(1, 0.001))
-    engine = Engine(scripted(), best, 8, clock, EngineParts(best.note))
+    engine = Engine(scripted(), best, 8, clock, EngineParts(best.depth.costs))
     [result] = converse(engine, [Want([1, 2, 3], settings)])
     assert result.speculation.acceptance_rate == 1
     assert result.speculation.mean_accepted > 4
@@ -190,7 +190,7 @@ def test_many_texts_at_once_are_what_each_is_alone(sampling):
     wants = [Want([at, 1, 2, 1, 2], settings) for at in range(5)]
     clock = Clock()
     best = made(clock, model=drafting(9, 1e-4), ngram=(NgramProposer(2, 1), 1e-5))
-    together = converse(Engine(scripted(), best, 8, clock, EngineParts(best.note)), wants)
+    together = converse(Engine(scripted(), best, 8, clock, EngineParts(best.depth.costs)), wants)
     alone = [replies(scripted(), NgramProposer(), [want], depth=0)[0] for want in wants]
     assert said(together) == said(alone)
 
@@ -297,7 +297,7 @@ def test_guesses_that_are_left_away_for_what_they_are_do_not_bend_the_law(seed):
     drafting = DraftModelProposer(scripted(1), floor=0)
     best = Best({"draft-model": drafting}, Depth(costs), clock=lambda: 0.0)
     target = scripted(1)
-    engine = Engine(target, best, 4, parts=EngineParts(best.note))
+    engine = Engine(target, best, 4, parts=EngineParts(best.depth.costs))
     prompt = tokens_of([1, 2, 3, 1, 2])
     sampling = Sampling(temperature=1.0)
     counts, lengths = Counter(), set()

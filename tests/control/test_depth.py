@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.costs import Costs
-from localspec.control.depth import DEBT, ENTER, FULL, Depth, RoundCost, Seat
-from localspec.proposer import Ask
+from localspec.control.depth import DEBT, ENTER, FULL, Depth, Seat
+from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of

@@ -18,6 +18,8 @@ from localspec.memory.plan import Wanted, plan
 from localspec.memory.planner import Watcher
 from localspec.models.locate import ModelFiles
 from localspec.pairing.pair import Pair
+from localspec.proposer import RoundCost
+from localspec.proposers.silent import Silent
 from localspec.runtime.assembly import ProposerFactory
 from localspec.runtime.loaded_pair import LoadedPair, PairFiles
 from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
@@ -78,14 +80,14 @@ class Desk:
         wanted = Wanted(lambda _: needs, Options(), 8192, lambda _: needs)
         found = plan(wanted, cpu(8 * GB))
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
-        circle = ProposerFactory(self.wanted, depth if self.depth else None)
-        opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
-        self.relief = DraftModelRelief(opened, circle, self.memory, self.clock)
+        factory = ProposerFactory(self.wanted, depth if self.depth else None)
+        self.opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
+        self.relief = DraftModelRelief(self.opened, factory, self.memory, self.clock)
         self.engine = Engine(
-            opened.pair.target,
+            self.opened.pair.target,
             self.relief,
             4,
-            parts=EngineParts(self.relief.note, relief=self.relief),
+            parts=EngineParts(depth.costs if self.depth else None, relief=self.relief),
         )
 
     def draft(self):
@@ -118,7 +120,7 @@ class Faulty:
 
 
 def plain():
-    return said(replies(scripted(), ProposerFactory(())(Pair(scripted())).proposer, WANTS, depth=0))
+    return said(replies(scripted(), ProposerFactory(())(Pair(scripted())), WANTS, depth=0))
 
 
 @pytest.mark.parametrize("depth", [True, False])
@@ -175,10 +177,31 @@ def test_who_fails_without_a_draft_model_is_heard():
         calls.append(asks)
         raise BackendError("broken")
 
-    desk.relief._now.proposer.propose = fail
+    desk.relief._now.propose = fail
     with pytest.raises(BackendError, match="broken"):
         desk.relief.propose([])
     assert len(calls) == 1
+
+
+def test_a_round_is_told_to_the_proposer_that_drafts_now():
+    desk = Desk()
+    made = []
+
+    class Learner(Silent):
+        def __init__(self):
+            self.costs = []
+            made.append(self)
+
+        def note(self, cost):
+            self.costs.append(cost)
+
+    relief = DraftModelRelief(desk.opened, lambda _: Learner(), desk.memory, desk.clock)
+    cost = RoundCost(1, 1, 1, 0.01, reads=False)
+    relief.note(cost)
+    relief.give_up("test")
+    relief.note(cost)
+    relief.note(cost)
+    assert [len(each.costs) for each in made] == [1, 2]
 
 
 def test_a_target_without_memory_gets_the_draft_model_s():
