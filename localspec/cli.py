@@ -6,16 +6,25 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import click
 
 from localspec.backend import Footprint
 from localspec.bench.command import bench
-from localspec.commands import flags
+from localspec.chat.options import ChatOptions, Wanted
 from localspec.commands.doctor import doctor
 from localspec.commands.interactive_load import loaded
 from localspec.commands.models import COMMANDS, names
+from localspec.commands.options.declare import INTEGER, chosen, flag, given, option, options, read
+from localspec.commands.options.loading import (
+    LOADING,
+    DraftingOptions,
+    EngineOptions,
+    LoadingOptions,
+)
+from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.reply import ReplyOptions, settings
 from localspec.commands.plan import plan
 from localspec.commands.tune import tune
 from localspec.engine.settings import Settings
@@ -24,6 +33,7 @@ from localspec.errors import LocalSpecError, UsageError
 from localspec.models import trial
 from localspec.prove.command import prove
 from localspec.runtime.runtime import Runtime
+from localspec.server.options import ServingOptions
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -59,27 +69,33 @@ def commands() -> None:
     """Run language models on this machine, faster, and change nothing they say."""
 
 
-@commands.command(params=[*flags.LOADING, *flags.REPLY])
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    raw: bool = flag("Continue the prompt as it is, without chat template.")
+    json: bool = flag("Print the result with all its figures.")
+    logprobs: int | None = option(INTEGER, "Of each token and N others; with --json.", "N")
+
+
+@commands.command(params=options(*LOADING, ReplyOptions, GenerateOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.argument("prompt")
-@click.option("--raw", is_flag=True, help="Continue the prompt as it is, without chat template.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result with all its figures.")
-@click.option("--logprobs", type=int, metavar="N", help="Of each token and N others; with --json.")
 @click.pass_context
-def generate(
-    context: click.Context, model: str, prompt: str, raw: bool, as_json: bool, logprobs: int | None
-) -> None:
+def generate(context: click.Context, model: str, prompt: str) -> None:
     """Answer PROMPT, or standard input if it is `-`, and exit.
 
     A model with a chat template is asked through it.
     """
-    if logprobs is not None and not as_json:
+    shown = read(context, GenerateOptions)
+    if shown.logprobs is not None and not shown.json:
         raise UsageError("--logprobs are part of the result as JSON: add --json")
-    wanted = flags.settings(context, logprobs)  # a wrong wish fails before anything is loaded
+    # A wrong wish fails before anything is loaded.
+    wanted = settings(read(context, ReplyOptions), shown.logprobs)
+    found = read(context, LoadingOptions)
+    loading = how_to_load(found, read(context, DraftingOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
-    with loaded(context, model) as runtime:
-        stream = ask(runtime, text, wanted, raw=raw)
-        if as_json:
+    with loaded(model, found.draft, loading) as runtime:
+        stream = ask(runtime, text, wanted, raw=shown.raw)
+        if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream, runtime)
@@ -107,7 +123,7 @@ def show(stream: Stream, runtime: Runtime) -> None:
         click.secho(told, err=True, dim=True)
 
 
-@commands.command(params=[*flags.LOADING, *flags.REPLY, *flags.TALKING])
+@commands.command(params=options(*LOADING, ReplyOptions, ChatOptions))
 @click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=names)
 @click.argument("question", default="")
 @click.pass_context
@@ -119,10 +135,18 @@ def chat(context: click.Context, name: str, question: str) -> None:
     """
     from localspec.chat.command import chat as talk  # a terminal's libraries take their time
 
-    talk(context, name, question)
+    wanted = Wanted(
+        chat=read(context, ChatOptions),
+        load=read(context, LoadingOptions),
+        drafting=read(context, DraftingOptions),
+        reply=read(context, ReplyOptions),
+        typed=given(context),
+        chosen=chosen(context),
+    )
+    talk(wanted, name, question)
 
 
-@commands.command(params=[*flags.LOADING, *flags.SERVING])
+@commands.command(params=options(*LOADING, ServingOptions))
 @click.argument("names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=names)
 @click.pass_context
 def serve(context: click.Context, names: Sequence[str]) -> None:
@@ -132,17 +156,23 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
-    answer(context, names)
+    wanted = read(context, LoadingOptions)
+    loading = how_to_load(wanted, read(context, DraftingOptions))
+    answer(read(context, ServingOptions), loading, wanted.draft, names)
 
 
-@commands.command(params=[flags.BACKEND])
+@dataclass(frozen=True, slots=True)
+class InfoOptions:
+    json: bool = flag("Print everything, the template included.")
+
+
+@commands.command(params=options(EngineOptions, InfoOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
-@click.option("--json", "as_json", is_flag=True, help="Print everything, the template included.")
 @click.pass_context
-def info(context: click.Context, model: str, as_json: bool) -> None:
+def info(context: click.Context, model: str) -> None:
     """Tell what a GGUF file or an MLX folder holds, as its engine lays it out."""
-    footprint = trial.footprint(model, flags.backend(context))
-    if as_json:
+    footprint = trial.footprint(model, read(context, EngineOptions).backend)
+    if read(context, InfoOptions).json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
     for name, value in describe(footprint):

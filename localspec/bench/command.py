@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -16,41 +17,45 @@ from localspec.bench.page import page
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import Reply
 from localspec.bench.report import Report, as_json, report, text
-from localspec.commands import flags
+from localspec.commands.options.declare import (
+    COUNT,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    WRITABLE,
+    option,
+    options,
+    read,
+    repeated,
+)
+from localspec.commands.options.loading import LoadingOptions
+from localspec.commands.options.loading import loading as how_to_load
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.engines import backend, inspect
+from localspec.models.entry import Wish
 from localspec.models.locate import locate
 from localspec.models.sources import place
 from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import Sampling
 
-FILE = click.Path(dir_okay=False, path_type=Path)
-OPTIONS = (
-    click.Option(["--modes"], metavar="A,B", help="Ways to decode, as plain,auto,ngram:8."),
-    click.Option(["--prompts"], type=FILE, help="A JSONL file with category and prompt a line."),
-    click.Option(["--category"], multiple=True, help="Only this one; may be given several times."),
-    click.Option(["--limit"], type=click.IntRange(1), help="Most prompts of a category."),
-    click.Option(["--repeat"], type=click.IntRange(1), default=1, help="Ask everything N times."),
-    click.Option(["--max-tokens"], type=int, default=128, help="Most tokens a reply; 128."),
-    click.Option(["--temperature"], type=float, default=0.0, help="0, the default, is greedy."),
-    click.Option(
-        ["--seed"], type=int, default=0, help="Of sampled replies, the same in all modes."
-    ),
-    click.Option(["--json"], type=FILE, help="Write every figure and reply to this file."),
-    click.Option(["--html"], type=FILE, help="Write a page with drawings to this file."),
-    click.Option(["--png"], type=FILE, help="Write the drawings to this file."),
-)
-for _option in OPTIONS:
-    _option.expose_value = False
-    _option.callback = lambda context, option, value: context.meta.update({option.name: value})
 
-# Who guesses, and how far, is said by the modes.
-LOADING = tuple(option for option in flags.LOADING if option.name not in ("proposer", "depth"))
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    modes: str = option(TEXT, "Ways to decode, as plain,auto,ngram:8.", "A,B", default="")
+    prompts: Path | None = option(WRITABLE, "A JSONL file with category and prompt a line.")
+    category: tuple[str, ...] = repeated(TEXT, "Only this one; may be given several times.")
+    limit: int | None = option(COUNT, "Most prompts of a category.")
+    repeat: int = option(COUNT, "Ask everything N times.", default=1)
+    max_tokens: int = option(INTEGER, "Most tokens a reply; 128.", default=128)
+    temperature: float = option(NUMBER, "0, the default, is greedy.", default=0.0)
+    seed: int = option(INTEGER, "Of sampled replies, the same in all modes.", default=0)
+    json: Path | None = option(WRITABLE, "Write every figure and reply to this file.")
+    html: Path | None = option(WRITABLE, "Write a page with drawings to this file.")
+    png: Path | None = option(WRITABLE, "Write the drawings to this file.")
 
 
-@click.command(params=[*OPTIONS, *LOADING])
+@click.command(params=options(BenchOptions, LoadingOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:
@@ -58,47 +63,45 @@ def bench(context: click.Context, model: str) -> None:
 
     Modes are plain, auto, and proposers by name, also with a depth (suffix:8).
     """
-    settings, loading = _settings(context), _loading(context)
-    _, asked = _kinds(context, draft=True), _prompts(context)  # fail before anything is looked for
-    _check_files(context)
-    places = PairFiles.of(model, flags.draft(context), loading.backend)
-    kinds = _kinds(context, draft=places.draft is not None)
+    wanted, loaded = read(context, BenchOptions), read(context, LoadingOptions)
+    loading = how_to_load(loaded)
+    settings = _settings(wanted)
+    _, asked = _kinds(wanted, draft=True), _prompts(wanted)  # fail before anything is looked for
+    _check_files(wanted)
+    places = PairFiles.of(model, loaded.draft, loading.backend)
+    kinds = _kinds(wanted, draft=places.draft is not None)
     footprint = inspect(model, loading.backend)
     with modes.load(model, places, loading, kinds) as lineup:
-        heading = _heading(context, model, footprint, lineup, len(asked))
-        found, finished = _measured(context, lineup, asked, settings)
+        heading = [
+            *_machine(loaded.backend, model, footprint),
+            *_draft(loaded, lineup),
+            ("asked", _asked(wanted, len(asked))),
+        ]
+        found, finished = _measured(wanted.repeat, lineup, asked, settings)
     names = [mode.name for mode in lineup.modes]
-    _publish(context, report(heading, names, found))
+    _publish(wanted, report(heading, names, found))
     if not finished:
         raise click.Abort
 
 
-def _kinds(context: click.Context, *, draft: bool) -> tuple[Kind, ...]:
-    names = [name.strip() for name in (context.meta["modes"] or "").split(",") if name.strip()]
+def _kinds(wanted: BenchOptions, *, draft: bool) -> tuple[Kind, ...]:
+    names = [name.strip() for name in wanted.modes.split(",") if name.strip()]
     return modes.kinds(names, draft=draft)
 
 
-def _prompts(context: click.Context) -> list[Prompt]:
-    wish = context.meta
-    known = prompts.read(wish["prompts"]) if wish["prompts"] else prompts.built_in()
-    return prompts.choose(known, wish["category"], wish["limit"])
+def _prompts(wanted: BenchOptions) -> list[Prompt]:
+    known = prompts.read(wanted.prompts) if wanted.prompts else prompts.built_in()
+    return prompts.choose(known, wanted.category, wanted.limit)
 
 
-def _settings(context: click.Context) -> Settings:
-    wish = context.meta
-    sampling = Sampling(temperature=wish["temperature"])
-    return Settings(max_tokens=wish["max_tokens"], sampling=sampling, seed=wish["seed"])
+def _settings(wanted: BenchOptions) -> Settings:
+    sampling = Sampling(temperature=wanted.temperature)
+    return Settings(max_tokens=wanted.max_tokens, sampling=sampling, seed=wanted.seed)
 
 
-def _loading(context: click.Context) -> Loading:
-    context.meta.update(proposer="auto", depth=None)
-    return flags.loading(context)
-
-
-def _check_files(context: click.Context) -> None:
+def _check_files(wanted: BenchOptions) -> None:
     """Refuse what cannot be written before minutes are spent on it."""
-    for name in ("json", "html", "png"):
-        path: Path | None = context.meta[name]
+    for name, path in (("json", wanted.json), ("html", wanted.html), ("png", wanted.png)):
         if path is None:
             continue
         there = path.exists()
@@ -108,16 +111,15 @@ def _check_files(context: click.Context) -> None:
             raise UsageError(f"--{name} cannot be written: {error}") from error
         if not there:
             path.unlink()
-    if context.meta["png"]:
+    if wanted.png:
         picture.require()
 
 
 def _measured(
-    context: click.Context, lineup: Lineup, asked: Sequence[Prompt], settings: Settings
+    repeat: int, lineup: Lineup, asked: Sequence[Prompt], settings: Settings
 ) -> tuple[list[Reply], bool]:
     """All replies, or those there are when it is interrupted; and whether these are all."""
     found: list[Reply] = []
-    repeat = context.meta["repeat"]
     todo = questions(lineup.target, asked, settings)
     length = len(todo) * len(lineup.modes) * repeat
     try:
@@ -130,35 +132,38 @@ def _measured(
     return found, True
 
 
-def _heading(
-    context: click.Context, model: str, footprint: Footprint, lineup: Lineup, asked: int
-) -> list[tuple[str, str]]:
-    wish = context.meta
-    lines = [
+def _machine(wish: Wish, model: str, footprint: Footprint) -> list[tuple[str, str]]:
+    return [
         ("command", machine.command("localspec")),
         ("revision", machine.revision()),
         ("versions", machine.versions()),
-        ("machine", machine.machine(backend(locate(model, wish["backend"]).engine).probe())),
+        ("machine", machine.machine(backend(locate(model, wish).engine).probe())),
         ("model", machine.weights(footprint)),
         ("path", str(footprint.path)),
     ]
-    if wish["draft"] is not None:
-        by_path = place(wish["draft"]).exists()  # which may be for the other engine
-        draft = machine.weights(inspect(wish["draft"], "auto" if by_path else wish["backend"]))
-        share = f"; can guess {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
-        lines.append(("draft", draft + share))
-    sampled = f"temperature {wish['temperature']:g}, seed {wish['seed']}"
-    how = sampled if wish["temperature"] else "greedy"
-    often = f"prompts: {asked}, repeats: {wish['repeat']}"
-    return [*lines, ("asked", f"{often}, at most {wish['max_tokens']} tokens each, {how}")]
 
 
-def _publish(context: click.Context, found: Report) -> None:
-    wish = context.meta
+def _draft(loaded: LoadingOptions, lineup: Lineup) -> list[tuple[str, str]]:
+    if loaded.draft is None:
+        return []
+    by_path = place(loaded.draft).exists()  # which may be for the other engine
+    weights = machine.weights(inspect(loaded.draft, "auto" if by_path else loaded.backend))
+    share = f"; can guess {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
+    return [("draft", weights + share)]
+
+
+def _asked(wanted: BenchOptions, asked: int) -> str:
+    sampled = f"temperature {wanted.temperature:g}, seed {wanted.seed}"
+    how = sampled if wanted.temperature else "greedy"
+    often = f"prompts: {asked}, repeats: {wanted.repeat}"
+    return f"{often}, at most {wanted.max_tokens} tokens each, {how}"
+
+
+def _publish(wanted: BenchOptions, found: Report) -> None:
     click.echo(text(found))
-    if wish["json"]:
-        wish["json"].write_text(as_json(found), encoding="utf-8")
-    if wish["html"]:
-        wish["html"].write_text(page(found), encoding="utf-8")
-    if wish["png"]:
-        picture.draw(found, wish["png"])
+    if wanted.json:
+        wanted.json.write_text(as_json(found), encoding="utf-8")
+    if wanted.html:
+        wanted.html.write_text(page(found), encoding="utf-8")
+    if wanted.png:
+        picture.draw(found, wanted.png)

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-import click
-from click.core import ParameterSource
-
 from localspec.chat import choice, session
 from localspec.chat.commands import Words, recall
 from localspec.chat.loop import converse
 from localspec.chat.once import once, told, whole
+from localspec.chat.options import Wanted
 from localspec.chat.session import Session
 from localspec.chat.speakers.here import Here, drawn
 from localspec.chat.speakers.server import Server
@@ -22,8 +20,10 @@ from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.terminal.signals import leaving
 from localspec.chat.wishes import wished
-from localspec.commands import flags
 from localspec.commands.interactive_load import offered, pulled
+from localspec.commands.options.loading import LOADING
+from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.sources import place
@@ -39,25 +39,25 @@ NAMES = {
 }
 
 
-def chat(context: click.Context, name: str, question: str) -> None:
+def chat(wanted: Wanted, name: str, question: str) -> None:
     """Answer one question, or all that are typed."""
-    wish, loading = context.meta, flags.loading(context)
+    wish, loading = wanted.chat, how_to_load(wanted.load, wanted.drafting)
     if name and not question and is_question(name):
         name, question = "", name
-    check(context, talks=not question and bool(sys.stdin and sys.stdin.isatty()))
+    check(wanted, talks=not question and bool(sys.stdin and sys.stdin.isatty()))
     asked = whole(question)
     if not asked and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
-    door = door_of(context, loading)
+    door = door_of(wanted, loading)
     name = known(name)
-    kept, notices = session.last(name) if wish["resume"] else (None, ())
+    kept, notices = session.last(name) if wish.resume else (None, ())
     name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)
     found = kept or Session()
-    found.system = wish["system"] or found.system
+    found.system = wish.system or found.system
     if not asked:
         with Screen().busy(f"loading {name}"):
             speaker = door.open(name)
-        meet(door, speaker, found, notices, lens=wish["lens"], resumes=wish["resume"])
+        meet(door, speaker, found, notices, lens=wish.lens, resumes=wish.resume)
         return
     speaker = door.open(name)
     told(notices)
@@ -69,20 +69,15 @@ def chat(context: click.Context, name: str, question: str) -> None:
         kept.keep()
 
 
-def check(context: click.Context, *, talks: bool) -> None:
+def check(wanted: Wanted, *, talks: bool) -> None:
     """Refuse what would be left aside."""
-    given = {
-        name
-        for name in context.meta
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-    }
-    options = {each.name for each in flags.LOADING}
-    if context.meta["attach"] and (aside := sorted(given & options)):
+    options = {each.name for record in LOADING for each in fields(record)}
+    if wanted.chat.attach and (aside := sorted(wanted.typed & options)):
         option = aside[0].replace("_", "-")
         raise UsageError(f"--{option} is for a model that is loaded here; a server has its own")
-    if "key" in given and not context.meta["attach"]:
+    if "key" in wanted.typed and not wanted.chat.attach:
         raise UsageError("--key is for a server: give --attach URL too")
-    if context.meta["lens"] and not talks:
+    if wanted.chat.lens and not talks:
         raise UsageError("--lens is for talking at a terminal; one answer comes as plain text")
 
 
@@ -119,24 +114,21 @@ def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> N
     talk.screen.gap()
 
 
-def door_of(context: click.Context, loading: Loading) -> Door:
-    wish, settings, given = context.meta, flags.settings(context), named(context)
-    if not wish["attach"]:
-        return Here(loading, flags.draft(context), settings, given)
+def door_of(wanted: Wanted, loading: Loading) -> Door:
+    wished, given = settings(wanted.reply), sampled(wanted.chosen)
+    if not wanted.chat.attach:
+        return Here(loading, wanted.load.draft, wished, given)
 
     def usual(name: str) -> Settings:
-        return drawn(name, settings, given, Sampling(temperature=1.0))
+        return drawn(name, wished, given, Sampling(temperature=1.0))
 
-    return Server(wish["attach"], wish["key"] or "", usual)
+    return Server(wanted.chat.attach, wanted.chat.key or "", usual)
 
 
-def named(context: click.Context) -> frozenset[str]:
-    """The ways to draw that the command line names."""
-    sources = {
-        each.name: context.get_parameter_source(NAMES.get(each.name, each.name))
-        for each in fields(Sampling)
-    }
-    return frozenset(name for name, at in sources.items() if at != ParameterSource.DEFAULT)
+def sampled(chosen: frozenset[str]) -> frozenset[str]:
+    """Name the ways to draw among the options that somebody chose."""
+    names = (each.name for each in fields(Sampling))
+    return frozenset(name for name in names if NAMES.get(name, name) in chosen)
 
 
 def is_question(text: str) -> bool:

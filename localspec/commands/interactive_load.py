@@ -6,16 +6,14 @@ import sys
 
 import click
 
-from localspec.commands import flags
 from localspec.errors import NotPulled
 from localspec.models.locate import locate
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.runtime import Runtime
 
 
-def loaded(context: click.Context, model: str) -> Runtime:
-    """Load a model or a pair as the command line wishes it."""
-    loading, draft = flags.loading(context), flags.draft(context)
+def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
+    """Load a model or a pair, pulled first if that is wished."""
     pulled(model, loading)
     runtime = load(model, draft, loading)
     tell(runtime)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import click
 
-from localspec.commands.flags import BACKEND
+from localspec.commands.options.declare import TEXT, flag, option, options, read, required
+from localspec.commands.options.loading import EngineOptions
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.memory.planner import Limits, there
@@ -30,11 +32,15 @@ def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=names)
 
 
-@click.command(params=[NAME, BACKEND])
-@click.option("--draft", metavar="NAME|SOURCE", default="", help="Another drafter than the listed.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be downloaded, no more.")
+@dataclass(frozen=True, slots=True)
+class PullOptions:
+    draft: str = option(TEXT, "Another drafter than the listed.", "NAME|SOURCE", default="")
+    dry_run: bool = flag("Tell what would be downloaded, no more.")
+
+
+@click.command(params=[NAME, *options(EngineOptions, PullOptions)])
 @click.pass_context
-def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
+def pull(context: click.Context, name: str) -> None:
     """Get a model and its drafter by NAME, NAME:WEIGHTS, or hf:ORG/REPOSITORY[:FILE].
 
     What was interrupted goes on where it was. Nothing counts as pulled before all of it is there,
@@ -42,19 +48,20 @@ def pull(context: click.Context, name: str, draft: str, dry_run: bool) -> None:
     """
     from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
-    fetch(name, context.meta["backend"], draft, dry_run=dry_run)
+    wanted = read(context, PullOptions)
+    fetch(name, read(context, EngineOptions).backend, wanted.draft, dry_run=wanted.dry_run)
 
 
-@click.command("list", params=[BACKEND])
+@click.command("list", params=options(EngineOptions))
 @click.pass_context
 def list_(context: click.Context) -> None:
     """List models by name: what is here, and what could be pulled and fits."""
-    here = store.everything()
+    here, wish = store.everything(), read(context, EngineOptions).backend
     known = {pulled.name for pulled in here}
     rows: list[tuple[str, ...]] = [("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")]
     rows += map(pulled_row, here)
     others = (entry for entry in entries().values() if entry.name not in known)
-    rows += (available_row(entry, context.meta["backend"]) for entry in others)
+    rows += (available_row(entry, wish) for entry in others)
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -214,24 +221,22 @@ def verify_files(name: str) -> None:
         raise PullError(f"{files} not what was pulled: localspec pull {name}")
 
 
-@click.command(params=[NAME])
-@click.option("--target", required=True, metavar="SOURCE", help="hf:ORG/REPO[:FILE] or a path.")
-@click.option("--draft", default="", metavar="NAME|SOURCE", help="Who guesses for it.")
-@click.option("--about", default="a model of one's own", help="A sentence.")
-@click.option("--size", "total", default="1GB", metavar="SIZE", help="Of its weights, as 5.0GB.")
-def add(name: str, target: str, draft: str, about: str, total: str) -> None:
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    target: str = required(TEXT, "hf:ORG/REPO[:FILE] or a path.", "SOURCE")
+    draft: str = option(TEXT, "Who guesses for it.", "NAME|SOURCE", default="")
+    about: str = option(TEXT, "A sentence.", default="a model of one's own")
+    size: str = option(TEXT, "Of its weights, as 5.0GB.", "SIZE", default="1GB")
+
+
+@click.command(params=[NAME, *options(AddOptions)])
+@click.pass_context
+def add(context: click.Context, name: str) -> None:
     """Add a model to one's own catalogue, which is read beside ours."""
+    wanted = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    where = source(target)
-    kind = "mlx" if Path(target).is_dir() or "mlx" in target.lower() else "gguf"
-    drafter = f'drafter = "model"\ndraft = {quoted(draft)}\n' if draft else 'drafter = "none"\n'
-    text = (
-        f"\n[{quoted(name)}]\nabout = {quoted(about)}\n"
-        f'licence = "see where it comes from"\n\n[{quoted(name)}.{kind}]\n{drafter}\n'
-        f"[{quoted(name)}.{kind}.weights]\n"
-        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(total)} }}\n"
-    )
+    text = described_in_toml(name, wanted)
     place = catalogue.own()
     before = place.read_text(encoding="utf-8") if place.exists() else ""
     if name in (catalogue_file.read(place) if before else {}):
@@ -246,6 +251,19 @@ def add(name: str, target: str, draft: str, about: str, total: str) -> None:
         raise
     part.replace(place)
     click.echo(f"{name} is in {place}")
+
+
+def described_in_toml(name: str, wanted: AddOptions) -> str:
+    where, draft = source(wanted.target), quoted(wanted.draft)
+    is_mlx = Path(wanted.target).is_dir() or "mlx" in wanted.target.lower()
+    kind = "mlx" if is_mlx else "gguf"
+    drafter = f'drafter = "model"\ndraft = {draft}\n' if wanted.draft else 'drafter = "none"\n'
+    return (
+        f"\n[{quoted(name)}]\nabout = {quoted(wanted.about)}\n"
+        f'licence = "see where it comes from"\n\n[{quoted(name)}.{kind}]\n{drafter}\n'
+        f"[{quoted(name)}.{kind}.weights]\n"
+        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(wanted.size)} }}\n"
+    )
 
 
 def quoted(text: str) -> str:

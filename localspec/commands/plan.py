@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import click
 
-from localspec.commands import flags
+from localspec.commands.options.declare import COUNT, flag, option, options, read
+from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
+from localspec.commands.options.loading import loading as how_to_load
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.plan import Plan
@@ -22,30 +24,32 @@ BAR = 60  # characters
 MARKS = {"weights": "W", "context": "C", "draft model": "D", "buffers": "B"}
 FREE, RESERVE, OTHERS = ".", "-", "x"
 
-SLOTS = click.Option(
-    ["--slots"], type=click.IntRange(1), default=1, help="Texts at once, each with a context."
-)
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    slots: int = option(COUNT, "Texts at once, each with a context.", default=1)
+    json: bool = flag("Print the plan with all its figures.")
 
 
-@click.command("plan", params=[*flags.LOADING, SLOTS])
+@click.command("plan", params=options(*LOADING, PlanOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan with all its figures.")
 @click.pass_context
-def plan(context: click.Context, model: str, slots: int, as_json: bool) -> None:
+def plan(context: click.Context, model: str) -> None:
     """Tell what a model, or a pair, would take and whether it fits, without loading it.
 
     With --budget as if there were just so much memory, whatever is free here. Of what is not pulled
     yet, by the sizes that the catalogue knows.
     """
-    loading = flags.loading(context)
-    loading = replace(loading, options=replace(loading.options, slots=slots))
+    shown, wanted = read(context, PlanOptions), read(context, LoadingOptions)
+    loading = how_to_load(wanted, read(context, DraftingOptions))
+    loading = replace(loading, options=replace(loading.options, slots=shown.slots))
     loading = replace(loading, limits=replace(loading.limits, supposed=True))
     try:
-        title, found = measured(model, flags.draft(context), loading)
+        title, found = measured(model, wanted.draft, loading)
     except NotPulled:
         title, found = published(model, loading)
-    click.echo(json.dumps(as_data(found), indent=2) if as_json else title)
-    if not as_json:
+    click.echo(json.dumps(as_data(found), indent=2) if shown.json else title)
+    if not shown.json:
         click.echo("\n".join(lines(found)))
 
 

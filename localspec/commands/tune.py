@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import click
 
-from localspec.commands import flags
+from localspec.commands.options.declare import option, options, read
+from localspec.commands.options.loading import LoadingOptions
+from localspec.commands.options.loading import loading as how_to_load
 from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.models.trial import footprint
@@ -15,25 +18,27 @@ from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.loaded_pair import PairFiles, opened
 
 BAR = 40  # characters of the longest bar
-LOADING = tuple(option for option in flags.LOADING if option.name not in ("proposer", "depth"))
 
 
-@click.command(params=[*LOADING])
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    seconds: float = option(click.FloatRange(1, 3600), "How long to measure; 15.", default=15.0)
+
+
+@click.command(params=options(LoadingOptions, TuneOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
-@click.option(
-    "--seconds", type=click.FloatRange(1, 3600), default=15.0, help="How long to measure; 15."
-)
 @click.pass_context
-def tune(context: click.Context, model: str, seconds: float) -> None:
+def tune(context: click.Context, model: str) -> None:
     """Measure what forwards and drafts take on this machine, and remember it.
 
     Depths are chosen by this. It is measured for about a second when a pair is first loaded, and
     goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
     """
-    context.meta.update(proposer="auto", depth=None)
-    draft = flags.draft(context)
-    wish = loading.deepened(partial(footprint, model), flags.loading(context))
-    with opened(PairFiles.of(model, draft, wish.backend), wish.options, wish.limits) as models:
+    wanted, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
+    wish = loading.deepened(partial(footprint, model), how_to_load(wanted))
+    with opened(
+        PairFiles.of(model, wanted.draft, wish.backend), wish.options, wish.limits
+    ) as models:
         place = kept_calibrations.place(models)
         sizes = range(1, models.pair.target.tentative + 2)
         found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)

@@ -7,14 +7,23 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
 import click
 
-from localspec.commands import flags
+from localspec.commands.options.declare import (
+    COUNT,
+    NUMBER,
+    READABLE,
+    flag,
+    option,
+    options,
+    read,
+)
+from localspec.commands.options.loading import LoadingOptions, loading
 from localspec.errors import LocalSpecError, UsageError
 from localspec.prove import prompts
 from localspec.prove.proof import Wishes, attempt
@@ -23,37 +32,26 @@ from localspec.sampling.parameters import Sampling
 
 T = TypeVar("T")
 
-# Who guesses, and how far, is not for the user to choose: everything there is, at every depth.
-CHOSEN = {"proposer": "auto", "depth": None}
 
-PROOF = (
-    click.Option(
-        ["--prompts"],
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help='JSON objects with "prompt" or "messages", one a line; else a few of many kinds.',
-    ),
-    click.Option(
-        ["--max-tokens"], type=click.IntRange(1), default=64, help="Most tokens of a reply; 64."
-    ),
-    click.Option(
-        ["--samples"],
-        type=click.IntRange(1),
-        help="Samples of each guesser; else 2,000, or what a minute brings.",
-    ),
-    click.Option(["--temperature"], type=float, default=1.0, help="To sample at; 1 if not given."),
-)
-
-for _option in PROOF:
-    _option.expose_value = False
-    _option.callback = lambda context, option, value: context.meta.update({option.name: value})
+@dataclass(frozen=True, slots=True)
+class ProveOptions:
+    prompts: Path | None = option(
+        READABLE,
+        'JSON objects with "prompt" or "messages", one a line; else a few of many kinds.',
+        "FILE",
+    )
+    max_tokens: int = option(COUNT, "Most tokens of a reply; 64.", default=64)
+    samples: int | None = option(
+        COUNT, "Samples of each guesser; else 2,000, or what a minute brings."
+    )
+    temperature: float = option(NUMBER, "To sample at; 1 if not given.", default=1.0)
+    json: bool = flag("Print the verdict with all its figures.")
 
 
-@click.command(params=[*(each for each in flags.LOADING if each.name not in CHOSEN), *PROOF])
+@click.command(params=options(LoadingOptions, ProveOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict with all its figures.")
 @click.pass_context
-def prove(context: click.Context, model: str, as_json: bool) -> None:
+def prove(context: click.Context, model: str) -> None:
     """Show that speculation changes nothing with this model on this machine.
 
     Greedy texts, with guesses of every kind and depth, alone and several at once, are held against
@@ -61,11 +59,10 @@ def prove(context: click.Context, model: str, as_json: bool) -> None:
     nothing but rounding makes a difference, and with --bit-exact not even that, else with 1.
     Ctrl-C reports what there is.
     """
-    wanted = wished(context)
-    context.meta.update(CHOSEN)
-    loading, progress = flags.loading(context), Progress()
-    verdict = attempt(model, flags.draft(context), loading, wanted, progress)
-    if as_json:
+    options, found = read(context, ProveOptions), read(context, LoadingOptions)
+    wanted = wished(options)
+    verdict = attempt(model, found.draft, loading(found), wanted, Progress())
+    if options.json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join(lines(verdict)))
@@ -73,15 +70,13 @@ def prove(context: click.Context, model: str, as_json: bool) -> None:
         raise LocalSpecError(f"this is no proof: {verdict.faults[0]}")
 
 
-def wished(context: click.Context) -> Wishes:
-    """What is to be proven, as the command line says it."""
-    wish = context.meta
-    if wish["temperature"] == 0:
+def wished(options: ProveOptions) -> Wishes:
+    """Say what is to be proven."""
+    if options.temperature == 0:
         raise UsageError("temperature 0 is greedy, which is tried anyway; give one above 0")
-    sampling = Sampling(temperature=wish["temperature"])
-    file = wish["prompts"]
-    conversations = prompts.read(file) if file else prompts.built_in()
-    return Wishes(conversations, wish["max_tokens"], wish["samples"], sampling)
+    sampling = Sampling(temperature=options.temperature)
+    conversations = prompts.read(options.prompts) if options.prompts else prompts.built_in()
+    return Wishes(conversations, options.max_tokens, options.samples, sampling)
 
 
 class Progress:

@@ -16,7 +16,6 @@ import click
 import uvicorn
 
 from localspec.backend import CONTEXT
-from localspec.commands import flags
 from localspec.commands.interactive_load import pulled, tell
 from localspec.errors import UsageError
 from localspec.models import trial
@@ -28,6 +27,7 @@ from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.model_host import ServedOffer
+from localspec.server.options import ServingOptions
 from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
@@ -36,23 +36,26 @@ FOR_AGENTS = 16_384  # tokens
 GRACE_SECONDS = 10  # for streams to end in when the server is stopped
 
 
-def serve(context: click.Context, names: Sequence[str]) -> None:
+def serve(
+    wanted: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
+) -> None:
     """Bind, load the first model, and answer until stopped."""
     logging.basicConfig(level=logging.INFO, format="localspec: %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    wish = context.meta
-    terms = terms_of(context)
+    terms = terms_of(wanted)
     loading = replace(
-        flags.loading(context),
-        cache_dir=wish["cache_dir"],
-        cache_bytes=wish["cache_size"],
-        cache_ram=wish["cache_ram"],
+        loading,
+        options=replace(loading.options, slots=wanted.slots),
+        cache_dir=wanted.cache_dir,
+        cache_bytes=wanted.cache_size,
+        cache_ram=wanted.cache_ram,
+        max_gap=wanted.max_gap,
     )
     for name in names:
         pulled(name, loading)
-    offers = [offer(name, flags.draft(context), loading) for name in names]
-    listener = bound(wish["host"], wish["port"])
-    asyncio.run(answer(offers, terms, listener, wish["host"]))
+    offers = [offer(name, draft, loading) for name in names]
+    listener = bound(wanted.host, wanted.port)
+    asyncio.run(answer(offers, terms, listener, wanted.host))
 
 
 async def answer(
@@ -77,23 +80,22 @@ async def answer(
     await uvicorn.Server(config).serve(sockets=[listener])
 
 
-def terms_of(context: click.Context) -> Terms:
-    wish = context.meta
-    keys = keys_of(wish["api_key"], wish["api_key_file"])
-    host = wish["host"]
-    if not is_local(host) and not keys and not wish["insecure"]:
+def terms_of(wanted: ServingOptions) -> Terms:
+    keys = keys_of(wanted.api_key, wanted.api_key_file)
+    host = wanted.host
+    if not is_local(host) and not keys and not wanted.insecure:
         raise UsageError(
             f"whoever reaches {host} could use this server: give --api-key, or --insecure"
         )
     named = () if is_local(host) else (host,)
     return Terms(
-        rules=Rules(keys, (*LOCAL, *named, *wish["allow_host"]), wish["body_limit"]),
-        origins=wish["allow_origin"],
-        reply_seconds=wish["time_limit"],
-        waiting=wish["queue"],
-        idle_seconds=wish["idle"],
-        docs=wish["docs"],
-        quotes=wish["log_prompts"],
+        rules=Rules(keys, (*LOCAL, *named, *wanted.allow_host), wanted.body_limit),
+        origins=wanted.allow_origin,
+        reply_seconds=wanted.time_limit,
+        waiting=wanted.queue,
+        idle_seconds=wanted.idle,
+        docs=wanted.docs,
+        quotes=wanted.log_prompts,
     )
 
 

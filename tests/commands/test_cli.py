@@ -262,3 +262,11 @@ def test_an_option_of_the_other_engine_is_refused(model, capsys):
 def test_a_chat_refuses_options_that_would_be_left_aside(options, said, capsys):
     assert run(["chat", "any", "a question", *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_every_option_is_named_like_its_parameter():
+    """Environment and files know an option by its parameter, people by its flag."""
+    for command in commands.commands.values():
+        for option in command.params:
+            if option.opts[0].startswith("--"):
+                assert option.opts[0] == f"--{option.name.replace('_', '-')}", command.name

@@ -1,0 +1,34 @@
+"""The options of `localspec chat`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localspec.commands.options.declare import TEXT, flag, option
+from localspec.commands.options.loading import DraftingOptions, LoadingOptions
+from localspec.commands.options.reply import ReplyOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    resume: bool = flag("Go on with the last conversation.")
+    system: str = option(TEXT, "What it is told beforehand.", "TEXT", default="")
+    lens: bool = flag("Colour each token by who guessed it.")
+    attach: str | None = option(TEXT, "Talk to a server that runs already.", "URL")
+    key: str | None = option(
+        TEXT,
+        "Of the server, if it wants one; or in LOCALSPEC_API_KEY.",
+        envvar="LOCALSPEC_API_KEY",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All options of a chat, and which of them somebody chose."""
+
+    chat: ChatOptions
+    load: LoadingOptions
+    drafting: DraftingOptions
+    reply: ReplyOptions
+    typed: frozenset[str]  # on the command line
+    chosen: frozenset[str]  # there, in the environment or in a file

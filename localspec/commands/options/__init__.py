@@ -1,0 +1,1 @@
+"""The options of commands, each a typed field of a frozen record."""

@@ -1,0 +1,104 @@
+"""Options as the fields of frozen records: declared once, typed, and read once."""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar, overload
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+R = TypeVar("R", bound="DataclassInstance")
+
+TEXT, INTEGER, NUMBER = click.STRING, click.INT, click.FLOAT
+COUNT = click.IntRange(1)
+SECONDS = click.FloatRange(0, min_open=True)
+READABLE: click.Path[Path] = click.Path(exists=True, dir_okay=False, path_type=Path)
+WRITABLE: click.Path[Path] = click.Path(dir_okay=False, path_type=Path)
+EXISTING: click.Path[Path] = click.Path(exists=True, path_type=Path)
+FOLDER: click.Path[Path] = click.Path(file_okay=False, path_type=Path)
+OPENED: click.ParamType[IO[str]] = click.File(encoding="utf-8")
+
+
+@overload
+def option(
+    kind: click.ParamType[T], help: str, metavar: str | None = ..., *, envvar: str | None = ...
+) -> T | None: ...
+@overload
+def option(kind: click.ParamType[T], help: str, metavar: str | None = ..., *, default: T) -> T: ...
+def option(
+    kind: click.ParamType[T],
+    help: str,
+    metavar: str | None = None,
+    *,
+    default: T | None = None,
+    envvar: str | None = None,
+) -> object:
+    """Declare an option of one value; without a default it is None where it is not given."""
+    known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar}
+    return field(default=default, metadata=known | {"default": default})
+
+
+def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
+    """Declare an option that must be given."""
+    known = {"type": kind, "help": help, "metavar": metavar, "required": True}
+    found: T = field(metadata=known)
+    return found
+
+
+def repeated(
+    kind: click.ParamType[T], help: str, metavar: str | None = None, *, envvar: str | None = None
+) -> tuple[T, ...]:
+    """Declare an option that may be given several times."""
+    known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar, "multiple": True}
+    found: tuple[T, ...] = field(default=(), metadata=known)
+    return found
+
+
+def flag(help: str) -> bool:
+    """Declare an option that is either given or not."""
+    found: bool = field(default=False, metadata={"is_flag": True, "help": help})
+    return found
+
+
+def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
+    """Make click's options of the fields of records, each named like its field."""
+    return [
+        click.Option(
+            [f"--{each.name.replace('_', '-')}"],
+            expose_value=False,  # so that commands take few parameters
+            callback=_keep,
+            **each.metadata,
+        )
+        for record in records
+        for each in fields(record)
+    ]
+
+
+def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
+    context.meta[f"localspec.{option.name}"] = value
+
+
+def read(context: click.Context, record: type[R]) -> R:
+    """Build a record from the values of a command's options."""
+    names = [each.name for each in fields(record)]
+    return record(**{name: context.meta[f"localspec.{name}"] for name in names})
+
+
+def given(context: click.Context) -> frozenset[str]:
+    """Name the parameters that stand on the command line."""
+    names = (each.name for each in context.command.params if each.name)
+    source = context.get_parameter_source
+    return frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
+
+
+def chosen(context: click.Context) -> frozenset[str]:
+    """Name the parameters that anybody chose: by command line, environment or file."""
+    names = (each.name for each in context.command.params if each.name)
+    source = context.get_parameter_source
+    return frozenset(name for name in names if source(name) != ParameterSource.DEFAULT)

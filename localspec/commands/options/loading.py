@@ -1,0 +1,89 @@
+"""Options of how a model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from localspec.backend import Options
+from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
+from localspec.commands.options.size import Bytes
+from localspec.memory.planner import Limits
+from localspec.models.entry import WISHES, Wish
+from localspec.runtime.loading import Loading
+
+SWITCH = {"auto": None, "on": True, "off": False}
+
+
+def _backend() -> Wish:
+    help = "The engine; a GGUF file or an MLX folder decides for itself."
+    return option(click.Choice(WISHES), help, default="auto")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """For commands that load nothing."""
+
+    backend: Wish = _backend()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftingOptions:
+    """Who drafts and how far, for commands that do not choose it themselves."""
+
+    proposer: str = option(
+        TEXT, "Who guesses: auto, none, or names as ngram,draft-model.", "NAME,...", default="auto"
+    )
+    depth: int | None = option(
+        click.IntRange(0, 64), "Tokens to guess ahead; what pays, by measurement, if not given."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingOptions:
+    backend: Wish = _backend()
+    draft: str | None = option(TEXT, "A smaller model that guesses.", "NAME_OR_PATH")
+    context: int | None = option(COUNT, "Tokens of prompt and reply together.")
+    kv_type: str = option(
+        click.Choice(["auto", "f16", "q8_0", "q4_0"]),
+        "Precision of keys and values; 16 bits if not given.",
+        default="auto",
+    )
+    bit_exact: bool = flag(
+        "Greedy text equal to the bit, alone, beside others and with drafts: llama.cpp on a "
+        "CPU, weights as Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0. Tokens take 1.4 to 2.5 times as long."
+    )
+    flash_attention: str = option(
+        click.Choice(["auto", "on", "off"]), "Without it, a CPU may turn near-ties.", default="auto"
+    )
+    device: str = option(TEXT, "Where to run; N: the Nth GPU.", "auto|cpu|N", default="auto")
+    budget: int | None = option(
+        Bytes(), "Most memory to take, as 6GiB; else what is free, but for a reserve."
+    )
+    gpu_layers: int | None = option(click.IntRange(0), "Layers on the GPU; else all.")
+    threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
+    adapter: Path | None = option(EXISTING, "A LoRA adapter's folder, to put on an MLX model.")
+    verbose: bool = flag("Show the engine's log.")
+
+
+LOADING = (LoadingOptions, DraftingOptions)
+
+
+def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
+    """Say how to load, as the options wish it."""
+    drafting = drafting or DraftingOptions()
+    options = Options(
+        context=wanted.context,
+        tentative=max(drafting.depth or 0, Options().tentative),
+        kv_type=wanted.kv_type,
+        flash_attention=SWITCH[wanted.flash_attention],
+        gpu_layers=wanted.gpu_layers,
+        bit_exact=wanted.bit_exact,
+        threads=wanted.threads,
+        adapter=wanted.adapter,
+        verbose=wanted.verbose,
+    )
+    limits = Limits(wanted.device, wanted.budget)
+    return Loading(options, drafting.proposer, drafting.depth, wanted.backend, limits)

@@ -1,0 +1,26 @@
+"""Numbers of bytes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    UNITS |= {_letter: 1024**_power, f"{_letter}IB": 1024**_power, f"{_letter}B": 1000**_power}
+SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes: 8GiB, 8GB, 512M."""
+
+    name = "size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        found = SIZE.fullmatch(str(value))
+        if not found or found["unit"].upper() not in UNITS:
+            self.fail(f"{value!r} is no size: write 8GiB, 8GB or 512MiB", param, ctx)
+        return int(float(found["number"]) * UNITS[found["unit"].upper()])

@@ -1,0 +1,59 @@
+"""The options of `localspec serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from localspec.commands.options.declare import (
+    COUNT,
+    FOLDER,
+    READABLE,
+    SECONDS,
+    TEXT,
+    flag,
+    option,
+    repeated,
+)
+from localspec.commands.options.size import Bytes
+from localspec.decoding.prompt_pace import MAX_GAP
+
+KEY = "LOCALSPEC_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    """Where the server answers, and how much it takes."""
+
+    host: str = option(TEXT, "The address to answer at.", default="127.0.0.1")
+    port: int = option(click.IntRange(0, 65535), "0: any.", default=8080)
+    slots: int = option(COUNT, "Requests that are answered at once.", default=4)
+    max_gap: float = option(
+        SECONDS,
+        "Longest that replies may pause while a prompt is read; longer, and new requests "
+        "begin sooner.",
+        "SECONDS",
+        default=MAX_GAP,
+    )
+    queue: int = option(click.IntRange(0), "Requests that may wait for a slot.", default=64)
+    time_limit: float = option(SECONDS, "Most time of one reply.", "SECONDS", default=600.0)
+    body_limit: int = option(Bytes(), "Most bytes of a request.", default=32 << 20)
+    idle: float | None = option(SECONDS, "Unload what nobody asked for in so long.", "SECONDS")
+    api_key: tuple[str, ...] = repeated(
+        TEXT, f"Needed to use the server; may repeat, or be in {KEY}.", "KEY", envvar=KEY
+    )
+    api_key_file: Path | None = option(READABLE, "Keys, one a line.")
+    insecure: bool = flag("Let anybody in who reaches the address.")
+    allow_host: tuple[str, ...] = repeated(TEXT, "A name to be called by; * is all.", "NAME")
+    allow_origin: tuple[str, ...] = repeated(TEXT, "A web page that may ask; * is all.", "URL")
+    cache_dir: Path | None = option(FOLDER, "Keep long prompts there, for another time.")
+    cache_size: int = option(Bytes(), "Most bytes there.", default=8 << 30)
+    cache_ram: int = option(
+        Bytes(),
+        "Most memory for what slots gave up; at most a quarter of what is free.",
+        default=8 << 30,
+    )
+    docs: bool = flag("Describe the API at /docs and /openapi.json.")
+    log_prompts: bool = flag("Show prompts and replies in the log.")
