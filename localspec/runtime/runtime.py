@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
+from localspec.dialects import dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import DEFAULT, Settings
@@ -44,6 +45,7 @@ class Runtime:
         known: Known = NOTHING,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
+        self.dialect = dialect_of(self.tokenizer.chat_template)
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.known = known

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 
-from localspec.dialects import Dialect, dialect_of
 from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
 from localspec.runtime.runtime import Runtime
@@ -46,7 +45,6 @@ class Served:
 
     offer: ServedOffer
     runtime: Runtime
-    dialect: Dialect
     note: Callable[[Result], None]  # of each reply, on the models' thread
     bell: Bell  # by which that thread wakes the event loop
     users: int = 0  # requests that hold or wait for a slot
@@ -126,9 +124,8 @@ class ModelHost:
             except (DoesNotFit, OutOfMemory):
                 if not await self._make_room():
                     raise
-        dialect = dialect_of(runtime.tokenizer.chat_template)
         served = self.loaded[offer.name] = Served(
-            offer, runtime, dialect, partial(self._note, offer.name), self._bell
+            offer, runtime, partial(self._note, offer.name), self._bell
         )
         return served
 

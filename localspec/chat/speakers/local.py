@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import queue
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
-from localspec.dialects import Arguments, Bounds, Call, Content, Part, Reader, Reasoning, dialect_of
+from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Conversation, Prompt, prompt
 from localspec.runtime.runtime import Runtime
 from localspec.templates.message import Message
-
-ENDING = 256  # characters of a prompt's end that tell how the reply begins
 
 
 class Local:
@@ -26,44 +22,25 @@ class Local:
         self.about = about
         self.context = runtime.context
         self._runtime = runtime
-        self._dialect = dialect_of(runtime.tokenizer.chat_template)
 
     def count(self, messages: Sequence[Message]) -> int:
         return len(self._runtime.conversation(messages))
 
     def ask(self, messages: Sequence[Message], settings: Settings) -> LocalAnswer:
-        runtime, dialect = self._runtime, self._dialect
-        text = runtime.render(messages)
-        ending = text[-ENDING:]
-        marks = (runtime.control_token(mark) for mark in dialect.marks)
-        settings = replace(
-            settings,
-            marks=frozenset(mark for mark in marks if mark is not None),
-            grammar=self._formed(settings.grammar, ending),
-        )
-        return LocalAnswer(runtime, dialect.reader((), ending), runtime.read(text), settings)
-
-    def _formed(self, grammar: Grammar | None, ending: str) -> Grammar | None:
-        """A model that thinks may do so before it keeps to a schema."""
-        if grammar is None:
-            return None
-        control, schema = self._runtime.control_token, json.loads(grammar.text)
-        found = self._dialect.grammar(Bounds((), control, form=schema, prompt_end=ending))
-        return Grammar("lark", found) if found else grammar
+        conversation = Conversation(messages, format=settings.grammar)
+        return LocalAnswer(self._runtime, prompt(self._runtime, conversation, settings))
 
     def close(self) -> None:
         self._runtime.close()
 
 
 class LocalAnswer:
-    def __init__(
-        self, runtime: Runtime, reader: Reader, prompt: Sequence[int], settings: Settings
-    ) -> None:
+    def __init__(self, runtime: Runtime, asked: Prompt) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._reader = reader
+        self._reader = asked.reader()
         self._trail = Trail()
         self._ready: deque[Piece | Ended] = deque()
-        self._job: Job = runtime.submit(prompt, settings, self._events.put)
+        self._job: Job = runtime.submit(asked.tokens, asked.settings, self._events.put)
 
     @property
     def read(self) -> float:

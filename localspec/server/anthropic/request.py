@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.anthropic.content import Given, Texts, joined, messages
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.fields import Object, Stops, Strict, Wished
 from localspec.server.requests.given import only
 from localspec.templates.message import Json, Message, Tool

@@ -17,7 +17,6 @@ from localspec.server.llamacpp.completion_request import CompletionRequest, Infi
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
 from localspec.server.model_host import Served
 from localspec.server.replies.frame import event
-from localspec.server.requests.asking import offered
 from localspec.server.requests.chat_request import ChatRequest
 
 Object = dict[str, object]
@@ -87,8 +86,8 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
 def rendered(body: ChatRequest, served: Served) -> Object:
     conversation = body.conversation()
-    tools = () if conversation.choice == "none" else offered(conversation)
-    found = served.runtime.render(conversation.messages, tools, conversation.extra)
+    offered = conversation.offered
+    found = served.runtime.render(conversation.messages, offered, conversation.extra)
     return {"prompt": sendable(found)}
 
 

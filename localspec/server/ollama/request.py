@@ -9,10 +9,11 @@ from typing import Literal
 from pydantic import Field, JsonValue, model_validator
 
 from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.ollama.options import Options
-from localspec.server.requests.asking import Conversation, Prepared, filling, plain, prepared
+from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.drawing import given
 from localspec.server.requests.fields import Object, Strict, ToolGiven

@@ -11,11 +11,12 @@ from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Choice, Conversation
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.openai.responses_input import Items, Transcript
-from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import (
     Function,

@@ -9,10 +9,11 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Choice, Conversation
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Choice, Conversation, Prepared, prepared
+from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.fields import (
     Asked,
     Format,

@@ -1,0 +1,103 @@
+"""From a conversation to tokens, to what the reply must follow, and to the reader of the reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from localspec.dialects import Bounds, Reader
+from localspec.engine.settings import Settings
+from localspec.grammar.grammar import Grammar
+from localspec.runtime.runtime import Runtime
+from localspec.templates.message import Json, Message, Tool
+
+Choice = Literal["auto", "none", "required"]
+ANY = '{"type": "object"}'
+ENDING = 256  # characters of a prompt's end, which tell a dialect how the reply begins
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages so far, and what the next reply may and must be."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Tool] = ()
+    choice: Choice = "auto"
+    named: str | None = None  # the one tool that has to be called
+    parallel: bool = True
+    format: Grammar | None = None
+    extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
+
+    @property
+    def begun(self) -> bool:
+        """Whether the last message is the beginning of the reply."""
+        last = self.messages[-1] if self.messages else {}
+        return last.get("role") == "assistant" and not last.get("tool_calls")
+
+    @property
+    def offered(self) -> Sequence[Tool]:
+        """The tools that the template shows to the model."""
+        return () if self.choice == "none" else self.tools
+
+    @property
+    def may_call(self) -> Sequence[Tool]:
+        """The tools that the reply may call."""
+        if self.named is None:
+            return self.offered
+        return [tool for tool in self.tools if name_of(tool) == self.named]
+
+    @property
+    def must_call(self) -> bool:
+        return self.choice == "required" or self.named is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A conversation as the engine takes it; each reply to it has a reader of its own."""
+
+    tokens: Sequence[int]
+    settings: Settings  # with the dialect's marks and grammar
+    runtime: Runtime
+    tools: Sequence[Tool]
+    ending: str
+
+    def reader(self) -> Reader:
+        return self.runtime.dialect.reader(self.tools, self.ending)
+
+
+def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> Prompt:
+    """Render and tokenise a conversation; may take seconds for a long one."""
+    tools = conversation.offered
+    text = runtime.render(
+        conversation.messages, tools, conversation.extra, continued=conversation.begun
+    )
+    ending = text[-ENDING:]
+    marks = map(runtime.control_token, runtime.dialect.marks)
+    settings = replace(
+        settings,
+        marks=frozenset(mark for mark in marks if mark is not None),
+        grammar=grammar(runtime, conversation, ending),
+    )
+    return Prompt(runtime.read(text), settings, runtime, tools, ending)
+
+
+def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:
+    """Constrain calls to their tools, and the text after any reasoning to the format."""
+    form = conversation.format
+    bounds = Bounds(
+        conversation.may_call,
+        runtime.control_token,
+        conversation.must_call,
+        conversation.parallel,
+        json.loads(form.text or ANY) if form else None,
+        ending,
+    )
+    found = runtime.dialect.grammar(bounds)
+    return Grammar("lark", found) if found else form
+
+
+def name_of(tool: Tool) -> Json:
+    function = tool["function"]
+    return function["name"] if isinstance(function, Mapping) else None
