@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from architectures.recipe import Values
+
+
+def share(parts: int, of: int = 1) -> Callable[[int], int]:
+    """Name a size that is a share of the model's width."""
+    return lambda width: width * parts // of
+
+
+def repeated(value: float, length: Callable[[int], int]) -> Callable[[int], list[float]]:
+    return lambda width: [value] * length(width)
+
 
 VOCABULARY = 768  # tokens
 HEAD: Values = {"head_dim": 64}
@@ -50,6 +62,13 @@ DEEPSEEK: Values = {
     "norm_topk_prob": True,
     "routed_scaling_factor": 1.0,
 }
+MAMBA: Values = {  # layers of hybrids, as Granite and Bamba name their sizes
+    "mamba_n_heads": 8,
+    "mamba_d_head": share(1, 4),
+    "mamba_d_state": 64,
+    "mamba_n_groups": 1,
+    "mamba_expand": 2,
+}
 GEMMA: Values = {**HEAD, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0}
 
 
@@ -74,14 +93,3 @@ def layer_types(count: int, every: int, other: str = "sliding_attention") -> Val
     """Full attention in every so many layers."""
     full = ["full_attention" if (at + 1) % every == 0 else other for at in range(count)]
     return {"layer_types": full}
-
-
-def mamba(width: int) -> Values:
-    """Mamba 2 layers of hybrids, as Granite and Bamba name their sizes."""
-    return {
-        "mamba_n_heads": 8,
-        "mamba_d_head": width // 4,
-        "mamba_d_state": 64,
-        "mamba_n_groups": 1,
-        "mamba_expand": 2,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Values = Mapping[str, object]
@@ -25,6 +25,10 @@ class Recipe:
     as_written: bool = False  # the converter is to read config.json without transformers' defaults
     renames: tuple[str, str] | None = None  # a part of tensors' names, as published
 
+    def at(self, width: int) -> Recipe:
+        """Put numbers in place of the shares of a width."""
+        return replace(self, values=sized(self.values, width), says=sized(self.says, width))
+
     @property
     def vocabulary(self) -> Vocabulary:
         if not self.pre:
@@ -35,3 +39,15 @@ class Recipe:
     def expert(self) -> bool:
         """Whether it is a mixture of experts."""
         return any(word in str(self.values) for word in ("num_experts", "enable_moe"))
+
+
+def sized(values: Values, width: int) -> dict[str, object]:
+    return {name: number_of(value, width) for name, value in values.items()}
+
+
+def number_of(value: object, width: int) -> object:
+    if callable(value):
+        return value(width)
+    if isinstance(value, dict):
+        return sized(value, width)
+    return [number_of(each, width) for each in value] if isinstance(value, list) else value

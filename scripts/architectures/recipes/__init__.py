@@ -21,4 +21,4 @@ TOPICS = (llama, qwen, gemma, phi, glm, granite, recurrent, deepseek, dense, mix
 
 
 def all_recipes(width: int) -> dict[str, Recipe]:
-    return {name: made for topic in TOPICS for name, made in topic.recipes(width).items()}
+    return {name: made.at(width) for topic in TOPICS for name, made in topic.RECIPES.items()}

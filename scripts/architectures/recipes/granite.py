@@ -2,69 +2,69 @@
 
 from __future__ import annotations
 
-from architectures.parts import EXPERTS, layer_types, mamba
+from collections.abc import Mapping
+
+from architectures.parts import EXPERTS, MAMBA, layer_types, share
 from architectures.recipe import Recipe
 
-
-def recipes(width: int) -> dict[str, Recipe]:
-    return {
-        "granite": Recipe(
-            "granite",
-            {
-                "embedding_multiplier": 2.0,
-                "attention_multiplier": 0.125,
-                "residual_multiplier": 0.5,
-                "logits_scaling": 4.0,
-            },
-            "refact",
-        ),
-        "granitemoe": Recipe("granitemoe", {**EXPERTS}, "refact"),
-        "granitemoeshared": Recipe(
-            "granitemoeshared", {**EXPERTS, "shared_intermediate_size": 128}, "refact"
-        ),
-        "granitehybrid": Recipe(
-            "granitemoehybrid",
-            {
-                **EXPERTS,
-                "shared_intermediate_size": 128,
-                **mamba(width),
-                "num_hidden_layers": 8,
-                "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
-                "position_embedding_type": "nope",
-            },
-            "refact",
-            says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
-        ),
-        "granitehybrid-dense": Recipe(
-            "granitemoehybrid",
-            {
-                "num_local_experts": 0,
-                "num_experts_per_tok": 0,
-                "shared_intermediate_size": 256,
-                **mamba(width),
-                "num_hidden_layers": 8,
-                "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
-                "position_embedding_type": "rope",
-            },
-            "refact",
-            says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
-        ),
-        "granitehybrid-attn": Recipe(
-            "granitemoehybrid",
-            {
-                "num_local_experts": 0,
-                "num_experts_per_tok": 0,
-                "shared_intermediate_size": 256,
-                "mamba_n_heads": 8,
-                "mamba_d_head": width // 4,
-                "mamba_d_state": 64,
-                "mamba_n_groups": 1,
-                "num_hidden_layers": 4,
-                "layer_types": ["attention"] * 4,
-                "position_embedding_type": "rope",
-            },
-            "refact",
-            says={"layer_types": ["attention"] * 4},
-        ),
-        "graniteswa": Recipe("granite_swa", {"sliding_window": 64, **layer_types(4, 4)}, "refact"),
-    }
+RECIPES: Mapping[str, Recipe] = {
+    "granite": Recipe(
+        "granite",
+        {
+            "embedding_multiplier": 2.0,
+            "attention_multiplier": 0.125,
+            "residual_multiplier": 0.5,
+            "logits_scaling": 4.0,
+        },
+        "refact",
+    ),
+    "granitemoe": Recipe("granitemoe", {**EXPERTS}, "refact"),
+    "granitemoeshared": Recipe(
+        "granitemoeshared", {**EXPERTS, "shared_intermediate_size": 128}, "refact"
+    ),
+    "granitehybrid": Recipe(
+        "granitemoehybrid",
+        {
+            **EXPERTS,
+            "shared_intermediate_size": 128,
+            **MAMBA,
+            "num_hidden_layers": 8,
+            "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
+            "position_embedding_type": "nope",
+        },
+        "refact",
+        says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
+    ),
+    "granitehybrid-dense": Recipe(
+        "granitemoehybrid",
+        {
+            "num_local_experts": 0,
+            "num_experts_per_tok": 0,
+            "shared_intermediate_size": 256,
+            **MAMBA,
+            "num_hidden_layers": 8,
+            "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
+            "position_embedding_type": "rope",
+        },
+        "refact",
+        says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
+    ),
+    "granitehybrid-attn": Recipe(
+        "granitemoehybrid",
+        {
+            "num_local_experts": 0,
+            "num_experts_per_tok": 0,
+            "shared_intermediate_size": 256,
+            "mamba_n_heads": 8,
+            "mamba_d_head": share(1, 4),
+            "mamba_d_state": 64,
+            "mamba_n_groups": 1,
+            "num_hidden_layers": 4,
+            "layer_types": ["attention"] * 4,
+            "position_embedding_type": "rope",
+        },
+        "refact",
+        says={"layer_types": ["attention"] * 4},
+    ),
+    "graniteswa": Recipe("granite_swa", {"sliding_window": 64, **layer_types(4, 4)}, "refact"),
+}
