@@ -7,16 +7,28 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import click
 
 from localspec.backend import Footprint
 from localspec.bench.command import bench
 from localspec.chat.options import ChatOptions, Wanted
+from localspec.commands import configuration
+from localspec.commands.config import config
 from localspec.commands.doctor import doctor
 from localspec.commands.interactive_load import loaded
 from localspec.commands.models import COMMANDS, names
-from localspec.commands.options.declare import INTEGER, chosen, flag, given, option, options, read
+from localspec.commands.options.declare import (
+    INTEGER,
+    READABLE,
+    chosen,
+    flag,
+    given,
+    option,
+    options,
+    read,
+)
 from localspec.commands.options.loading import (
     LOADING,
     DraftingOptions,
@@ -50,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
+        if said := configuration.origin(error):
+            click.echo(f"localspec: {said}", err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
@@ -63,10 +77,21 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="localspec")
-def commands() -> None:
+CONTEXT = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "auto_envvar_prefix": configuration.PREFIX,
+}
+
+
+@click.group(context_settings=CONTEXT)
+@click.option("--config", type=READABLE, help="The file of options, instead of the user's.")
+@click.version_option(package_name="localspec", allow_from_autoenv=False)
+@click.pass_context
+def commands(context: click.Context, config: Path | None) -> None:
     """Run language models on this machine, faster, and change nothing they say."""
+    file = configuration.read(config)
+    context.default_map = {**file.defaults(commands.commands)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +207,7 @@ def info(context: click.Context, model: str) -> None:
 for _command in COMMANDS:
     commands.add_command(_command)
 commands.add_command(bench)
+commands.add_command(config)
 commands.add_command(doctor)
 commands.add_command(plan)
 commands.add_command(prove)

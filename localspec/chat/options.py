@@ -19,6 +19,7 @@ class ChatOptions:
         TEXT,
         "Of the server, if it wants one; or in LOCALSPEC_API_KEY.",
         envvar="LOCALSPEC_API_KEY",
+        secret=True,
     )
 
 

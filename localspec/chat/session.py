@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import platformdirs
-
 from localspec.chat.files import quoted
 from localspec.errors import LocalSpecError, UsageError
+from localspec.system import folders
 from localspec.system.atomic_write import whole, write
 from localspec.templates.message import Message
 
@@ -117,7 +116,7 @@ def named(now: float) -> str:
 
 
 def folder() -> Path:
-    return platformdirs.user_data_path("localspec", appauthor=False) / "chats"
+    return folders.data() / "chats"
 
 
 def save(session: Session, place: Path) -> str:

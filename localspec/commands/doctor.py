@@ -12,14 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-import platformdirs
 
 from localspec.backend import Build
 from localspec.errors import BackendError
 from localspec.memory.machine import Machine, size
 from localspec.models.engines import backend
 from localspec.models.entry import ENGINES, Engine
-from localspec.system import free_memory
+from localspec.system import folders, free_memory
 
 SCANT = 5 << 30  # bytes of disk, with which few models can be had
 LITTLE = 4 << 30  # bytes of memory, in which only small models fit
@@ -73,7 +72,7 @@ def findings() -> Iterator[Finding]:
     if "llamacpp" in builds:
         yield from missing(builds["llamacpp"].features, Path("/"))
     yield from memory()
-    yield from disk(platformdirs.user_cache_path("localspec", appauthor=False))
+    yield from disk(folders.cache())
 
 
 def program() -> Iterator[Finding]:

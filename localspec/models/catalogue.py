@@ -9,12 +9,11 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-import platformdirs
-
 from localspec.errors import UnknownModel, UsageError
 from localspec.models.catalogue_file import NAME, read
 from localspec.models.entry import KINDS, Engine, Entry, Wish
 from localspec.models.sources import SCHEMES
+from localspec.system import folders
 
 
 def builtin() -> Path:
@@ -26,7 +25,7 @@ def builtin() -> Path:
 
 def own() -> Path:
     """What a user adds or puts in place of ours."""
-    return platformdirs.user_config_path("localspec", appauthor=False) / "models.toml"
+    return folders.configuration() / "models.toml"
 
 
 def entries() -> dict[str, Entry]:

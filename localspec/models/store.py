@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import platformdirs
-
 from localspec.errors import PullError
 from localspec.models.entry import ENGINES, Engine
+from localspec.system import folders
 from localspec.system.atomic_write import write
 
 
@@ -63,7 +62,7 @@ class PulledPair:
 
 
 def folder() -> Path:
-    return platformdirs.user_data_path("localspec", appauthor=False) / "pulled"
+    return folders.data() / "pulled"
 
 
 def keep(pulled: PulledPair) -> None:

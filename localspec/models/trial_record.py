@@ -8,18 +8,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from localspec.backend import Footprint, Needs, Options
 from localspec.models.engines import backend
 from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import footprint
+from localspec.system import folders
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint, versions, weight_files
 
 
 def folder() -> Path:
-    return platformdirs.user_cache_path("localspec", appauthor=False) / "trials"
+    return folders.cache() / "trials"
 
 
 class Record:

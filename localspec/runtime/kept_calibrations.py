@@ -10,12 +10,11 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import platformdirs
-
 from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import GUESS
 from localspec.models.engines import backend
 from localspec.runtime.loaded_pair import LoadedPair
+from localspec.system import folders
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint, versions
 
@@ -50,7 +49,7 @@ def place(found: LoadedPair) -> str:
 
 
 def folder() -> Path:
-    return platformdirs.user_cache_path("localspec", appauthor=False) / "calibrations"
+    return folders.cache() / "calibrations"
 
 
 def find(name: str) -> Calibration | None:

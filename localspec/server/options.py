@@ -42,7 +42,11 @@ class ServingOptions:
     body_limit: int = option(Bytes(), "Most bytes of a request.", default=32 << 20)
     idle: float | None = option(SECONDS, "Unload what nobody asked for in so long.", "SECONDS")
     api_key: tuple[str, ...] = repeated(
-        TEXT, f"Needed to use the server; may repeat, or be in {KEY}.", "KEY", envvar=KEY
+        TEXT,
+        f"Needed to use the server; may repeat, or be in {KEY}.",
+        "KEY",
+        envvar=KEY,
+        secret=True,
     )
     api_key_file: Path | None = option(READABLE, "Keys, one a line.")
     insecure: bool = flag("Let anybody in who reaches the address.")

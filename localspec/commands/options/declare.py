@@ -27,7 +27,12 @@ OPENED: click.ParamType[IO[str]] = click.File(encoding="utf-8")
 
 @overload
 def option(
-    kind: click.ParamType[T], help: str, metavar: str | None = ..., *, envvar: str | None = ...
+    kind: click.ParamType[T],
+    help: str,
+    metavar: str | None = ...,
+    *,
+    envvar: str | None = ...,
+    secret: bool = ...,
 ) -> T | None: ...
 @overload
 def option(kind: click.ParamType[T], help: str, metavar: str | None = ..., *, default: T) -> T: ...
@@ -38,9 +43,11 @@ def option(
     *,
     default: T | None = None,
     envvar: str | None = None,
+    secret: bool = False,
 ) -> object:
     """Declare an option of one value; without a default it is None where it is not given."""
     known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar}
+    known["hide_input"] = secret
     return field(default=default, metadata=known | {"default": default})
 
 
@@ -52,10 +59,16 @@ def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
 
 
 def repeated(
-    kind: click.ParamType[T], help: str, metavar: str | None = None, *, envvar: str | None = None
+    kind: click.ParamType[T],
+    help: str,
+    metavar: str | None = None,
+    *,
+    envvar: str | None = None,
+    secret: bool = False,
 ) -> tuple[T, ...]:
     """Declare an option that may be given several times."""
     known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar, "multiple": True}
+    known |= {"hide_input": secret, "default": ()}
     found: tuple[T, ...] = field(default=(), metadata=known)
     return found
 

@@ -1,0 +1,160 @@
+"""What `localspec.toml` says of options, one table a command, checked against the commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from localspec.errors import UsageError
+from localspec.system import folders
+
+FILE, PREFIX = "localspec.toml", "LOCALSPEC"
+Value = str | bool | int | float | list["Value"]
+
+
+def place() -> Path:
+    return folders.configuration() / FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The text of a file, which errors quote the lines of."""
+
+    path: Path
+    text: str = ""
+
+    def where(self, table: str, key: str = "") -> str:
+        """Name the file, the line if it is found, and the table."""
+        line = line_of(self.text, table, key)
+        return f"{self.path}, {f'line {line}, ' if line else ''}[{table}]"
+
+    def defaults(self, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Value]]:
+        """Return the values by command and parameter, or raise for the first that is wrong."""
+        try:
+            tables = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{self.path} is not TOML: {error}") from error
+        return {name: self._table(name, found, commands) for name, found in tables.items()}
+
+    def _table(
+        self, name: str, found: object, commands: Mapping[str, click.Command]
+    ) -> dict[str, Value]:
+        if name not in commands:
+            raise UsageError(f"{self.where(name)}: {unknown('command', name, commands)}")
+        if not isinstance(found, dict):
+            raise UsageError(f"{self.path}: {name} is no table: write [{name}], then its options")
+        options = by_name(commands[name])
+        return {
+            self._parameter(name, key, options): self._value(name, key, value, options)
+            for key, value in found.items()
+        }
+
+    def _parameter(self, table: str, key: str, options: Mapping[str, click.Option]) -> str:
+        option = options.get(key.replace("_", "-"))
+        if option is None or option.name is None:
+            said = unknown("option", key, options)
+            raise UsageError(f"{self.where(table, key)}: {said}")
+        return option.name
+
+    def _value(
+        self, table: str, key: str, value: object, options: Mapping[str, click.Option]
+    ) -> Value:
+        option = options[key.replace("_", "-")]
+        try:
+            found = accepted(value, option)
+            with click.Context(click.Command(table)) as context:
+                option.type_cast_value(context, as_typed(found))
+        except (click.BadParameter, ValueError) as error:
+            said = error.message if isinstance(error, click.BadParameter) else error
+            raise UsageError(f"{self.where(table, key)}, {key}: {said}") from None
+        return found
+
+
+def read(path: Path | None) -> Configuration:
+    """Read the file that is given, or the user's; none is an empty one."""
+    found = path or place()
+    try:
+        return Configuration(found, found.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Configuration(found)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{found} cannot be read: {error}") from error
+
+
+def by_name(command: click.Command) -> dict[str, click.Option]:
+    """The options of a command by the names that a file has for them."""
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return {option.opts[0].removeprefix("--"): option for option in options}
+
+
+def accepted(value: object, option: click.Option) -> Value:
+    """Take a value of TOML if it is of a kind that an option has."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ValueError(f"write true or false, not {value!r}")
+        return value
+    if option.multiple:
+        return [text_or_number(each) for each in (value if isinstance(value, list) else [value])]
+    return text_or_number(value)
+
+
+def text_or_number(value: object) -> str | int | float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is neither a text nor a number")
+    return value
+
+
+def as_typed(value: Value) -> object:
+    """Write a value as the command line has it, so that 2.5 is no whole number there either."""
+    if isinstance(value, bool):
+        return value
+    return [str(each) for each in value] if isinstance(value, list) else str(value)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.replace("_", "-"), list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+    return f"there is no {kind} {name!r}; {hint}"
+
+
+def line_of(text: str, table: str, key: str = "") -> int | None:
+    """Find the line of a table, or of a key in it, where it is written the usual way."""
+    inside, named = False, re.escape(key).replace("_", "-").replace(r"\-", "[-_]")
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*[\"']?([^\"'\]]+?)[\"']?\s*\]", line):
+            inside = header[1] == table
+            if inside and not key:
+                return number
+        elif inside and re.match(rf"\s*[\"']?{named}[\"']?\s*=", line):
+            return number
+    return None
+
+
+def variables(option: click.Option, context: click.Context) -> list[str]:
+    """Name the variables of the environment that set an option, the first first."""
+    own = option.envvar or ()
+    named = [own] if isinstance(own, str) else [*own]
+    return [*named, f"{context.auto_envvar_prefix}_{(option.name or '').upper()}"]
+
+
+def variable(option: click.Option, context: click.Context) -> str:
+    """Name the variable that does set it."""
+    return next(each for each in variables(option, context) if os.environ.get(each))
+
+
+def origin(error: click.ClickException) -> str:
+    """Say that a value that is refused comes from the environment, if it does."""
+    match error:
+        case click.BadParameter(ctx=click.Context() as context, param=click.Option() as option):
+            source = context.get_parameter_source(option.name or "")
+            if source == ParameterSource.ENVIRONMENT:
+                return f"{option.opts[0]} is set by {variable(option, context)} in the environment"
+    return ""

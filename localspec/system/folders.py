@@ -1,0 +1,19 @@
+"""The user's folders: what is configured, kept, and kept to save time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+
+
+def configuration() -> Path:
+    return platformdirs.user_config_path("localspec", appauthor=False)
+
+
+def data() -> Path:
+    return platformdirs.user_data_path("localspec", appauthor=False)
+
+
+def cache() -> Path:
+    return platformdirs.user_cache_path("localspec", appauthor=False)
