@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +27,7 @@ from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.ollama.routes import ollama
+from localspec.server.openai.response_store import STORED, ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import openai
 from localspec.server.replies.exchange import Limit
@@ -45,6 +47,8 @@ class Terms:
     waiting: int = 64  # requests that may wait for a slot
     idle_seconds: float | None = None  # after which a model leaves memory
     docs: bool = False
+    responses: int = STORED  # that are kept for requests that go on from them
+    cache_dir: Path | None = None  # keeps them for the next start too
     quotes: bool = False  # whether the log tells what is said
 
 
@@ -85,8 +89,12 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         openapi_url="/openapi.json" if terms.docs else None,
     )
     app.state.house = house
-    for routes in (openai, responses, anthropic, ollama, llamacpp):
+    store = ResponseStore(terms.responses, terms.cache_dir)
+    for routes in (anthropic, ollama, llamacpp):
         app.include_router(routes(desk))
+    for api in (openai(desk), responses(desk, store)):
+        app.include_router(api, prefix="/v1")
+        app.include_router(api, include_in_schema=False)  # as llama.cpp's server has it
     app.include_router(status(house, metrics))
     tell_errors(app)
     app.add_middleware(Guard, rules=terms.rules)

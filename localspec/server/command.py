@@ -96,6 +96,8 @@ def terms_of(wanted: ServingOptions) -> Terms:
         idle_seconds=wanted.idle,
         docs=wanted.docs,
         quotes=wanted.log_prompts,
+        responses=wanted.response_store,
+        cache_dir=wanted.cache_dir,
     )
 
 

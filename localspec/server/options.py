@@ -19,6 +19,7 @@ from localspec.commands.options.declare import (
 )
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
+from localspec.server.openai.response_store import STORED
 
 KEY = "LOCALSPEC_API_KEY"
 
@@ -58,6 +59,12 @@ class ServingOptions:
         Bytes(),
         "Most memory for what slots gave up; at most a quarter of what is free.",
         default=8 << 30,
+    )
+    response_store: int = option(
+        click.IntRange(0),
+        "Most responses to keep for previous_response_id; on disk with --cache-dir.",
+        "N",
+        default=STORED,
     )
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Show prompts and replies in the log.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import json
@@ -9,12 +10,14 @@ from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.server.faults import Fault
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-OPEN = ("/health",)  # needs no key
+OPEN = ("/health", "/v1/health")  # need no key
+OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Guard:
             await refuse(fault, scope, send)
             return
         body = Measured(receive, self._rules.body_bytes)
-        await self._app(as_json(scope, headers), body.receive, send)
+        own = {**as_json(scope, headers), OWNER: self._owner(headers)}
+        await self._app(own, body.receive, send)
 
     def _host(self, headers: Headers) -> Fault | None:
         """A page that rebinds its name to this machine still sends its own name."""
@@ -56,21 +60,33 @@ class Guard:
     def _key(self, path: str, headers: Headers) -> Fault | None:
         if not self._rules.keys or path in OPEN:
             return None
-        given = headers.get("x-api-key", "")
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            given = token.strip()
+        given = key_of(headers)
         right = [hmac.compare_digest(given.encode(), key.encode()) for key in self._rules.keys]
         if any(right):
             return None
         message = "this server wants an API key: Authorization: Bearer KEY"
         return Fault(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
+    def _owner(self, headers: Headers) -> str:
+        """What stands for a client's key; without keys all clients are one."""
+        return hashlib.sha256(key_of(headers).encode()).hexdigest() if self._rules.keys else ""
+
     def _length(self, headers: Headers) -> Fault | None:
         said = headers.get("content-length", "0")
         if not said.isdecimal():
             return Fault(400, "the content length is no number")
         return too_much(self._rules.body_bytes) if int(said) > self._rules.body_bytes else None
+
+
+def key_of(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
+def owner(request: Request) -> str:
+    """Whose request it is: others must not see what is kept for it."""
+    found: str = request.scope[OWNER]
+    return found
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:

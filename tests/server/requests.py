@@ -83,6 +83,8 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         | {"text": {"format": {"type": "json_schema", "name": "it", "schema": SCHEMA}}}
         | {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
     ],
+    "/v1/responses/input_tokens": [{"input": ITEMS, "instructions": "Be brief."}],
+    "/v1/responses/{id}/cancel": [{}],
     "/v1/messages": [
         LETTER | {"max_tokens": 3, "stop_sequences": ["zzz"]},
         {"messages": BLOCKS[:1], "max_tokens": 3, "stream": True}

@@ -247,7 +247,6 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
 @pytest.mark.parametrize(
     ("field", "wish"),
     [
-        ("previous_response_id", {"previous_response_id": "resp_1"}),
         ("conversation", {"conversation": {"id": "conv_1"}}),
         ("background", {"background": True}),
         ("prompt", {"prompt": {"id": "p"}}),
@@ -262,7 +261,6 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
         ("top_logprobs", {"top_logprobs": 3}),
         ("include", {"include": ["file_search_call.results"]}),
         ("input_image", {"input": [{"role": "user", "content": [{"type": "input_image"}]}]}),
-        ("item_reference", {"input": [{"type": "item_reference", "id": "msg_1"}]}),
         ("input", {"input": []}),
         ("schema", {"text": {"format": {"type": "json_schema", "name": "x"}}}),
         ("max_output_tokens", {"max_output_tokens": 0}),

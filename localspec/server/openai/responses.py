@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.openai.logprobs import Spelling
+from localspec.server.openai.response_store import item_id
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
 from localspec.server.replies.blocks import (
     SEAL,
@@ -55,6 +56,7 @@ class Numbered:
 @dataclass(slots=True, eq=False)
 class ResponsesAnswer:
     asked: ResponsesRequest
+    keep: Callable[[Data], Awaitable[None]]  # for later requests, before a client hears of its end
     events: Numbered
     choices: Choices
     blocks: Blocks = field(init=False)
@@ -68,7 +70,9 @@ class ResponsesAnswer:
 
     async def whole(self) -> Data:
         await self.blocks.whole()
-        return self._ended()
+        ended = self._ended()
+        await self.keep(ended)
+        return ended
 
     def opening(self) -> Bodies:
         begun = {"response": self._response("in_progress")}
@@ -84,6 +88,7 @@ class ResponsesAnswer:
         found = [body for change in self.blocks.end() for body in self._events(change)]
         await self.blocks.count()
         ended = self._ended()
+        await self.keep(ended)
         return [*found, self.events.event(f"response.{ended['status']}", {"response": ended})]
 
     def _events(self, change: Change) -> Iterator[bytes]:
@@ -112,7 +117,8 @@ class ResponsesAnswer:
                 yield event("response.output_item.done", item | {"item": self._item(block)})
 
     def _id(self, block: Block) -> str:
-        return {"text": "msg_", "thought": "rs_", "call": "fc_"}[block.kind] + block.id
+        kind = {"text": "msg", "thought": "rs", "call": "fc"}[block.kind]
+        return item_id(kind, self.id, f"o{block.index}")
 
     def _item(self, block: Block) -> Data:
         item = {"id": self._id(block), "status": block.status}

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object, Strict, TextPart
 from localspec.server.requests.given import as_texts, only
@@ -87,10 +88,24 @@ class OutputItem(Sent):
     name: str | None = None
 
 
+class ReferenceItem(Strict):
+    """An item of a response that is kept; the paths put it in its place."""
+
+    type: Literal["item_reference"]
+    id: str
+
+
 Item = Annotated[
-    MessageItem | ReasoningItem | CallItem | OutputItem,
+    MessageItem | ReasoningItem | CallItem | OutputItem | ReferenceItem,
     Field(discriminator="type"),
-    only("item", "message", "reasoning", "function_call", "function_call_output"),
+    only(
+        "item",
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "item_reference",
+    ),
 ]
 
 
@@ -129,6 +144,8 @@ class Transcript:
                 name = item.name or self._names.get(item.call_id)
                 output: Message = {"tool_call_id": item.call_id, "content": said(item.output)}
                 self._put({"role": "tool", **output, **({"name": name} if name else {})})
+            case ReferenceItem():
+                raise refused(f"there is no item {item.id[:80]!r} here: send it whole", "input")
 
     def _put(self, message: Message) -> None:
         self.messages.append(message)

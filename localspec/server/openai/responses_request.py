@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, LiteralString
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
@@ -15,7 +15,7 @@ from localspec.runtime.prompting import Choice, Conversation
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.openai.responses_input import Items, Transcript
+from localspec.server.openai.responses_input import Item, Items, Transcript
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import (
@@ -33,6 +33,13 @@ from localspec.templates.message import Message, Tool
 Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
 LOGPROBS: Included = "message.output_text.logprobs"
 SEALED: Included = "reasoning.encrypted_content"
+INSTEAD: Mapping[str, LiteralString] = {
+    "conversation": "there are no conversations here: go on from a response by "
+    "previous_response_id, or send all items as input",
+    "prompt": "there are no stored prompts here: send instructions and input",
+    "background": "there are no answers in the background here: set stream, and read the answer "
+    "as it comes",
+}
 ECHOED = (
     *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "prompt_cache_key"),
     *("reasoning", "safety_identifier", "temperature", "text", "tools", "top_logprobs"),
@@ -137,15 +144,15 @@ class ResponsesRequest(Wished):
     truncation: Literal["disabled"] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    # These ask for what would have to be kept: see below.
     previous_response_id: str | None = None
+    store: bool | None = None
+    # These ask for what is not here: see below.
     conversation: str | Object | None = None
     prompt: Object | None = None
     background: bool | None = None
     # Harmless: they ask for nothing that a text could show.
     max_tool_calls: int | None = None  # of tools that a server has
     metadata: Object | None = None
-    store: bool | None = None
     service_tier: str | None = None
     user: str | None = None
     safety_identifier: str | None = None
@@ -154,18 +161,18 @@ class ResponsesRequest(Wished):
     prompt_cache_options: Object | None = None
     client_metadata: Object | None = None
 
-    @field_validator("previous_response_id", "conversation", "prompt", "background")
+    @field_validator("conversation", "prompt", "background")
     @classmethod
-    def nothing_is_kept(cls, given: object) -> object:
+    def not_here(cls, given: object, field: ValidationInfo) -> object:
         if given:
-            message = "this server keeps nothing between requests: send all of it as input"
-            raise PydanticCustomError("nothing_is_kept", message)
+            raise PydanticCustomError("not_here", INSTEAD[field.field_name or ""])
         return given
 
     def wants(self, more: Included) -> bool:
         return more in (self.include or ())
 
-    def talk(self) -> Conversation:
+    def talk(self, items: Sequence[Item] | None = None) -> Conversation:
+        """What the model reads: these items, or the request's own."""
         choice = self.tool_choice or ToolChoice(type="auto")
         if (choice.type == "function") != (choice.name is not None):
             message = 'a tool_choice of type "function", and no other, has a name'
@@ -175,7 +182,7 @@ class ResponsesRequest(Wished):
             if spaces.setdefault(each.name, space) != space:
                 raise refused(f"two tools are called {each.name}, in different namespaces", "tools")
         transcript = Transcript()
-        for item in self.input:
+        for item in self.input if items is None else items:
             transcript.add(item)
         rules: list[Message] = []
         if self.instructions:
@@ -205,8 +212,8 @@ class ResponsesRequest(Wished):
             raise refused(f"top_logprobs need {LOGPROBS!r} in include", "top_logprobs")
         return self.wishes(usual, self.max_output_tokens, logprobs=logprobs)
 
-    def prepared(self, served: Served) -> list[Prepared]:
-        return [prepared(served, self.talk(), self.settings(served.offer.usual))]
+    def prepared(self, items: Sequence[Item], served: Served) -> list[Prepared]:
+        return [prepared(served, self.talk(items), self.settings(served.offer.usual))]
 
     def echo(self) -> Mapping[str, object]:
         """What a response repeats of its request, but for halves of characters."""
@@ -218,9 +225,9 @@ class ResponsesRequest(Wished):
             "background": False,
             "metadata": found.get("metadata") or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
-            "previous_response_id": None,
+            "previous_response_id": self.previous_response_id,
             "service_tier": "default",
-            "store": False,
+            "store": self.store is not False,
             "text": {"format": {"type": "text"}} | (found.get("text") or {}),
             "tool_choice": self.tool_choice.echo() if self.tool_choice else "auto",
             "tools": found.get("tools") or [],

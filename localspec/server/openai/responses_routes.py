@@ -1,28 +1,165 @@
-"""The path of OpenAI's API of items."""
+"""The paths of OpenAI's API of items."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Annotated, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localspec.server.faults import Fault, Refused, refused
 from localspec.server.handler import ApiRequest, RequestHandler
-from localspec.server.openai.responses import Numbered, ResponsesAnswer
+from localspec.server.openai.response_store import ResponseStore, StoredResponse, numbered
+from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
+from localspec.server.openai.responses_input import Item, ReferenceItem
 from localspec.server.openai.responses_request import ResponsesRequest
+from localspec.server.safety import owner
+
+ITEMS = TypeAdapter(list[Item])
+Limit = Annotated[int, Query(ge=1, le=100)]
 
 
-def responses(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+def responses(desk: RequestHandler, store: ResponseStore) -> APIRouter:
+    routes = APIRouter(tags=["OpenAI"])
+    asking(routes, desk, store)
+    telling(routes, store)
+    return routes
+
+
+def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> None:
+    async def recalled(request: Request, body: ResponsesRequest) -> list[Item]:
+        return await asyncio.to_thread(items_of, body, store, owner(request))
 
     @routes.post("/responses")
     async def respond(request: Request, body: ResponsesRequest) -> Response:
-        """Answer a conversation of items; nothing of it is kept."""
+        """Answer a conversation of items, from its start or going on from an earlier response."""
+        items = await recalled(request, body)
+        if not store.most:
+            body = body.model_copy(update={"store": False})
+
+        async def keep(response: Data) -> None:
+            if body.store is not False:
+                await asyncio.to_thread(store.keep, stored(body, owner(request), response))
+
         events = Numbered()
-        answer = partial(ResponsesAnswer, body, events)
-        stream = bool(body.stream)
-        errand = ApiRequest(body.model, body.prepared, answer, events.failing, stream=stream)
+        errand = ApiRequest(
+            body.model,
+            partial(body.prepared, items),
+            partial(ResponsesAnswer, body, keep, events),
+            events.failing,
+            stream=bool(body.stream),
+        )
         return await desk.serve(request, errand)
 
-    return routes
+    @routes.post("/responses/input_tokens")
+    async def count(request: Request, body: ResponsesRequest) -> Data:
+        """How many tokens a conversation has, with nothing said to it."""
+        items = await recalled(request, body)
+        async with desk.house.lease(body.model) as served:
+            [found] = await asyncio.to_thread(body.prepared, items, served)
+            return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
+
+
+def telling(routes: APIRouter, store: ResponseStore) -> None:
+    async def found(request: Request, id: str) -> StoredResponse:
+        response = await asyncio.to_thread(store.find, id, owner(request))
+        if response is None:
+            raise Refused(missing(id))
+        return response
+
+    @routes.get("/responses/{id}")
+    async def retrieve(request: Request, id: str, stream: bool = False) -> Mapping[str, object]:
+        """A response that is kept."""
+        if stream:
+            raise refused("a response that is kept is told whole: leave stream out", "stream")
+        return (await found(request, id)).response
+
+    @routes.delete("/responses/{id}")
+    async def delete(request: Request, id: str) -> Data:
+        if not await asyncio.to_thread(store.delete, id, owner(request)):
+            raise Refused(missing(id))
+        return {"id": id, "object": "response", "deleted": True}
+
+    @routes.post("/responses/{id}/cancel")
+    async def cancel(request: Request, id: str) -> Data:
+        await found(request, id)
+        raise refused("this response is complete; one under way ends when its client hangs up")
+
+    @routes.get("/responses/{id}/input_items")
+    async def listed(
+        request: Request,
+        id: str,
+        limit: Limit = 20,
+        order: Literal["asc", "desc"] = "desc",
+        after: str | None = None,
+    ) -> Data:
+        """The items that a response was made from, a page at a time."""
+        chain = await asyncio.to_thread(store.chain, id, owner(request))
+        if not chain:
+            raise Refused(missing(id))
+        before = [item for each in chain[:-1] for item in each.items]
+        return page([*before, *chain[-1].input], limit, order == "desc", after)
+
+
+def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
+    given = [item.model_dump(by_alias=True, exclude_unset=True) for item in body.input]
+    items = list(numbered(given, str(response["id"])))
+    return StoredResponse(owner, body.previous_response_id, items, response)
+
+
+def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[Item]:
+    """What the model reads: the conversation so far, and what a request adds to it."""
+    earlier: list[Mapping[str, object]] = []
+    if body.previous_response_id:
+        chain = store.chain(body.previous_response_id, owner)
+        if not chain:
+            raise Refused(gone(body.previous_response_id, kept=store.most > 0))
+        earlier = [item for each in chain for item in each.items]
+    given: list[Item] = []
+    for item in body.input:
+        if isinstance(item, ReferenceItem):
+            known = store.item(item.id, owner)
+            if known is None:
+                message = f"Item with id {item.id[:80]!r} not found: send the item itself"
+                raise Refused(Fault(404, message, "input"))
+            given += ITEMS.validate_python([known])
+        else:
+            given.append(item)
+    return [*ITEMS.validate_python(earlier), *given]
+
+
+def gone(id: str, *, kept: bool) -> Fault:
+    """The error after which clients send the whole conversation."""
+    why = "send all items as input"
+    if not kept:
+        why += "; this server keeps no responses (--response-store)"
+    message = f"Previous response with id {id[:80]!r} not found: {why}"
+    return Fault(400, message, "previous_response_id", "previous_response_not_found")
+
+
+def missing(id: str) -> Fault:
+    return Fault(404, f"Response with id {id[:80]!r} not found")
+
+
+def page(
+    items: Sequence[Mapping[str, object]], limit: int, newest_first: bool, after: str | None
+) -> Data:
+    found = list(reversed(items)) if newest_first else list(items)
+    ids = [str(item["id"]) for item in found]
+    if after is not None:
+        if after not in ids:
+            raise refused(f"there is no item {after[:80]!r} to list items after", "after")
+        found = found[ids.index(after) + 1 :]
+    data = found[:limit]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(found) > limit,
+    }

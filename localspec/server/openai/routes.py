@@ -19,7 +19,7 @@ PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
 def openai(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+    routes = APIRouter(tags=["OpenAI"])
 
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:

@@ -1,0 +1,256 @@
+"""Responses that later requests go on from: the ones used last, in memory or in a folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from localspec.prefix_cache.disk import prepare
+from localspec.system.atomic_write import write
+
+STORED = 1024  # responses
+STORE_BYTES = 64 << 20  # of all of them together
+ID = re.compile(r"resp_[0-9a-f]{24}")
+ITEM = re.compile(r"[a-z]+_(?P<response>[0-9a-f]{24})[io][0-9]+")
+
+LOG = logging.getLogger("localspec.server")
+Object = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    owner: str  # whose API key it was asked for with
+    previous: str | None  # the response that it goes on from
+    input: Sequence[Mapping[str, object]]  # its own items, without those before
+    response: Mapping[str, object]
+
+    @property
+    def items(self) -> list[Mapping[str, object]]:
+        """What it adds to a conversation: what was said to the model, and what it said."""
+        output = self.response["output"]
+        assert isinstance(output, list)
+        return [*self.input, *output]
+
+    def packed(self) -> bytes:
+        """As JSON in ASCII, which has room for halves of characters."""
+        told = {"owner": self.owner, "previous": self.previous}
+        return json.dumps({**told, "input": self.input, "response": self.response}).encode()
+
+
+def item_id(kind: str, response: str, at: str) -> str:
+    """The identifier of an item, by which its response can be found."""
+    return f"{kind}_{response.removeprefix('resp_')}{at}"
+
+
+class Shelf(Protocol):
+    """Bytes under identifiers."""
+
+    def known(self) -> Iterable[tuple[str, int]]:
+        """What is there, and its bytes; the longest unused first."""
+
+    def read(self, id: str) -> bytes: ...
+
+    def write(self, id: str, data: bytes) -> None: ...
+
+    def touch(self, id: str) -> None:
+        """Note that it was used now."""
+
+    def remove(self, id: str) -> None: ...
+
+
+class Memory:
+    def __init__(self) -> None:
+        self._data: dict[str, bytes] = {}
+
+    def known(self) -> Iterable[tuple[str, int]]:
+        return ()
+
+    def read(self, id: str) -> bytes:
+        return self._data[id]
+
+    def write(self, id: str, data: bytes) -> None:
+        self._data[id] = data
+
+    def touch(self, id: str) -> None:
+        pass
+
+    def remove(self, id: str) -> None:
+        del self._data[id]
+
+
+class Folder:
+    """A file for each, beside the texts of a prefix cache, which its owner alone can read."""
+
+    def __init__(self, cache: Path) -> None:
+        self._folder = cache / "responses"
+        prepare(cache)
+        prepare(self._folder)
+
+    def known(self) -> Iterable[tuple[str, int]]:
+        found = []
+        for path in self._folder.glob("resp_*.json"):
+            if ID.fullmatch(path.stem):
+                with suppress(OSError):
+                    info = path.stat()
+                    found.append((info.st_mtime_ns, path.stem, info.st_size))
+        return [(id, size) for _, id, size in sorted(found)]
+
+    def read(self, id: str) -> bytes:
+        return self._place(id).read_bytes()
+
+    def write(self, id: str, data: bytes) -> None:
+        write(self._place(id), data.decode())
+
+    def touch(self, id: str) -> None:
+        os.utime(self._place(id))
+
+    def remove(self, id: str) -> None:
+        self._place(id).unlink(missing_ok=True)
+
+    def _place(self, id: str) -> Path:
+        return self._folder / f"{id}.json"
+
+
+class ResponseStore:
+    """Holds at most so many responses, of so many bytes; the longest unused goes first.
+
+    Any thread may call it. A response is there only for the owner that it was kept for.
+    """
+
+    def __init__(
+        self, most: int = STORED, cache: Path | None = None, most_bytes: int = STORE_BYTES
+    ) -> None:
+        self.most = most
+        self._most_bytes = most_bytes
+        self._shelf: Shelf = Folder(cache) if cache and most else Memory()
+        self._sizes = OrderedDict(self._shelf.known())  # the longest unused first
+        self._lock = threading.Lock()
+        self._make_room()
+
+    def keep(self, stored: StoredResponse) -> None:
+        """Keep a response, if there is room for one of its size."""
+        id = str(stored.response["id"])
+        data = stored.packed()
+        if not self.most or len(data) > self._most_bytes:
+            return
+        with self._lock:
+            try:
+                self._shelf.write(id, data)
+            except OSError as error:
+                LOG.warning("a response could not be kept: %s", error)
+                return
+            self._sizes[id] = len(data)
+            self._make_room()
+
+    def find(self, id: str, owner: str) -> StoredResponse | None:
+        """A response that its owner asks for, which counts as used now."""
+        with self._lock:
+            stored = self._read(id, owner)
+            if stored is not None:
+                self._use(id)
+            return stored
+
+    def chain(self, id: str, owner: str) -> list[StoredResponse]:
+        """A response and all that it goes on from, the first first; none if one is missing."""
+        found: dict[str, StoredResponse] = {}
+        wanted: str | None = id
+        with self._lock:
+            while wanted is not None:
+                stored = self._read(wanted, owner)
+                if stored is None or wanted in found:
+                    return []
+                found[wanted] = stored
+                wanted = stored.previous
+            for each in reversed(found):  # the newest is the last to go
+                self._use(each)
+        return list(reversed(found.values()))
+
+    def item(self, id: str, owner: str) -> Mapping[str, object] | None:
+        """An item of a response that is kept, by its own identifier."""
+        named = ITEM.fullmatch(id)
+        stored = self.find(f"resp_{named['response']}", owner) if named else None
+        items = stored.items if stored else ()
+        return next((item for item in items if item.get("id") == id), None)
+
+    def delete(self, id: str, owner: str) -> bool:
+        """Forget a response; whether it was there."""
+        with self._lock:
+            found = self._read(id, owner) is not None
+            if found:
+                self._drop(id)
+            return found
+
+    def _read(self, id: str, owner: str) -> StoredResponse | None:
+        if id not in self._sizes:
+            return None
+        try:
+            stored = read(self._shelf.read(id))
+        except (OSError, ValueError, TypeError, KeyError):  # gone from the disk, or damaged
+            self._drop(id)
+            return None
+        return stored if stored.owner == owner else None
+
+    def _use(self, id: str) -> None:
+        self._sizes.move_to_end(id)
+        with suppress(OSError):
+            self._shelf.touch(id)
+
+    def _make_room(self) -> None:
+        total = sum(self._sizes.values())
+        while len(self._sizes) > self.most or total > self._most_bytes:
+            oldest = next(iter(self._sizes))
+            total -= self._sizes[oldest]
+            self._drop(oldest)
+
+    def _drop(self, id: str) -> None:
+        del self._sizes[id]
+        with suppress(OSError):
+            self._shelf.remove(id)
+
+
+def read(data: bytes) -> StoredResponse:
+    """A record as it was kept; a ValueError, TypeError or KeyError if it is none."""
+    said = json.loads(data)
+    stored = StoredResponse(said["owner"], said["previous"], said["input"], said["response"])
+    if not all(type(item) is dict for item in [*said["input"], *said["response"]["output"]]):
+        raise TypeError("items")
+    if not all(type(each) in (str, type(None)) for each in (stored.owner, stored.previous)):
+        raise TypeError("identifiers")
+    return stored
+
+
+def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[Object]:
+    """Items of a request as they are listed: with an identifier, a status and kinds of parts."""
+    for at, item in enumerate(items):
+        kind = KINDS.get(str(item["type"]), "item")
+        found: Object = {"id": item_id(kind, response, f"i{at}"), "status": "completed"}
+        found |= {key: value for key, value in item.items() if value is not None}
+        spoken = "output_text" if item.get("role") == "assistant" else "input_text"
+        for name in ("content", "output"):
+            parts = item.get(name)
+            if isinstance(parts, list):
+                found[name] = [typed(part, spoken) for part in parts]
+        yield found
+
+
+KINDS = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+}
+
+
+def typed(part: Mapping[str, object], spoken: str) -> Object:
+    if part.get("type") not in ("text", "input_text", "output_text"):
+        return dict(part)
+    return {**part, "type": spoken, **({"annotations": []} if spoken == "output_text" else {})}
