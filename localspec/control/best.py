@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from localspec.control.acceptance import Acceptance, Odds
-from localspec.control.depth import Depth, Seat, Wish
+from localspec.control.depth import Depth, Seat
 from localspec.draft import EMPTY, RESTING, Draft
 from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 
-UNSTATED = 0.5  # confidence of a guess whose proposer tells none
-IDLE = 16  # rounds without guesses after which another one is expected
-LOOK = 8  # guesses by which to tell whether somebody could ever pay
-STALE = 16  # rounds after which it is looked again who drafts for next to nothing
+UNSTATED = 0.5  # confidence in a token whose proposer states none
+IDLE = 16  # rounds without drafts after which the next is expected to have none either
+LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
+STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
 
 
 @dataclass(slots=True)
 class DraftOffer:
-    """A draft, and what is thought of it."""
+    """A draft, the chances of its tokens, and how much of it would pay."""
 
     by: str
     draft: Draft
@@ -27,25 +27,45 @@ class DraftOffer:
     kinds: Sequence[Odds]
     survivals: Sequence[float]
     worth: float
-    dear: bool = False  # its proposer takes time
-    tries: bool = False
-    pays: int = 0  # how many of its guesses it would pay to check
-    checked: int = 0
+    costly: bool = False  # its proposer takes time
+    tries: bool = False  # it was made to learn whether its proposer pays
+    pays: int = 0  # how many of its tokens it would pay to verify
+    checked: int = 0  # how many of them were verified
 
     def judge(self, said: Sequence[int]) -> int:
-        """Learn from what the text went on with; how many guesses were right."""
-        # An unchecked guess that was drawn tells nothing: the target may have drawn another.
+        """Learn from how the text went on; return how many draft tokens were right."""
+        # A sampled token that was not verified teaches nothing: the target may sample another.
         most = self.checked if self.draft.sources else len(self.draft)
         judged = min(most, len(said))
         right = 0
-        for guess, token in zip(self.draft.tokens[:judged].tolist(), said, strict=False):
-            if guess != token:
+        for drafted, token in zip(self.draft.tokens[:judged].tolist(), said, strict=False):
+            if drafted != token:
                 break
             right += 1
         self.acceptance.note(self.kinds, right, judged)
-        if self.dear:
+        if self.costly:
             self.acceptance.note_places(right, judged)
         return right
+
+
+@dataclass(slots=True)
+class Pass:
+    """One round of asking: the sequences, the price of each length, the best draft of each slot."""
+
+    asks: Sequence[Ask]
+    prices: Sequence[float]
+    best: dict[int, DraftOffer] = field(default_factory=dict)
+
+    def enter(self, slot: int, offer: DraftOffer) -> None:
+        """Take an offer as the best of its slot if it is."""
+        rival = self.best.get(slot)
+        if offer.tries or offer.worth > (rival.worth if rival else 0.0):
+            self.best[slot] = offer
+
+    def worth(self, slot: int) -> float:
+        """The worth of the best draft for a slot so far."""
+        offer = self.best.get(slot)
+        return offer.worth if offer else 0.0
 
 
 class Best:
@@ -66,10 +86,10 @@ class Best:
         self._clock = clock
         self._drafting = 0.0  # seconds of this round
         self._rounds = 0
-        self._cheap: dict[int, set[str]] = {}  # who drafts for next to nothing, by rows
-        self._idle: dict[int, int] = {}  # rounds since anything was checked, by slot
+        self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
+        self._idle: dict[int, int] = {}  # rounds since anything was verified, by slot
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
-        self._shown: dict[tuple[str, int], int] = {}  # how much of a text who has seen
+        self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
@@ -106,19 +126,19 @@ class Best:
         said = ask.history[start:].tolist() if offers else []
         for offer in offers:
             right = offer.judge(said)
-            if offer.dear:
-                self._shown[offer.by, ask.slot] += right  # it has guessed them, so it knows them
+            if offer.costly:
+                self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
                 self.depth.judge(offer.by, ask.slot, right)
 
     def _best(self, asks: Sequence[Ask]) -> dict[int, Draft]:
-        """The best draft for each slot, as far as it is to be checked."""
+        """Find the best draft for each slot, cut to what is to be verified."""
         rows = len(asks)
-        prices = self.depth.prices(rows, max(ask.limit for ask in asks), asks[0].beside)
+        most = max([ask.limit for ask in asks])
+        now = Pass(asks, self.depth.prices(rows, most, asks[0].beside))
         looks = rows not in self._cheap
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
-        best: dict[int, DraftOffer] = {}
         generously = [ask.until(ask.limit, generous) for ask in asks]
         for by in self._proposers:
             if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
@@ -127,59 +147,50 @@ class Best:
                     self._note(by, drafts, seconds, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if draft:
-                        self._weigh(by, ask, draft, prices, best)
+                        now.enter(ask.slot, self._weigh(by, ask, draft, now.prices))
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
-                self._ask_if_it_pays(by, able, prices, best)
-        if len(best) > 1 or (best and rows > 1 and self.depth.even):
-            self._trim(rows, best, asks[0].beside)
-        return {ask.slot: self._kept(ask.slot, best.get(ask.slot)) for ask in asks}
+                self._ask_if_it_pays(by, able, now)
+        if len(now.best) > 1 or (now.best and rows > 1 and self.depth.even):
+            self._trim(now)
+        return {ask.slot: self._kept(ask.slot, now.best.get(ask.slot)) for ask in asks}
 
-    def _trim(self, rows: int, best: Mapping[int, DraftOffer], beside: int) -> None:
-        """Drafts of several rows share a batch, and the price of its width."""
-        offers = [offer for offer in best.values() if not offer.tries]
+    def _trim(self, now: Pass) -> None:
+        """Cut the drafts of several rows, which share a batch and the price of its width."""
+        offers = [offer for offer in now.best.values() if not offer.tries]
         if offers:
-            lengths = self.depth.trim(rows, [offer.survivals for offer in offers], beside)
+            survivals = [offer.survivals for offer in offers]
+            lengths = self.depth.trim(len(now.asks), survivals, now.asks[0].beside)
             for offer, length in zip(offers, lengths, strict=True):
                 offer.pays = length
 
-    def _ask_if_it_pays(
-        self, by: str, asks: Sequence[Ask], prices: Sequence[float], best: dict[int, DraftOffer]
-    ) -> None:
-        seats = [self._seat(by, ask, best.get(ask.slot)) for ask in asks]
+    def _ask_if_it_pays(self, by: str, asks: Sequence[Ask], now: Pass) -> None:
+        seats = [self._seat(by, ask, now) for ask in asks]
         wishes = self.depth.wish(by, len(asks), seats)
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
         drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
         for (seat, wish), draft in zip(wanted, drafts, strict=True):
-            worth = self._weigh(by, seat.ask, draft, prices, best, wish) if draft else 0.0
-            self.depth.brought(by, seat.ask.slot, worth - wish.drafting[len(draft)])
+            worth, slot = 0.0, seat.ask.slot
+            if draft:
+                offer = self._weigh(by, seat.ask, draft, now.prices)
+                offer.costly, offer.tries, worth = True, wish.tries, offer.worth
+                if wish.tries:
+                    offer.pays = len(draft)
+                now.enter(slot, offer)
+            self.depth.brought(by, slot, worth - wish.drafting[len(draft)])
 
-    def _weigh(
-        self,
-        by: str,
-        ask: Ask,
-        draft: Draft,
-        prices: Sequence[float],
-        best: dict[int, DraftOffer],
-        wish: Wish | None = None,
-    ) -> float:
-        """Keep a draft to learn from it, and as the best of its slot if it is; its worth."""
+    def _weigh(self, by: str, ask: Ask, draft: Draft, prices: Sequence[float]) -> DraftOffer:
+        """Estimate how much of a draft pays, and keep it to learn from it."""
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
         length, worth = self.depth.worth(survivals, prices)
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, pays=length)
-        if wish:
-            offer.dear, offer.tries = True, wish.tries
-            offer.pays = len(draft) if wish.tries else length
         known = self._offers.get(ask.slot)
         if known is None:
             self._offers[ask.slot] = (len(ask.history), [offer])
         else:
             known[1].append(offer)
-        rival = best.get(ask.slot)
-        if offer.tries or worth > (rival.worth if rival else 0.0):
-            best[ask.slot] = offer
-        return worth
+        return offer
 
     def _kept(self, slot: int, offer: DraftOffer | None) -> Draft:
         """Cut the draft to what pays; after a long time without any, expect none next time."""
@@ -194,10 +205,10 @@ class Best:
         bound = ask.hints.forced is not None
         return self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
 
-    def _seat(self, by: str, ask: Ask, rival: DraftOffer | None) -> Seat:
+    def _seat(self, by: str, ask: Ask, now: Pass) -> Seat:
         """Collect what is known of a proposer's drafts for one sequence."""
-        worth = rival.worth if rival else 0.0
-        return Seat(ask, self._acceptance(by, ask), self._missed(by, ask), worth)
+        acceptance, missed = self._acceptance(by, ask), self._missed(by, ask)
+        return Seat(ask, acceptance, missed, now.worth(ask.slot))
 
     def _consult(self, by: str, asks: Sequence[Ask]) -> list[Draft]:
         """Ask a costly proposer, which first reads the tokens that it has not seen."""
@@ -223,17 +234,17 @@ class Best:
         return drafts, seconds
 
     def _missed(self, by: str, ask: Ask) -> int:
-        """Tokens of a text that a proposer has not seen but for the newest."""
+        """Count the tokens that a proposer has not seen of a text, without the newest one."""
         return max(len(ask.history) - self._shown.get((by, ask.slot), 0) - 1, 0)
 
 
 def generous(confidences: Sequence[float]) -> bool:
-    """A guess that costs nothing pays until nobody would check it."""
+    """Continue a draft that costs nothing until its tokens become too unlikely to be verified."""
     return confidences[-1] > 0.1
 
 
 def cut(draft: Draft, length: int) -> Draft:
-    """The beginning of a draft."""
+    """Return the beginning of a draft."""
     if length == len(draft):
         return draft
     sources = draft.sources and draft.sources[:length]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import collections
 
 import numpy as np
 import pytest
@@ -41,23 +41,24 @@ class Clock:
         return self.now
 
 
-class Foreteller:
-    """Foretells that the text counts upwards; takes its time and keeps what it was asked."""
+class Counter:
+    """Drafts that the text counts upwards; takes its time and keeps what it was asked."""
 
-    def __init__(self, clock, seconds, step=1):
+    def __init__(self, clock, seconds, step=1, most=99, sampled=False):
         self.asked = []
         self._clock, self._seconds, self._step = clock, seconds, step
+        self._most, self._sampled = most, sampled
 
     def propose(self, asks):
         self.asked += asks
         self._clock.now += self._seconds * max(ask.limit for ask in asks)
-        return [self._guess(ask) for ask in asks]
+        return [self._draft(ask) if ask.limit else EMPTY for ask in asks]
 
-    def _guess(self, ask):
-        ahead = np.arange(1, ask.limit + 1) * self._step
-        return (
-            Draft(tokens_of((ask.history[-1] + ahead).tolist()), "counter") if ask.limit else EMPTY
-        )
+    def _draft(self, ask):
+        ahead = np.arange(1, min(ask.limit, self._most) + 1) * self._step
+        tokens = (ask.history[-1] + ahead).tolist()
+        sources = tuple(map(Distribution.certain, tokens)) if self._sampled else None
+        return Draft(tokens_of(tokens), "counter", sources)
 
     def release(self, slot):
         pass
@@ -94,7 +95,7 @@ def made(clock, flat=True, **proposers):
 
 
 def counter(clock, seconds=1e-5, step=1):
-    return Foreteller(clock, seconds, step), seconds
+    return Counter(clock, seconds, step), seconds
 
 
 def drafting(seed, seconds):
@@ -111,7 +112,7 @@ def test_who_is_right_is_soon_followed_as_far_as_may_be():
 @pytest.mark.parametrize("seconds", [1e-5, 4e-3])
 def test_only_who_is_wanted_is_asked(seconds):
     clock = Clock()
-    one, other = Foreteller(clock, seconds), Foreteller(clock, seconds)
+    one, other = Counter(clock, seconds), Counter(clock, seconds)
     best = Best({"one": one, "other": other}, Depth(Costs(FLAT)), clock)
     for length in range(2, 40):
         best.propose([ask(length)._replace(hints=Hints(by=("other",)))])
@@ -122,9 +123,7 @@ def test_only_who_is_wanted_is_asked(seconds):
 
 def test_who_is_wrong_is_soon_not_followed():
     clock = Clock()
-    best = Best(
-        {"counter": Foreteller(clock, 1e-5, step=2)}, Depth(Costs({1: 0.01, 9: 0.03})), clock
-    )
+    best = Best({"counter": Counter(clock, 1e-5, step=2)}, Depth(Costs({1: 0.01, 9: 0.03})), clock)
     assert sum(count(best, clock)[-20:]) == 0
 
 
@@ -150,6 +149,47 @@ def test_the_one_who_is_right_is_preferred():
     clock = Clock()
     best = made(clock, wrong=counter(clock, step=3), right=counter(clock))
     assert count(best, clock)[-10:] == [8] * 10
+
+
+@pytest.mark.parametrize("names", [("long", "short"), ("short", "long")])
+def test_of_two_that_are_right_the_longer_draft_is_verified(names):
+    clock = Clock()
+    made_of = {"long": Counter(clock, 1e-6), "short": Counter(clock, 1e-6, most=2)}
+    best = made(clock, **{name: (made_of[name], 1e-6) for name in names})
+    assert count(best, clock)[-10:] == [8] * 10
+
+
+def test_a_costly_proposer_is_not_asked_where_a_free_draft_is_as_good():
+    clock = Clock()
+    costly = Counter(clock, 0.001)
+    best = made(clock, free=counter(clock), costly=(costly, 0.001))
+    count(best, clock, rounds=20)
+    costly.asked.clear()
+    assert count(best, clock, length=300, rounds=40)[-10:] == [8] * 10
+    assert costly.asked == []
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_draft_that_was_made_to_learn_is_verified_whole(rows):
+    clock = Clock()
+    wrong, seconds = counter(clock, 0.001, step=2)
+    best = made(clock, flat=False, counter=(wrong, seconds))
+    tried = []
+    for length in range(10, 210):
+        wrong.asked.clear()
+        drafts = best.propose([ask(length, slot=slot) for slot in range(rows)])
+        drafted = sum(map(len, drafts))
+        best.note(RoundCost(rows, rows + drafted, rows, 0.01 + 0.002 * drafted, reads=False))
+        if length > 100 and wrong.asked:
+            tried.append([len(draft) for draft in drafts if draft])
+            assert tried[-1] == [each.limit for each in wrong.asked]
+    assert tried
+
+
+def test_a_sampled_draft_that_was_verified_is_learned_from():
+    clock = Clock()
+    right = Counter(clock, 1e-6, sampled=True)
+    assert count(made(clock, flat=False, right=(right, 1e-6)), clock)[-20:] == [8] * 20
 
 
 def test_a_prompt_is_shown_while_it_is_read_but_not_to_the_hopeless():
@@ -242,7 +282,7 @@ def test_an_unchecked_guess_that_was_drawn_teaches_nothing():
 
 def test_who_becomes_slow_is_no_longer_asked_for_nothing():
     clock = Clock()
-    slow = Foreteller(clock, 2e-5, step=2)
+    slow = Counter(clock, 2e-5, step=2)
     best = Best({"counter": slow}, Depth(Costs({1: 0.01, 9: 0.03})), clock)
     count(best, clock, rounds=40)
     assert len(slow.asked) == 40
@@ -300,7 +340,7 @@ def test_guesses_that_are_left_away_for_what_they_are_do_not_bend_the_law(seed):
     engine = Engine(target, best, 4, parts=EngineParts(best.depth.costs))
     prompt = tokens_of([1, 2, 3, 1, 2])
     sampling = Sampling(temperature=1.0)
-    counts, lengths = Counter(), set()
+    counts, lengths = collections.Counter(), set()
     for at in range(3000):
         settings = Settings(sampling=sampling, seed=None if seed is None else seed + at)
         sampler = engine.prepare(prompt, settings, print).generation.sampler
