@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 from localspec.engine.settings import Settings
-from localspec.sampling.parameters import Sampling
+from localspec.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.templates.message import Json
-
-NEUTRAL = Sampling()
 
 
 def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
@@ -23,7 +21,7 @@ def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
         "localspec": {**guessing(settings), "trace": True} if ours else None,
     }
     numbers: dict[str, Json] = {"seed": settings.seed, "max_tokens": settings.max_tokens}
-    drawn, nothing = drawing(settings.sampling), {} if ours else drawing(NEUTRAL)
+    drawn, nothing = drawing(settings.sampling), {} if ours else drawing(GREEDY)
     return {
         **{name: value for name, value in drawn.items() if value != nothing.get(name)},
         "temperature": settings.sampling.temperature,  # 0 is what does nothing, and not usual
@@ -33,14 +31,7 @@ def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
 
 
 def drawing(sampling: Sampling) -> dict[str, Json]:
-    return {
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition,
-        "presence_penalty": sampling.presence,
-        "frequency_penalty": sampling.frequency,
-    }
+    return {each.names[0]: each.get(sampling) for each in PARAMETERS}
 
 
 def formed(settings: Settings) -> Json:

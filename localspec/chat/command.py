@@ -28,15 +28,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.sources import place
 from localspec.runtime.loading import Loading
-from localspec.sampling.parameters import Sampling
-
-# The options whose names are not those of what they set.
-NAMES = {
-    "repetition": "repetition_penalty",
-    "presence": "presence_penalty",
-    "frequency": "frequency_penalty",
-    "bias": "logit_bias",
-}
+from localspec.sampling.parameters import PARAMETERS, Sampling
 
 
 def chat(wanted: Wanted, name: str, question: str) -> None:
@@ -127,8 +119,8 @@ def door_of(wanted: Wanted, loading: Loading) -> Door:
 
 def sampled(chosen: frozenset[str]) -> frozenset[str]:
     """Name the ways to draw among the options that somebody chose."""
-    names = (each.name for each in fields(Sampling))
-    return frozenset(name for name in names if NAMES.get(name, name) in chosen)
+    found = frozenset(each.field for each in PARAMETERS if each.names[0] in chosen)
+    return found | {"bias"} if "logit_bias" in chosen else found
 
 
 def is_question(text: str) -> bool:

@@ -8,18 +8,10 @@ from dataclasses import replace
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.proposers import registry
-from localspec.sampling.parameters import Sampling
+from localspec.sampling.parameters import PARAMETERS, Parameter, Sampling
 
 AUTO = "auto"
-SAMPLING: Mapping[str, Callable[[Sampling, str], Sampling]] = {
-    "temperature": lambda drawn, text: replace(drawn, temperature=float(text)),
-    "top_k": lambda drawn, text: replace(drawn, top_k=int(text)),
-    "top_p": lambda drawn, text: replace(drawn, top_p=float(text)),
-    "min_p": lambda drawn, text: replace(drawn, min_p=float(text)),
-    "repetition": lambda drawn, text: replace(drawn, repetition=float(text)),
-    "presence": lambda drawn, text: replace(drawn, presence=float(text)),
-    "frequency": lambda drawn, text: replace(drawn, frequency=float(text)),
-}
+SAMPLING = {each.field: each for each in PARAMETERS}
 
 
 def whole(text: str) -> int | None:
@@ -46,7 +38,7 @@ def wished(usual: Settings, wishes: Mapping[str, str]) -> Settings:
             if name in OTHERS:
                 found = OTHERS[name](found, text)
             elif name in SAMPLING and text != AUTO:
-                found = replace(found, sampling=SAMPLING[name](found.sampling, text))
+                found = replace(found, sampling=drawn(found.sampling, SAMPLING[name], text))
             elif name not in SAMPLING:
                 raise UsageError(f"there is no {name!r} to set; there are: {', '.join(NAMES)}")
         except ValueError as error:
@@ -54,17 +46,15 @@ def wished(usual: Settings, wishes: Mapping[str, str]) -> Settings:
     return found
 
 
+def drawn(sampling: Sampling, parameter: Parameter, text: str) -> Sampling:
+    return parameter.put(sampling, int(text) if parameter.whole else float(text))
+
+
 def shown(settings: Settings) -> dict[str, str]:
     """Each of them and how it is."""
-    drawn, who = settings.sampling, settings.proposers
+    who = settings.proposers
     found: Mapping[str, float | str | None] = {
-        "temperature": drawn.temperature,
-        "top_k": drawn.top_k,
-        "top_p": drawn.top_p,
-        "min_p": drawn.min_p,
-        "repetition": drawn.repetition,
-        "presence": drawn.presence,
-        "frequency": drawn.frequency,
+        **{name: each.get(settings.sampling) for name, each in SAMPLING.items()},
         "seed": settings.seed,
         "max_tokens": settings.max_tokens,
         "depth": settings.depth,

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from localspec.errors import UsageError
 from localspec.models.entry import Engine, Entry, Offer, Shape, Weights
 from localspec.models.sources import source
+from localspec.sampling.parameters import PARAMETERS
 
 FORMATS: Mapping[str, Engine] = {"gguf": "llamacpp", "mlx": "mlx"}
 DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
@@ -19,7 +20,7 @@ NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
 UNITS = {"MB": 10**6, "GB": 10**9}
-SAMPLING = ("temperature", "top-p", "top-k", "min-p", "repetition", "presence", "frequency")
+SAMPLING = tuple(each.key for each in PARAMETERS)
 
 
 def read(path: Path) -> dict[str, Entry]:

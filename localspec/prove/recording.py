@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from localspec.backend import Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.roll import roll_by_forward
-from localspec.sampling.parameters import top
+from localspec.sampling.highest import top
 from localspec.tokens import Logits
 
 

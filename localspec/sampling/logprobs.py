@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.sampling.parameters import top
+from localspec.sampling.highest import top
 from localspec.tokens import Logits
 
 

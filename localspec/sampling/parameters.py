@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -14,14 +13,13 @@ from numpy.typing import NDArray
 
 from localspec.errors import BackendError, UsageError
 from localspec.sampling.distribution import Distribution
+from localspec.sampling.highest import Ids, all_ids, top
 from localspec.tokens import Logits
 
-ROWS = 128  # of the grid a row of logits is laid out in, to find the highest
 COLD = 1e-4  # a lower temperature is none: logits divided by it would leave 32 bits
 NUCLEUS = 64  # candidates looked at first for top-p; eight times as many while that is too few
 
 Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 F = TypeVar("F", np.float32, np.float64)
 
 
@@ -43,15 +41,10 @@ class Sampling:
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, 0, 100)
-        _check("top_k", self.top_k, 0, 1 << 31)
-        _check("top_p", self.top_p, 0, 1, above=True)
-        _check("min_p", self.min_p, 0, 1)
-        _check("repetition", self.repetition, 0.01, 100)
-        _check("presence", self.presence, -100, 100)
-        _check("frequency", self.frequency, -100, 100)
+        for each in PARAMETERS:
+            each.check(each.get(self))
         for token, value in self.bias.items():
-            _check(f"bias of token {token}", value, -1000, 1000)
+            check(f"bias of token {token}", value, -1000, 1000)
 
     @property
     def penalises(self) -> bool:
@@ -114,42 +107,93 @@ class Sampling:
         return ids[order], weights[order]
 
 
-@lru_cache(maxsize=4)
-def all_ids(count: int) -> Ids:
-    ids = np.arange(count)
-    ids.setflags(write=False)
-    return ids
+def check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} is {value:g}; it must be at least {low:g} and at most {high:g}")
 
 
-def top(logits: Logits, count: int) -> Ids:
-    """The ids of the `count` highest logits, highest first; of equals the lower id."""
-    ids = all_ids(len(logits)) if count >= len(logits) else _reaching(logits, count)
-    order = np.lexsort((ids, -logits[ids]))
-    return ids[order[:count]]
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number of `Sampling`: its bounds, and the names by which it is set."""
+
+    field: str  # of `Sampling` and in the chat; with hyphens, its key in the catalogue
+    names: tuple[str, ...]  # in requests; the first, with hyphens, is the command line's
+    low: float
+    high: float
+    about: str
+    get: Callable[[Sampling], float]
+    put: Callable[[Sampling, float], Sampling]
+    whole: bool = False
+    least: float | None = None  # that requests may say for `low`
+
+    @property
+    def key(self) -> str:
+        return self.field.replace("_", "-")
+
+    @property
+    def option(self) -> str:
+        return self.names[0].replace("_", "-")
+
+    @property
+    def neutral(self) -> float:
+        return self.get(GREEDY)
+
+    def check(self, value: float) -> None:
+        check(self.field, value, self.low, self.high)
 
 
-def _reaching(logits: Logits, count: int) -> Ids:
-    """Ids of at least `count` logits, the highest among them.
-
-    The count-th highest of the maxima of columns is a floor under the count-th highest logit, so
-    only the few columns that reach it are searched: 0.1 ms for the 40 highest of 152k.
-    """
-    width = len(logits) // ROWS
-    if count >= width:
-        return np.flatnonzero(logits >= np.partition(logits, -count)[-count])
-    grid = logits[: width * ROWS].reshape(ROWS, width)
-    maxima = grid.max(axis=0)
-    floor = np.partition(maxima, -count)[-count]
-    columns = np.flatnonzero(maxima >= floor)
-    row, at = np.nonzero(grid[:, columns] >= floor)
-    rest = np.flatnonzero(logits[width * ROWS :] >= floor)
-    return np.concatenate((row * width + columns[at], width * ROWS + rest))
-
-
-def _check(name: str, value: float, low: float, high: float, *, above: bool = False) -> None:
-    if not low <= value <= high or (above and value == low):
-        bounds = f"above {low:g}" if above else f"at least {low:g}"
-        raise UsageError(f"{name} is {value:g}; it must be {bounds} and at most {high:g}")
-
-
+PARAMETERS = (
+    Parameter(
+        "temperature",
+        ("temperature",),
+        *(0, 100, "0, the default, is greedy."),
+        lambda sampling: sampling.temperature,
+        lambda sampling, value: replace(sampling, temperature=value),
+    ),
+    Parameter(
+        "top_k",
+        ("top_k",),
+        *(0, 1 << 31, "Only the k most likely tokens."),
+        lambda sampling: sampling.top_k,
+        lambda sampling, value: replace(sampling, top_k=int(value)),
+        whole=True,
+        least=-1,
+    ),
+    Parameter(
+        "top_p",
+        ("top_p",),
+        *(1e-9, 1, "Only the most likely, up to p."),
+        lambda sampling: sampling.top_p,
+        lambda sampling, value: replace(sampling, top_p=value),
+        least=0,
+    ),
+    Parameter(
+        "min_p",
+        ("min_p",),
+        *(0, 1, "Drop tokens less likely than P times the most likely one."),
+        lambda sampling: sampling.min_p,
+        lambda sampling, value: replace(sampling, min_p=value),
+    ),
+    Parameter(
+        "repetition",
+        ("repetition_penalty", "repeat_penalty"),
+        *(0.01, 100, "1 is none."),
+        lambda sampling: sampling.repetition,
+        lambda sampling, value: replace(sampling, repetition=value),
+    ),
+    Parameter(
+        "presence",
+        ("presence_penalty",),
+        *(-100, 100, "0 is none."),
+        lambda sampling: sampling.presence,
+        lambda sampling, value: replace(sampling, presence=value),
+    ),
+    Parameter(
+        "frequency",
+        ("frequency_penalty",),
+        *(-100, 100, "0 is none."),
+        lambda sampling: sampling.frequency,
+        lambda sampling, value: replace(sampling, frequency=value),
+    ),
+)
 GREEDY = Sampling()

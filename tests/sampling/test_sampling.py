@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from localspec.errors import BackendError, UsageError
 from localspec.sampling.distribution import Distribution
-from localspec.sampling.parameters import Sampling, top
+from localspec.sampling.highest import top
+from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 

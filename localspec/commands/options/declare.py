@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 import click
 from click.core import ParameterSource
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
+Values = Mapping[str, float]
 
 TEXT, INTEGER, NUMBER = click.STRING, click.INT, click.FLOAT
 COUNT = click.IntRange(1)
@@ -79,18 +81,31 @@ def flag(help: str) -> bool:
     return found
 
 
+def combined(
+    default: T, members: Mapping[str, Mapping[str, object]], build: Callable[[Values], T]
+) -> T:
+    """Declare a field that is built of the values of several options."""
+    found: T = field(default=default, metadata={"members": members, "build": build})
+    return found
+
+
 def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
     """Make click's options of the fields of records, each named like its field."""
     return [
         click.Option(
-            [f"--{each.name.replace('_', '-')}"],
+            [f"--{name.replace('_', '-')}"],
             expose_value=False,  # so that commands take few parameters
             callback=_keep,
-            **each.metadata,
+            **known,
         )
         for record in records
         for each in fields(record)
+        for name, known in _members(each.name, each.metadata)
     ]
+
+
+def _members(name: str, known: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    return known["members"].items() if "members" in known else [(name, known)]
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
@@ -99,8 +114,13 @@ def _keep(context: click.Context, option: click.Parameter, value: object) -> Non
 
 def read(context: click.Context, record: type[R]) -> R:
     """Build a record from the values of a command's options."""
-    names = [each.name for each in fields(record)]
-    return record(**{name: context.meta[f"localspec.{name}"] for name in names})
+    found: dict[str, object] = {}
+    for each in fields(record):
+        names = [name for name, _ in _members(each.name, each.metadata)]
+        values = {name: context.meta[f"localspec.{name}"] for name in names}
+        build = each.metadata.get("build")
+        found[each.name] = build(values) if build else values[each.name]
+    return record(**found)
 
 
 def given(context: click.Context) -> frozenset[str]:

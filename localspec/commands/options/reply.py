@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import IO
 
-from localspec.commands.options.declare import INTEGER, NUMBER, OPENED, TEXT, flag, option, repeated
+from localspec.commands.options.declare import (
+    INTEGER,
+    NUMBER,
+    OPENED,
+    TEXT,
+    combined,
+    flag,
+    option,
+    repeated,
+)
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.sampling.parameters import Sampling
+from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
+
+
+def declared(parameter: Parameter) -> Mapping[str, object]:
+    """The option that sets a sampling parameter."""
+    kind = INTEGER if parameter.whole else NUMBER
+    return {"type": kind, "default": parameter.neutral, "help": parameter.about}
+
+
+def built(values: Mapping[str, float]) -> Sampling:
+    found = GREEDY
+    for each in PARAMETERS:
+        found = each.put(found, values[each.names[0]])
+    return found
+
+
+MEMBERS = {each.names[0]: declared(each) for each in PARAMETERS}
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
     max_tokens: int | None = option(INTEGER, "Most tokens to say; else the context's end.")
-    temperature: float = option(NUMBER, "0, the default, is greedy.", default=0.0)
-    top_k: int = option(INTEGER, "Only the k most likely tokens.", default=0)
-    top_p: float = option(NUMBER, "Only the most likely, up to p.", default=1.0)
-    min_p: float = option(
-        NUMBER, "Drop tokens less likely than P times the most likely one.", "P", default=0.0
-    )
-    repetition_penalty: float = option(NUMBER, "1 is none.", default=1.0)
-    presence_penalty: float = option(NUMBER, "0 is none.", default=0.0)
-    frequency_penalty: float = option(NUMBER, "0 is none.", default=0.0)
+    sampling: Sampling = combined(GREEDY, MEMBERS, built)
     logit_bias: tuple[str, ...] = repeated(TEXT, "May be given several times.", "TOKEN=BIAS")
     seed: int | None = option(INTEGER, "Makes a sampled reply repeatable.")
     stop: tuple[str, ...] = repeated(TEXT, "Ends the reply; may repeat.", "TEXT")
@@ -35,19 +53,9 @@ class ReplyOptions:
 
 def settings(wanted: ReplyOptions, logprobs: int | None = None) -> Settings:
     """Make the settings of a reply of its options."""
-    sampling = Sampling(
-        temperature=wanted.temperature,
-        top_k=wanted.top_k,
-        top_p=wanted.top_p,
-        min_p=wanted.min_p,
-        repetition=wanted.repetition_penalty,
-        presence=wanted.presence_penalty,
-        frequency=wanted.frequency_penalty,
-        bias=dict(map(_bias, wanted.logit_bias)),
-    )
     return Settings(
         max_tokens=wanted.max_tokens,
-        sampling=sampling,
+        sampling=replace(wanted.sampling, bias=dict(map(_bias, wanted.logit_bias))),
         seed=wanted.seed,
         stop=wanted.stop,
         ignore_end=wanted.ignore_end,
