@@ -61,6 +61,7 @@ class RoundCost(NamedTuple):
     emitted: int
     seconds: float
     reads: bool
+    held: int = 0  # tokens that the rows hold, together
 
 
 class Proposer(Protocol):

@@ -56,6 +56,8 @@ def lines(found: Calibration) -> Iterator[str]:
     """The curves, in milliseconds and beside one token of plain decoding."""
     plain = found.target[min(found.target)]
     yield from curve("tokens checked at once", found.target, plain)
+    attention = found.attention.row + found.attention.token
+    yield f"{'behind 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
     for by, points in found.drafting.items():
         yield ""
         yield from curve(f"tokens drafted by {by}", points, plain)

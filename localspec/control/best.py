@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localspec.control.acceptance import Acceptance, Odds
+from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
 from localspec.draft import EMPTY, RESTING, Draft
 from localspec.proposer import Ask, Proposer, RoundCost, notes_of
@@ -50,9 +51,9 @@ class DraftOffer:
 
 @dataclass(slots=True)
 class Pass:
-    """One round of asking: the sequences, the price of each length, the best draft of each slot."""
+    """One round of asking: the batch, the price of each length, the best draft of each slot."""
 
-    asks: Sequence[Ask]
+    batch: Batch
     prices: Sequence[float]
     best: dict[int, DraftOffer] = field(default_factory=dict)
 
@@ -134,7 +135,8 @@ class Best:
         """Find the best draft for each slot, cut to what is to be verified."""
         rows = len(asks)
         most = max([ask.limit for ask in asks])
-        now = Pass(asks, self.depth.prices(rows, most, asks[0].beside))
+        batch = self.depth.batch(asks)
+        now = Pass(batch, self.depth.prices(batch, most))
         looks = rows not in self._cheap
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
@@ -160,13 +162,13 @@ class Best:
         offers = [offer for offer in now.best.values() if not offer.tries]
         if offers:
             survivals = [offer.survivals for offer in offers]
-            lengths = self.depth.trim(len(now.asks), survivals, now.asks[0].beside)
+            lengths = self.depth.trim(now.batch, survivals)
             for offer, length in zip(offers, lengths, strict=True):
                 offer.pays = length
 
     def _ask_if_it_pays(self, by: str, asks: Sequence[Ask], now: Pass) -> None:
         seats = [self._seat(by, ask, now) for ask in asks]
-        wishes = self.depth.wish(by, len(asks), seats)
+        wishes = self.depth.wish(by, self.depth.batch(asks), seats)
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
         drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
         for (seat, wish), draft in zip(wanted, drafts, strict=True):

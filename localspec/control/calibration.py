@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from localspec.backend import Model, Roll, Row
-from localspec.control.costs import Costs
+from localspec.control.costs import NO_ATTENTION, Attention, Costs
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 
@@ -20,7 +21,9 @@ SIZES = (1, 2, 3, 5, 9, 17)  # tokens of a forward
 DEPTHS = (1, 4, 8)  # of a draft
 READ = 32  # tokens read at once, to see what one takes
 HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
+FAR_APART = 256  # tokens more, by which attention is told from the rest
 FILLING = 0.25  # of the time may go into these
+LEAST = 0.25  # of a forward, at least, is not attention to so few tokens
 LOOKS = 3  # at each size, if there is time
 LATE = 4  # times the time there was, after which there is none
 UNSTEADY = 0.9  # of what less takes: nothing takes that little unless the machine was busy
@@ -34,11 +37,16 @@ Points = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Seconds of the target's forwards by tokens; of drafts by depth, and of each token read."""
+    """Seconds of the target's forwards by tokens; of drafts by depth, and of each token read.
+
+    The target's were measured behind `held` tokens; attention adds so much for each of them.
+    """
 
     target: Points
     drafting: Mapping[str, Points] = field(default_factory=dict)
     reading: Mapping[str, float] = field(default_factory=dict)
+    attention: Attention = NO_ATTENTION
+    held: int = 0
 
     @property
     def steady(self) -> bool:
@@ -51,7 +59,13 @@ class Calibration:
         )
 
     def costs(self) -> Costs:
-        return Costs(self.target, self.drafting, self.reading)
+        """Start from what was measured, attention apart."""
+        row, token = self.attention
+        behind_nothing = {
+            size: max(seconds - self.held * (row + token * size), LEAST * seconds)
+            for size, seconds in self.target.items()
+        }
+        return Costs(behind_nothing, self.drafting, self.reading, self.attention)
 
 
 def calibrate(
@@ -64,12 +78,31 @@ def calibrate(
     """Measure a pair for about so many seconds; its first slots are empty afterwards."""
     share = seconds / 2 if draft else seconds
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
-    points = Probe(target, clock).forwards(fit, share)
+    found = Probe(target, clock).forwards(fit, share)
+    target.truncate(0, 0)
     if draft is None:
-        return Calibration(points)
+        return Calibration(found.points, attention=found.attention, held=found.held)
     depths = [depth for depth in DEPTHS if depth <= draft.tentative]
     drafting, reading = Probe(draft, clock).drafts(depths, share)
-    return Calibration(points, {"draft-model": drafting}, {"draft-model": reading})
+    draft.truncate(0, 0)
+    by = "draft-model"
+    return Calibration(found.points, {by: drafting}, {by: reading}, found.attention, found.held)
+
+
+class Forwards(NamedTuple):
+    """Seconds of forwards by size behind `held` tokens, and what attention adds for each."""
+
+    points: Points
+    attention: Attention = NO_ATTENTION
+    held: int = 0
+
+
+def slopes(few: Points, many: Points, apart: int) -> Attention:
+    """Tell attention by two sizes, each behind few tokens and behind so many more."""
+    small, large = few
+    first, last = (max(many[size] - few[size], 0.0) / apart for size in (small, large))
+    token = max(last - first, 0.0) / (large - small)
+    return Attention(max(first - token * small, 0.0), token)
 
 
 class Probe:
@@ -80,13 +113,23 @@ class Probe:
         self._held = SHORT
         self._text = np.resize(model.tokenizer.encode(TEXT), HELD + READ + 1).astype(np.int32)
 
-    def forwards(self, sizes: Sequence[int], seconds: float) -> Points:
-        return self._measure({size: partial(self._check, size) for size in sizes}, seconds)
+    def forwards(self, sizes: Sequence[int], seconds: float) -> Forwards:
+        """Time forwards by size; what attention adds is seen from a much shorter text."""
+        tasks = {size: partial(self._check, size) for size in sizes}
+        self._fill(self._clock() + FILLING * seconds)
+        points = self._measure(tasks, seconds)
+        held, self._held = self._held, SHORT
+        if held - SHORT < FAR_APART or len(sizes) < 2:
+            return Forwards(points)
+        ends = {size: tasks[size] for size in (sizes[0], sizes[-1])}
+        few = self._measure(ends, seconds * FILLING)
+        return Forwards(points, slopes(few, points, held - SHORT), held)
 
     def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
         """By depth; and what each token takes that is read before."""
         tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
         longer = min(READ, self._model.batch - 1)
+        self._fill(self._clock() + FILLING * seconds)
         found = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)
         reading = max(found.pop(0) - found[1], 0.0) / longer
         return found, reading
@@ -97,7 +140,6 @@ class Probe:
         Interference only adds time.
         """
         found: dict[int, list[float]] = {size: [] for size in tasks}
-        self._fill(self._clock() + FILLING * seconds)
         end, late = (self._clock() + seconds * times for times in (1, LATE))
         while (now := self._clock()) < end or (len(found[max(found)]) < LOOKS and now < late):
             for size, task in tasks.items():
@@ -105,7 +147,6 @@ class Probe:
                 begun = self._clock()
                 task()
                 found[size].append(self._clock() - begun)
-        self._model.truncate(0, 0)
         return {size: min(times) for size, times in found.items()}
 
     def _fill(self, end: float) -> None:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 GAIN = 0.1  # how much of a surprise is believed of its own size
 DRIFT = 0.2  # and how much of all sizes: the machine is busier, or the text has grown
@@ -35,6 +36,11 @@ class Curve:
         self._points = [Point(seconds) for seconds in rising]
         self._line: list[float] = []  # seconds of every size from 0, before scaling
         self._draw(range(len(points) - 1), self._sizes[-1])
+
+    @property
+    def scale(self) -> float:
+        """How long everything takes of late, beside what it took when it was measured."""
+        return self._scale
 
     def at(self, size: int) -> float:
         """Seconds that this size takes."""
@@ -121,6 +127,29 @@ READING = 16  # tokens that a proposer reads in the time it takes to draft one
 FAR = 512  # tokens; of more, each takes as long
 
 
+class Attention(NamedTuple):
+    """Seconds for each token that a row holds already: once a row, and for each of its tokens.
+
+    Behind 4,000 tokens a forward of eight may take six times as long as one, where it takes four
+    times as long behind none.
+    """
+
+    row: float = 0.0
+    token: float = 0.0
+
+
+class Batch(NamedTuple):
+    """The rows of a round, before it is known how many draft tokens each verifies."""
+
+    rows: int
+    held: int = 0  # tokens that the rows hold together
+    seen: float = 0.0  # tokens that each new token is compared with, on average
+    beside: int = 0  # tokens of prompts that are read in the same batch
+
+
+NO_ATTENTION = Attention()
+
+
 class Costs:
     """Costs of a target by rows and tokens of a batch, and of its proposers by draft length."""
 
@@ -129,13 +158,42 @@ class Costs:
         target: Mapping[int, float] = GUESS,
         drafting: Mapping[str, Mapping[int, float]] | None = None,
         reading: Mapping[str, float] | None = None,  # of each token
+        attention: Attention = NO_ATTENTION,
     ) -> None:
         self._target = {1: Curve(target)}
+        self._attention = attention
         self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
         self._reading = {by: Curve({1: each, 2: 2 * each}) for by, each in (reading or {}).items()}
 
+    def at(self, batch: Batch, tokens: int) -> float:
+        """Seconds of a round but for drafting, if its rows have so many tokens together."""
+        [seconds] = self.stretch(batch, tokens, tokens)
+        return seconds
+
+    def stretch(self, batch: Batch, first: int, last: int) -> list[float]:
+        """Seconds of rounds of `first` to `last` tokens."""
+        curve = self.target(batch.rows)
+        if self._attention is NO_ATTENTION:
+            return curve.stretch(first, last)
+        row = curve.scale * self._attention.row * batch.held
+        token = curve.scale * self._attention.token * batch.seen
+        return [
+            seconds + row + token * tokens
+            for tokens, seconds in enumerate(curve.stretch(first, last), start=first)
+        ]
+
+    def note(self, batch: Batch, tokens: int, seconds: float) -> None:
+        """Learn how long a round took, drafting apart."""
+        curve, expected = self.target(batch.rows), self.at(batch, tokens)
+        without = curve.at(tokens)
+        if without < expected and 0 < seconds < math.inf:
+            surprise = min(max(seconds / expected, 1 / CLAMP), CLAMP)
+            factor = surprise ** (GAIN * (1 - without / expected))
+            self._attention = Attention(*(factor * each for each in self._attention))
+        curve.note(tokens, seconds * without / expected)
+
     def target(self, rows: int) -> Curve:
-        """Seconds of a round but for drafting, by how many tokens its rows have together."""
+        """Seconds of a round by its tokens, if nothing was held and nothing drafted."""
         key = _about(rows)
         if key not in self._target:
             nearest = max(known for known in self._target if known < key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from localspec.control.acceptance import Acceptance, Acceptances
-from localspec.control.costs import Costs
+from localspec.control.costs import Batch, Costs
 from localspec.draft import Pays, always
 from localspec.proposer import Ask, RoundCost
 
@@ -54,6 +54,7 @@ class Wish:
 
 
 NO = Wish(0)
+ALONE = Batch(1)
 
 
 @dataclass(slots=True)
@@ -90,29 +91,38 @@ class Depth:
         """Speed of late, plain decoding being 1."""
         return max(self._won / self._spent, 1.0)
 
-    def prices(self, rows: int, most: int, beside: int = 0) -> list[float]:
-        """The price, in tokens, of verifying 0, 1, ... draft tokens in a round of so many rows.
+    def prices(self, batch: Batch, most: int) -> list[float]:
+        """The price, in tokens, of verifying 0, 1, ... draft tokens in a round.
 
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
         wide that each token takes its time, a guess that is wrong holds a prompt up.
         """
-        width = rows + beside
-        seconds = self.costs.target(rows).stretch(width, width + most)
+        width = batch.rows + batch.beside
+        seconds = self.costs.stretch(batch, width, width + most)
         first = seconds[0]
         rate = self.gain * width / first
         return [rate * (each - first) for each in seconds]
+
+    def batch(self, asks: Sequence[Ask]) -> Batch:
+        """Describe the batch of these requests."""
+        held = sum(len(ask.history) for ask in asks)
+        return Batch(len(asks), held, self._seen(len(asks), held), asks[0].beside)
+
+    def _seen(self, rows: int, held: int) -> float:
+        """Count what each token is compared with: in one pool, the tokens of all rows."""
+        return held / rows if self.even else held
 
     def is_cheap(self, by: str, rows: int) -> bool:
         """Whether a proposer drafts for next to nothing, as far as is known."""
         curve = self.costs.drafting(by, rows)
         return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
 
-    def wish(self, by: str, rows: int, seats: Sequence[Seat]) -> list[Wish]:
+    def wish(self, by: str, batch: Batch, seats: Sequence[Seat]) -> list[Wish]:
         """Decide how far a costly proposer shall draft for each seat."""
         if self._abstains:
             return [NO for _ in seats]
         most = max(seat.ask.limit for seat in seats)
-        bill = self._bill(by, rows, len(seats), self.prices(rows, most, seats[0].ask.beside))
+        bill = self._bill(by, batch, len(seats), self.prices(batch, most))
         if not bill.least():
             return [NO for _ in seats]
         found = []
@@ -125,14 +135,14 @@ class Depth:
         """Whether a proposer could not pay for one sequence even if it were always right."""
         return (
             self.costs.drafting(by, 1) is not None
-            and not self._bill(by, 1, 1, self.prices(1, limit)).least()
+            and not self._bill(by, ALONE, 1, self.prices(ALONE, limit)).least()
         )
 
-    def _bill(self, by: str, rows: int, sharers: int, prices: Sequence[float]) -> Bill:
+    def _bill(self, by: str, batch: Batch, sharers: int, prices: Sequence[float]) -> Bill:
         curve = self.costs.drafting(by, sharers)
         assert curve is not None
         most = len(prices) - 1
-        rate = self.gain * rows / self.costs.target(rows).at(rows)
+        rate = self.gain * batch.rows / self.costs.at(batch, batch.rows)
         drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
         return Bill(
             drafting,
@@ -177,25 +187,26 @@ class Depth:
                 length, most = at, total - prices[at]
         return length, most
 
-    def trim(self, rows: int, drafts: Sequence[Survivals], beside: int = 0) -> list[int]:
+    def trim(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
         """Choose how many tokens of each draft to verify."""
         lengths = [len(draft) for draft in drafts]
         if self._abstains:
             return [0] * len(drafts)
         if self.even:
-            return self._trim_evenly(rows, drafts, beside)
+            return self._trim_evenly(batch, drafts)
         alive = np.array([alive for draft in drafts for alive in draft])
         best = np.argsort(-alive, kind="stable")
-        prices = self.prices(rows, len(alive), beside)
+        prices = self.prices(batch, len(alive))
         count = int(np.argmax(np.append(0.0, np.cumsum(alive[best])) - prices))
         whose = np.repeat(np.arange(len(drafts)), lengths)
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept
 
-    def _trim_evenly(self, rows: int, drafts: Sequence[Survivals], beside: int) -> list[int]:
+    def _trim_evenly(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
         """Verify as many tokens of every row, or none: rows of other widths would run in turn."""
+        rows = batch.rows
         most = min(map(len, drafts)) if len(drafts) == rows else 0
-        prices = self.prices(rows, rows * most, beside)
+        prices = self.prices(batch, rows * most)
         alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
         worth = np.append(0.0, np.cumsum(alive)) - np.array(prices[:: rows or 1])
         return [int(np.argmax(worth))] * len(drafts)
@@ -218,10 +229,11 @@ class Depth:
         self._abstains = unseen or self._purse < -DEBT
 
     def _account(self, cost: RoundCost, drafting: float) -> None:
-        curve = self.costs.target(cost.rows)
-        curve.note(cost.tokens, cost.seconds - drafting)
+        batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))
+        self.costs.note(batch, cost.tokens, cost.seconds - drafting)
         # What such rounds take, not this one: a hiccup is nobody's guess.
-        spent = (curve.at(cost.tokens) + drafting) / curve.at(cost.rows)
+        plain = self.costs.at(batch, cost.rows)
+        spent = (self.costs.at(batch, cost.tokens) + drafting) / plain
         won = cost.emitted / cost.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)

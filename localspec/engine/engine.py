@@ -145,7 +145,8 @@ class Engine:
         if done:
             self._pace.note(read, seconds)
         if self._notes and done:
-            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0)
+            held = sum(turn.generation.cached for turn, _, _ in done)
+            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held)
             for note in self._notes:
                 note(cost)
 

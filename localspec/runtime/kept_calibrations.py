@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from localspec.control.calibration import Calibration, calibrate
-from localspec.control.costs import GUESS
+from localspec.control.costs import GUESS, Attention
 from localspec.models.engines import backend
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system import folders
@@ -60,6 +60,8 @@ def find(name: str) -> Calibration | None:
             _points(kept["target"]),
             {by: _points(points) for by, points in kept["drafting"].items()},
             {by: _seconds(value, least=0.0) for by, value in kept["reading"].items()},
+            Attention(*(_seconds(value, least=0.0) for value in kept["attention"])),
+            int(kept["held"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -10,6 +10,7 @@ import pytest
 
 from localspec.cli import run
 from localspec.control.calibration import Calibration, calibrate
+from localspec.control.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.trial import footprint
@@ -21,7 +22,11 @@ from localspec.testing import ScriptedModel, hashed_logits
 from tests import engines
 
 FOUND = Calibration(
-    {1: 0.01, 5: 0.02}, {"draft-model": {1: 0.001, 4: 0.004}}, {"draft-model": 1e-4}
+    {1: 0.01, 5: 0.02},
+    {"draft-model": {1: 0.001, 4: 0.004}},
+    {"draft-model": 1e-4},
+    Attention(1e-6, 2e-6),
+    512,
 )
 
 
@@ -62,6 +67,32 @@ def test_a_pair_is_measured_as_it_is_and_left_empty():
     assert found.reading["draft-model"] == pytest.approx(0.0001)
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
     assert 1.0 <= clock.now < 2.0
+
+
+class Attentive(Timed):
+    """A model that looks back at each token held."""
+
+    def forward(self, rows):
+        for row in rows:
+            held = self.truncate(row.slot, 1 << 20)
+            self._clock.now += held * (1e-6 + 2e-6 * len(row.tokens))
+        return super().forward(rows)
+
+
+def test_attention_is_told_from_the_rest():
+    clock = Clock()
+    found = calibrate(Attentive(clock, 0.01, 0.002), seconds=4.0, clock=clock)
+    assert found.attention == pytest.approx((1e-6, 2e-6))
+    behind_nothing = found.costs().target(1)
+    assert [behind_nothing.at(size) for size in (1, 9)] == pytest.approx([0.01, 0.026])
+    assert found.target[9] == pytest.approx(0.026 + found.held * 19e-6)
+
+
+def test_too_slow_a_model_to_fill_teaches_nothing_of_attention():
+    clock = Clock()
+    found = calibrate(Timed(clock, 0.8, 0.2), seconds=1.0, clock=clock)
+    assert found.attention == (0, 0)
+    assert found.costs().target(1).points() == found.target
 
 
 def test_a_slow_model_is_not_measured_for_long():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.control.costs import CLAMP, Costs, Curve
+from localspec.control.costs import CLAMP, Attention, Batch, Costs, Curve
 
 SIZES = st.integers(1, 64)
 SECONDS = st.floats(1e-4, 10)
@@ -99,3 +99,28 @@ def test_a_price_of_reading_is_guessed_where_none_was_measured():
     costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}})
     assert 0 < costs.reading("draft", 1) < 0.1
     assert costs.reading("nobody", 9) == 0
+
+
+def test_a_token_behind_a_long_text_costs_what_attention_adds():
+    costs = Costs({1: 0.01, 9: 0.02}, attention=Attention(row=1e-6, token=2e-6))
+    assert costs.at(Batch(1), 9) == pytest.approx(0.02)
+    assert costs.at(Batch(1, held=4000, seen=4000), 9) == pytest.approx(0.02 + 4000 * 19e-6)
+    two = Batch(2, held=3000, seen=1500)  # slots of their own: each looks at its own text
+    assert costs.at(two, 4) == pytest.approx(0.01 + 0.01 * 3 / 8 + 3000 * 1e-6 + 4 * 1500 * 2e-6)
+
+
+def test_attention_is_learned_from_long_texts_and_does_not_slow_short_ones():
+    costs = Costs({1: 0.01, 9: 0.02}, attention=Attention(row=1e-6, token=1e-6))
+    short, long = Batch(1, held=16, seen=16.0), Batch(1, held=8000, seen=8000.0)
+
+    def true(batch, tokens):
+        base = 0.01 + 0.01 * (tokens - 1) / 8
+        return base + batch.held * (2e-6 + 3e-6 * tokens)
+
+    for _ in range(300):
+        for batch in (short, long):
+            for tokens in (1, 5, 9):
+                costs.note(batch, tokens, true(batch, tokens))
+    for batch in (short, long):
+        for tokens in (1, 5, 9):
+            assert costs.at(batch, tokens) == pytest.approx(true(batch, tokens), rel=0.1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.control.costs import Costs
+from localspec.control.costs import Attention, Batch, Costs
 from localspec.control.depth import DEBT, ENTER, FULL, Depth, Seat
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
@@ -43,7 +43,7 @@ def depth(curve, drafting=None, scale=0.01):
 
 
 def trimmed(made, guesses):
-    return made.trim(len(guesses), guesses)
+    return made.trim(Batch(len(guesses)), guesses)
 
 
 def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
@@ -53,7 +53,7 @@ def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
 
 
 def wish(made, **about):
-    [found] = made.wish("draft", 1, [seat(made, **about)])
+    [found] = made.wish("draft", Batch(1), [seat(made, **about)])
     return found
 
 
@@ -84,12 +84,12 @@ def test_under_load_the_same_draft_is_checked_less_far():
 
 def test_beside_prompts_a_guess_costs_what_a_token_takes_in_so_wide_a_batch():
     reading = depth({1: 1.0, 8: 1.1, 9: 1.2, 64: 6.7})  # a tenth each, from the eighth on
-    assert reading.prices(1, 4)[1] < 0.1
-    assert reading.prices(1, 4, beside=63)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
+    assert reading.prices(Batch(1), 4)[1] < 0.1
+    assert reading.prices(Batch(1, beside=63), 4)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
     likely = [products([0.85] * 4)]
-    assert reading.trim(1, likely) == [4]
-    assert reading.trim(1, likely, beside=63) == [0]
-    assert depth(FLAT).trim(1, likely, beside=63) == [4]  # where width is free it stays so
+    assert reading.trim(Batch(1), likely) == [4]
+    assert reading.trim(Batch(1, beside=63), likely) == [0]
+    assert depth(FLAT).trim(Batch(1, beside=63), likely) == [4]  # where width is free it stays so
 
 
 def test_the_likeliest_guesses_of_all_drafts_are_checked():
@@ -112,7 +112,7 @@ def test_the_choice_does_not_depend_on_the_unit_of_time(curve, guesses, scale):
 @given(curves, drafts)
 def test_no_other_cut_of_a_single_draft_is_worth_more(curve, guesses):
     made, survivals = depth(curve), guesses[0]
-    prices = made.prices(1, len(survivals))
+    prices = made.prices(Batch(1), len(survivals))
     worths = [sum(survivals[:n]) - prices[n] for n in range(len(survivals) + 1)]
     [kept] = trimmed(made, [survivals])
     assert worths[kept] == pytest.approx(max(worths))
@@ -120,7 +120,7 @@ def test_no_other_cut_of_a_single_draft_is_worth_more(curve, guesses):
 
 @given(curves)
 def test_prices_rise(curve):
-    assert all(b >= a - 1e-9 for a, b in pairwise(depth(curve).prices(1, 16)))
+    assert all(b >= a - 1e-9 for a, b in pairwise(depth(curve).prices(Batch(1), 16)))
 
 
 def test_a_proposer_that_takes_no_time_is_cheap_and_so_is_an_unknown_one():
@@ -165,7 +165,7 @@ def test_a_draft_is_not_made_longer_for_next_to_nothing():
     made = depth({1: 1.0, 3: 1.0}, {"draft": {1: 0.1, 2: 0.1, 3: 0.1}})
     likely = seat(made, limit=2)
     made.costs.drafting("draft", 1)._line[:] = [0.001, 0.001, 0.0015]
-    bill = made._bill("draft", 1, 1, made.prices(1, 2))
+    bill = made._bill("draft", Batch(1), 1, made.prices(Batch(1), 2))
     chance = bill.guesses[2] - bill.guesses[1]
     rate = likely.acceptance.ahead(2)[1]
     for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
@@ -189,7 +189,7 @@ def judge(made, found, right):
     """Let a draft that was wished for be judged, of whose guesses so many were right."""
     acceptance, length = seat(made).acceptance, found.limit
     kinds, survivals = acceptance.weigh([0.5] * length)
-    _, worth = made.worth(survivals, made.prices(1, length))
+    _, worth = made.worth(survivals, made.prices(Batch(1), length))
     made.brought("draft", 0, worth - found.drafting[length])
     acceptance.note(kinds, right, length)
     acceptance.note_places(right, length)
@@ -279,7 +279,21 @@ WIDE_IS_DEAR = {1: 0.010, 4: 0.012, 8: 0.014, 12: 0.040, 40: 0.400}  # seconds, 
 def test_where_widths_must_be_even_all_rows_are_drafted_for_alike_or_none():
     depth = Depth(Costs(WIDE_IS_DEAR), even=True)
     sure = [0.95, 0.9, 0.85, 0.8]
-    assert depth.trim(4, [sure] * 4) == [1] * 4  # two of each would make twelve tokens
-    assert depth.trim(4, [sure] * 3) == [0] * 3  # a row without a draft would run in turn
-    assert depth.trim(4, [sure, sure, sure, [0.01]]) == [1] * 4
-    assert depth.trim(4, [[0.05]] * 4) == [0] * 4
+    assert depth.trim(Batch(4), [sure] * 4) == [1] * 4  # two of each would make twelve tokens
+    assert depth.trim(Batch(4), [sure] * 3) == [0] * 3  # a row without a draft would run in turn
+    assert depth.trim(Batch(4), [sure, sure, sure, [0.01]]) == [1] * 4
+    assert depth.trim(Batch(4), [[0.05]] * 4) == [0] * 4
+
+
+def test_less_is_verified_behind_a_long_text_where_attention_is_dear():
+    costs = Costs({1: 0.006, 9: 0.028, 17: 0.032}, attention=Attention(row=1e-7, token=2e-6))
+    sure = [products([0.9] * 16)]
+    near, far = (Depth(costs).trim(Batch(1, held=held, seen=held), sure)[0] for held in (32, 16000))
+    assert near > 4 > far
+
+
+def test_in_one_pool_a_token_is_compared_with_the_texts_of_all_rows():
+    asks = [seat(Depth(), limit=4).ask._replace(slot=at) for at in range(4)]
+    held = sum(len(ask.history) for ask in asks)
+    assert Depth().batch(asks) == Batch(4, held, held)
+    assert Depth(even=True).batch(asks) == Batch(4, held, held / 4)
