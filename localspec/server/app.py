@@ -30,6 +30,7 @@ from localspec.server.ollama.routes import ollama
 from localspec.server.openai.response_store import STORED, ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import openai
+from localspec.server.prefix import Prefix
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
 from localspec.server.safety import Guard, Rules
@@ -50,6 +51,7 @@ class Terms:
     responses: int = STORED  # that are kept for requests that go on from them
     cache_dir: Path | None = None  # keeps them for the next start too
     quotes: bool = False  # whether the log tells what is said
+    prefix: str = ""  # a path under which all is answered too
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
@@ -103,6 +105,8 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
             CORSMiddleware, allow_origins=terms.origins, allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(RequestLog)
+    if terms.prefix:
+        app.add_middleware(Prefix, prefix=terms.prefix, routes=app.routes)
     return app
 
 

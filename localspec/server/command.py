@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +25,10 @@ from localspec.runtime.loading import Loading, load
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
+from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
 from localspec.server.options import ServingOptions
+from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
@@ -54,20 +55,18 @@ def serve(
     for name in names:
         pulled(name, loading)
     offers = [offer(name, draft, loading) for name in names]
-    listener = bound(wanted.host, wanted.port)
-    asyncio.run(answer(offers, terms, listener, wanted.host))
+    with listening(wanted) as listener:
+        asyncio.run(answer(offers, terms, listener, wanted))
 
 
 async def answer(
-    offers: Sequence[ServedOffer], terms: Terms, listener: socket.socket, host: str
+    offers: Sequence[ServedOffer], terms: Terms, listener: socket.socket, wanted: ServingOptions
 ) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
-    port = listener.getsockname()[1]
     click.echo(f"localspec: loading {offers[0].name}", err=True)
     await app.state.house.preload(offers[0].name)
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"localspec: answering at http://{shown}:{port}/v1", err=True)
+    click.echo(f"localspec: answering at {address(wanted, listener)}", err=True)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -75,6 +74,8 @@ async def answer(
         server_header=False,
         http="h11",  # which bounds headers, and is there in any case
         ws="none",
+        ssl_certfile=wanted.tls_cert,
+        ssl_keyfile=wanted.tls_key,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     await uvicorn.Server(config).serve(sockets=[listener])
@@ -82,23 +83,31 @@ async def answer(
 
 def terms_of(wanted: ServingOptions) -> Terms:
     keys = keys_of(wanted.api_key, wanted.api_key_file)
-    host = wanted.host
-    if not is_local(host) and not keys and not wanted.insecure:
+    alone = wanted.unix is not None or is_local(wanted.host)
+    if not alone and not keys and not wanted.insecure:
         raise UsageError(
-            f"whoever reaches {host} could use this server: give --api-key, or --insecure"
+            f"whoever reaches {wanted.host} could use this server: give --api-key, or --insecure"
         )
-    named = () if is_local(host) else (host,)
     return Terms(
-        rules=Rules(keys, (*LOCAL, *named, *wanted.allow_host), wanted.body_limit),
+        rules=Rules(keys, hosts_of(wanted), wanted.body_limit),
         origins=wanted.allow_origin,
         reply_seconds=wanted.time_limit,
         waiting=wanted.queue,
         idle_seconds=wanted.idle,
         docs=wanted.docs,
         quotes=wanted.log_prompts,
+        prefix=checked(wanted.prefix),
         responses=wanted.response_store,
         cache_dir=wanted.cache_dir,
     )
+
+
+def hosts_of(wanted: ServingOptions) -> tuple[str, ...]:
+    """Name what the server may be called; no web page reaches a unix socket by any name."""
+    if wanted.unix is not None:
+        return ("*",)
+    named = () if is_local(wanted.host) else (wanted.host,)
+    return (*LOCAL, *named, *wanted.allow_host)
 
 
 def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
@@ -115,19 +124,6 @@ def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
     if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
         raise UsageError("an API key is of visible ASCII letters")
     return tuple(keys)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        reason = error.strerror or error
-        raise UsageError(f"{host}:{port} cannot be had ({reason}): choose --port") from error
-    return listener
 
 
 def offer(name: str, draft: str | None, loading: Loading) -> ServedOffer:

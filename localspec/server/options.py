@@ -13,6 +13,7 @@ from localspec.commands.options.declare import (
     READABLE,
     SECONDS,
     TEXT,
+    WRITABLE,
     flag,
     option,
     repeated,
@@ -30,6 +31,14 @@ class ServingOptions:
 
     host: str = option(TEXT, "The address to answer at.", default="127.0.0.1")
     port: int = option(click.IntRange(0, 65535), "0: any.", default=8080)
+    unix: Path | None = option(
+        WRITABLE, "Answer at a unix socket there, in place of an address; for its owner alone."
+    )
+    tls_cert: Path | None = option(READABLE, "Answer by HTTPS: a certificate, with its chain, PEM.")
+    tls_key: Path | None = option(READABLE, "Its key, if that is in a file of its own.")
+    prefix: str = option(
+        TEXT, "Answer under this path too, behind a proxy that keeps it.", "/PATH", default=""
+    )
     slots: int = option(COUNT, "Requests that are answered at once.", default=4)
     max_gap: float = option(
         SECONDS,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -102,6 +103,7 @@ class Server:
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
     costs: Costs | None = None  # what rounds are taken to cost
+    certificate: tuple[Path, Path] | None = None  # and its key
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
     client: httpx.Client = field(init=False)
@@ -135,8 +137,16 @@ class Server:
         self.app = application(offers, self.terms)
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        config = uvicorn.Config(self.app, log_config=None, ws="none", timeout_graceful_shutdown=2)
+        cert, key = self.certificate or (None, None)
+        self.address = f"{'https' if cert else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
+        config = uvicorn.Config(
+            self.app,
+            log_config=None,
+            ws="none",
+            timeout_graceful_shutdown=2,
+            ssl_certfile=cert,
+            ssl_keyfile=key,
+        )
         self.uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self.uvicorn.serve(sockets=[listener]))

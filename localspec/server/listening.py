@@ -1,0 +1,139 @@
+"""Where the server listens: an address and a port, or a unix socket; with TLS if that is wished."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from localspec.errors import UsageError
+from localspec.server.options import ServingOptions
+
+MISMATCH = "the key is not that of the certificate"
+NO_PEM = "there is no certificate, or no key, in PEM; --tls-key names the file of a key"
+ENDINGS = ("SIGTERM", "SIGHUP")  # which end the process where nothing handles them
+
+
+@contextmanager
+def listening(wanted: ServingOptions) -> Iterator[socket.socket]:
+    """Bind before the model is loaded; a unix socket is removed at the end, also by a signal."""
+    check_certificate(wanted.tls_cert, wanted.tls_key)
+    if wanted.unix is None:
+        yield bound(wanted.host, wanted.port)
+        return
+    with bound_to_path(wanted.unix) as listener, removed_at_end(wanted.unix):
+        yield listener
+
+
+def bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or error
+        raise UsageError(f"{host}:{port} cannot be had ({reason}): choose --port") from error
+    return listener
+
+
+def bound_to_path(path: Path) -> socket.socket:
+    """Listen at once, since a socket that does not listen looks like one left behind."""
+    if sys.platform == "win32":
+        raise UsageError("this system has no unix sockets: give --host and --port")
+    clear(path)
+    listener = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o177)  # the socket must never be open to others, not even for a moment
+    try:
+        listener.bind(os.fspath(path))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"{path} cannot be had ({error.strerror or error}): --unix") from error
+    finally:
+        os.umask(mask)
+    return listener
+
+
+def clear(path: Path) -> None:
+    """Remove a socket that nobody listens at any more."""
+    try:
+        kind = path.lstat().st_mode
+    except OSError:
+        return  # what is wrong with the path is told by bind
+    if not stat.S_ISSOCK(kind):
+        raise UsageError(f"{path} is there and is no socket: choose another --unix")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        except OSError as error:
+            reason = error.strerror or error
+            raise UsageError(f"{path} is there and cannot be tried ({reason})") from error
+    raise UsageError(f"a server listens at {path} already: choose another --unix")
+
+
+@contextmanager
+def removed_at_end(path: Path) -> Iterator[None]:
+    """Remove a socket when all is done, or when a signal ends the process before."""
+    made = path.lstat()
+
+    def remove() -> None:
+        with suppress(OSError):
+            if os.path.samestat(path.lstat(), made):
+                path.unlink()
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        remove()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = {each: signal.signal(each, end) for each in signal.Signals if each.name in ENDINGS}
+    try:
+        yield
+    finally:
+        remove()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def check_certificate(certificate: Path | None, key: Path | None) -> None:
+    """See that a certificate and its key can be used, before a model is loaded."""
+    if certificate is None:
+        if key is not None:
+            raise UsageError("--tls-key is the key of a certificate: give --tls-cert too")
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password=refused_password)
+    except ssl.SSLError as error:
+        raise UsageError(
+            f"--tls-cert {certificate}{f' and --tls-key {key}' if key else ''} cannot be used: "
+            f"{MISMATCH if error.reason == 'KEY_VALUES_MISMATCH' else NO_PEM}"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"the certificate or its key cannot be read: {error}") from error
+
+
+def refused_password() -> str:
+    raise UsageError("the key of the certificate needs a password: give one without")
+
+
+def address(wanted: ServingOptions, listener: socket.socket) -> str:
+    """Say where the API is to be found."""
+    if wanted.unix is not None:
+        return f"unix socket {wanted.unix}, {wanted.prefix.rstrip('/')}/v1"
+    scheme = "https" if wanted.tls_cert else "http"
+    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}{wanted.prefix.rstrip('/')}/v1"
