@@ -33,7 +33,7 @@ from localspec.server.openai.routes import openai
 from localspec.server.prefix import Prefix
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
-from localspec.server.safety import Guard, Rules
+from localspec.server.safety import Guard, Manager, Rules
 
 LETTERS = 200  # of a field's name that are told
 
@@ -48,6 +48,7 @@ class Terms:
     waiting: int = 64  # requests that may wait for a slot
     idle_seconds: float | None = None  # after which a model leaves memory
     docs: bool = False
+    manage: bool = True  # whether clients may load, unload, download and delete models
     responses: int = STORED  # that are kept for requests that go on from them
     cache_dir: Path | None = None  # keeps them for the next start too
     quotes: bool = False  # whether the log tells what is said
@@ -70,7 +71,8 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         idle_seconds=terms.idle_seconds,
     )
     metrics.registry.register(Now(house))
-    desk = RequestHandler(house, Limit(terms.reply_seconds), terms.quotes)
+    manager = Manager(terms.manage, terms.origins)
+    desk = RequestHandler(house, Limit(terms.reply_seconds), manager, terms.quotes)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -20,7 +20,7 @@ from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import inspect
 from localspec.models.locate import locate
-from localspec.models.recommended import advised
+from localspec.models.recommended import advised, parameters
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
@@ -78,7 +78,9 @@ async def answer(
         ssl_keyfile=wanted.tls_key,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    await uvicorn.Server(config).serve(sockets=[listener])
+    server = uvicorn.Server(config)
+    app.state.house.events.ended = lambda: server.should_exit
+    await server.serve(sockets=[listener])
 
 
 def terms_of(wanted: ServingOptions) -> Terms:
@@ -95,6 +97,7 @@ def terms_of(wanted: ServingOptions) -> Terms:
         waiting=wanted.queue,
         idle_seconds=wanted.idle,
         docs=wanted.docs,
+        manage=alone if wanted.manage is None else wanted.manage,
         quotes=wanted.log_prompts,
         prefix=checked(wanted.prefix),
         responses=wanted.response_store,
@@ -145,6 +148,10 @@ def offer(name: str, draft: str | None, loading: Loading) -> ServedOffer:
         load=open_it,
         vocabulary=partial(trial.vocabulary, found),
         usual=advised(name, API),
+        slots=loading.options.slots,
+        path=str(found.path),
+        parameters=parameters(name),
+        footprint=looked,
         engine=found.engine,
         drafter=str(draft or "") or (found.draft.name if found.draft else ""),
         context=loading.options.context or min(looked.context or CONTEXT, CONTEXT),

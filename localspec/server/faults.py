@@ -22,6 +22,7 @@ KINDS: Mapping[int, str] = {
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
+    501: "not_supported_error",
     503: "overloaded_error",
 }
 
@@ -34,6 +35,7 @@ STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is o
 }
 
 RETRY_SECONDS = 1
+LM_STUDIO = ("/api/v0/", "/api/v1/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class Fault:
         found = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": found}
 
+    def llamacpp(self) -> dict[str, object]:
+        found = {"message": self.message, "type": self.kind, "param": self.param}
+        return {"error": {**found, "code": self.code or self.status}}
+
     def anthropic(self) -> dict[str, object]:
         return {"type": "error", "error": {"type": self.kind, "message": self.message}}
 
@@ -64,7 +70,9 @@ class Fault:
         """In the words of the API that a path belongs to."""
         if path.startswith("/v1/messages"):
             return self.anthropic()
-        return self.ollama() if path.startswith("/api/") else self.openai()
+        if path.startswith("/api/") and not path.startswith(LM_STUDIO):
+            return self.ollama()
+        return self.openai() if path.startswith(("/v1/", *LM_STUDIO)) else self.llamacpp()
 
 
 class Refused(Exception):

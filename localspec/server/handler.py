@@ -17,6 +17,7 @@ from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
 from localspec.server.requests.asking import Prepared
+from localspec.server.safety import Manager
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class ApiRequest:
 class RequestHandler:
     house: ModelHost
     limit: Limit
+    manager: Manager
     quotes: bool = False  # whether the log tells what is said
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from typing import Literal
 
+from localspec.backend import Footprint
 from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import overloaded
+from localspec.server.model_events import ModelEvents
+from localspec.server.model_facts import ModelFacts, facts
 from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
 
 Load = Callable[[], Runtime]
+State = Literal["unloaded", "loading", "loaded"]
+STATUS = "model_status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,10 @@ class ServedOffer:
     digest: str = ""
     family: str = ""
     quantisation: str = ""
+    slots: int = 1
+    path: str = ""
+    parameters: str = ""  # how many, as its makers write it
+    footprint: Footprint | None = None  # what the headers of its files say
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +59,7 @@ class Served:
     bell: Bell  # by which that thread wakes the event loop
     users: int = 0  # requests that hold or wait for a slot
     used: float = field(default_factory=time.monotonic)
+    leaving: bool = False  # whether it is unloaded once nobody uses it
 
     @property
     def name(self) -> str:
@@ -68,11 +79,16 @@ class ModelHost:
     ) -> None:
         self.offers = offers
         self.loaded: dict[str, Served] = {}
+        self.failed: dict[str, str] = {}  # why the last attempt to load a model failed
+        self.events = ModelEvents()
         self._note = note
         self._waiting = waiting
         self._idle = idle_seconds
         self._door = asyncio.Lock()  # one loads or leaves at a time
         self._rung: Bell | None = None
+        self._loading = ""
+        self._facts: dict[str, ModelFacts] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # which nobody waits for
 
     @property
     def names(self) -> list[str]:
@@ -96,6 +112,7 @@ class ModelHost:
         if served is None:
             async with self._door:
                 served = self.loaded.get(offer.name) or await self._load(offer)
+        served.leaving = False
         most = served.runtime.slots + self._waiting
         if served.users + places > most:
             raise overloaded(f"{served.users} requests are under way or wait; {most} may")
@@ -105,6 +122,52 @@ class ModelHost:
         finally:
             served.users -= places
             served.used = time.monotonic()
+            if served.leaving and not served.users:
+                self._begin(self._unload(served))
+
+    async def facts(self, name: str) -> ModelFacts:
+        """What a model can do; it is not loaded for that."""
+        offer = self.offer(name)
+        if offer.name not in self._facts:
+            served = self.loaded.get(offer.name)
+            self._facts[offer.name] = await asyncio.to_thread(_facts, offer, served)
+        return self._facts[offer.name]
+
+    def state(self, name: str) -> State:
+        if name in self.loaded:
+            return "loaded"
+        return "loading" if name == self._loading else "unloaded"
+
+    def begin_loading(self, name: str) -> None:
+        """Load a model without waiting for it; what becomes of it is told as events."""
+        self._begin(self._attempt(self.offer(name).name))
+
+    async def _attempt(self, name: str) -> None:
+        with suppress(Exception):  # it is told as an event
+            await self.preload(name)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def unload(self, name: str) -> int:
+        """Free a model's memory, now or when its requests have ended; how many it waits for.
+
+        A request for it that comes meanwhile keeps it.
+        """
+        served = self.loaded.get(self.offer(name).name)
+        if served is None:
+            return 0
+        served.leaving = True
+        if not served.users:
+            await self._unload(served)
+        return served.users
+
+    async def _unload(self, served: Served) -> None:
+        async with self._door:
+            if self.loaded.get(served.name) is served and not served.users and served.leaving:
+                await self._leave(served)
 
     async def preload(self, name: str) -> None:
         async with self.lease(name):
@@ -117,6 +180,21 @@ class ModelHost:
         return self._rung
 
     async def _load(self, offer: ServedOffer) -> Served:
+        self._loading = offer.name
+        self.events.tell(offer.name, STATUS, status="loading")
+        try:
+            served = await self._open(offer)
+        except Exception as error:
+            self.failed[offer.name] = str(error)
+            self.events.tell(offer.name, STATUS, status="unloaded", exit_code=1)
+            raise
+        finally:
+            self._loading = ""
+        self.failed.pop(offer.name, None)
+        self.events.tell(offer.name, STATUS, status="loaded")
+        return served
+
+    async def _open(self, offer: ServedOffer) -> Served:
         while True:
             try:
                 runtime = await asyncio.to_thread(offer.load)
@@ -140,6 +218,7 @@ class ModelHost:
     async def _leave(self, served: Served) -> None:
         del self.loaded[served.name]
         await asyncio.to_thread(served.runtime.close)
+        self.events.tell(served.name, STATUS, status="unloaded", exit_code=0)
 
     async def tidy(self) -> None:
         """Send away who was not asked for in a long time, for as long as the server runs."""
@@ -158,3 +237,10 @@ class ModelHost:
         if self._rung is not None:  # and the models' threads, which ring it, have ended
             self._rung.close()
             self._rung = None
+
+
+def _facts(offer: ServedOffer, served: Served | None) -> ModelFacts:
+    if served is not None:
+        return facts(served.runtime.tokenizer)
+    with offer.vocabulary() as tokenizer:
+        return facts(tokenizer)

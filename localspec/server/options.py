@@ -75,5 +75,11 @@ class ServingOptions:
         "N",
         default=STORED,
     )
+    manage: bool | None = option(
+        click.BOOL,
+        "Whether clients may load, unload, download and delete models; if not given, only where "
+        "nobody else can reach the server.",
+        "yes|no",
+    )
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Show prompts and replies in the log.")

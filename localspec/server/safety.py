@@ -7,13 +7,14 @@ import hmac
 import ipaddress
 import json
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localspec.server.faults import Fault
+from localspec.server.faults import Fault, Refused
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 OPEN = ("/health", "/v1/health")  # need no key
@@ -87,6 +88,24 @@ def owner(request: Request) -> str:
     """Whose request it is: others must not see what is kept for it."""
     found: str = request.scope[OWNER]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Lets requests through that load, unload, download or delete; a dependency of their paths."""
+
+    allowed: bool = True
+    origins: tuple[str, ...] = ()  # web pages that may ask
+
+    async def __call__(self, request: Request) -> None:
+        if not self.allowed:
+            message = "this server lets no client manage its models: start it with --manage yes"
+            raise Refused(Fault(501, message))
+        origin = request.headers.get("origin")
+        own = origin and urlsplit(origin).netloc == request.headers.get("host")
+        if origin and not own and not {origin, "*"} & set(self.origins):
+            message = f"{origin[:200]} may not manage models here; --allow-origin says who may"
+            raise Refused(Fault(403, message))
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:

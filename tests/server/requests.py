@@ -109,6 +109,8 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         | {"input_prefix": "def", "input_suffix": "end", "prompt": "a", "t_max_predict_ms": 50}
         | {"input_extra": [{"text": "more", "filename": "other.py"}]},
     ],
+    "/models/load": [{"model": "scripted"}],
+    "/models/unload": [{"model": "other"}],
     "/tokenize": [{"content": "here <|im_end|>", "add_special": True, "with_pieces": True}],
     "/detokenize": [{"tokens": [65, 66, 257]}],
     "/apply-template": CHATS,

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,6 +104,7 @@ class Server:
     slots: int = 8
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
+    unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
     client: httpx.Client = field(init=False)
@@ -121,7 +122,9 @@ class Server:
                 "suffix": SuffixProposer(),
             }
             parts = EngineParts(costs=self.costs)
-            return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts))
+            closing = ExitStack()
+            closing.callback(self.unloads.append, "scripted")
+            return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts), closing)
 
         offers = [
             ServedOffer(
@@ -132,6 +135,7 @@ class Server:
                 "llamacpp",
                 context=8192,
                 family="llama",
+                slots=self.slots,
             )
         ]
         self.app = application(offers, self.terms)

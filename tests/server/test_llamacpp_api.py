@@ -313,7 +313,11 @@ def test_a_server_tells_of_itself(server, coder):
     assert found["total_slots"] == 8
     assert found["model_alias"] == "scripted"
     assert "<|im_start|>" in found["chat_template"]
-    assert found["modalities"] == {"vision": False, "audio": False}
+    assert not any(found["modalities"].values())
+    caps = found["chat_template_caps"]
+    assert (caps["supports_tools"], caps["supports_tool_calls"]) == (True, True)
+    assert coder.server.client.get("/props").json()["chat_template_caps"] == {}
+    assert server.client.post("/props", json={}).status_code == 501
     assert coder.server.client.get("/props").json()["chat_template"] == ""
     slots = server.client.get("/slots").json()
     assert [slot["id"] for slot in slots] == list(range(8))

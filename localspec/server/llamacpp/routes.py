@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from importlib.metadata import version
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
+from localspec.server.faults import Fault, Refused, overloaded
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.llamacpp.completion import Completion
 from localspec.server.llamacpp.completion_request import CompletionRequest, InfillRequest
+from localspec.server.llamacpp.managing import managing
+from localspec.server.llamacpp.props import properties, slots_of
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
 from localspec.server.model_host import Served
 from localspec.server.replies.frame import event
@@ -26,6 +28,7 @@ def llamacpp(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["llama.cpp"])
     asking(routes, desk)
     telling(routes, desk)
+    managing(routes, desk)
     return routes
 
 
@@ -71,17 +74,20 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:
-        async with desk.house.lease(model) as served:
-            return properties(served)
+        offer, facts = desk.house.offer(model), await desk.house.facts(model)
+        return properties(offer, desk.house.loaded.get(offer.name), facts)
+
+    @routes.post("/props", include_in_schema=False)
+    async def change() -> None:
+        raise Refused(Fault(501, "properties of this server do not change while it runs"))
 
     @routes.get("/slots")
-    async def slots(model: str = "") -> list[Object]:
-        async with desk.house.lease(model) as served:
-            busy, runtime = served.users - 1, served.runtime  # this request takes no slot
-            return [
-                {"id": at, "n_ctx": runtime.context, "is_processing": at < busy}
-                for at in range(runtime.slots)
-            ]
+    async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
+        offer = desk.house.offer(model)
+        found = slots_of(offer, desk.house.loaded.get(offer.name))
+        if fail_on_no_slot and all(each["is_processing"] for each in found):
+            raise overloaded(f"all {len(found)} slots are busy")
+        return found
 
 
 def rendered(body: ChatRequest, served: Served) -> Object:
@@ -89,21 +95,3 @@ def rendered(body: ChatRequest, served: Served) -> Object:
     offered = conversation.offered
     found = served.runtime.render(conversation.messages, offered, conversation.extra)
     return {"prompt": sendable(found)}
-
-
-def properties(served: Served) -> Object:
-    runtime, usual = served.runtime, served.offer.usual
-    drawn = {
-        "temperature": usual.temperature,
-        "top_k": usual.top_k,
-        "top_p": usual.top_p,
-        "min_p": usual.min_p,
-    }
-    return {
-        "default_generation_settings": {"n_ctx": runtime.context, "params": drawn},
-        "total_slots": runtime.slots,
-        "model_alias": served.name,
-        "chat_template": runtime.tokenizer.chat_template or "",
-        "modalities": {"vision": False, "audio": False},
-        "build_info": f"localspec {version('localspec')}",
-    }

@@ -15,6 +15,17 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 
+LLAMA_CPP = {  # by the names of its server, for what is drawn from those
+    "prompt_tokens": "Tokens of prompts that were read",
+    "prompt_seconds": "Time to read them",
+    "tokens_predicted": "Tokens of replies",
+    "tokens_predicted_seconds": "Time to decode them",
+    "n_decode": "Passes of a target model",
+    "spec_decode_num_drafts": "Passes that verified a draft",
+    "spec_decode_num_draft_tokens": "Tokens that were drafted",
+    "spec_decode_num_accepted_tokens": "Tokens of drafts that were accepted",
+}
+
 
 class Metrics:
     """Counts what replies say of themselves; any thread may note one."""
@@ -42,6 +53,10 @@ class Metrics:
         self._first = histogram("first_token_seconds", "Time to the first token", SECONDS)
         self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAPS)
         self._total = histogram("reply_seconds", "Time of a whole reply", SECONDS)
+        self._known = {
+            name: Counter(f"llamacpp:{name}", about, registry=self.registry)
+            for name, about in LLAMA_CPP.items()
+        }
 
     def note(self, model: str, result: Result) -> None:
         used, speculation, timings = result.usage, result.speculation, result.timings
@@ -65,6 +80,24 @@ class Metrics:
             self._first.labels(model).observe(timings.first_token)
         if timings.between_tokens_p50 is not None:
             self._gap.labels(model).observe(timings.between_tokens_p50)
+
+        self._note_as_llama_cpp(result)
+
+    def _note_as_llama_cpp(self, result: Result) -> None:
+        used, speculation, timings = result.usage, result.speculation, result.timings
+        first = timings.total if timings.first_token is None else timings.first_token
+        known = {
+            "prompt_tokens": used.prompt_tokens - used.cached_tokens,
+            "prompt_seconds": max(first - timings.queued, 0.0),
+            "tokens_predicted": used.completion_tokens,
+            "tokens_predicted_seconds": max(timings.total - first, 0.0),
+            "n_decode": speculation.rounds,
+            "spec_decode_num_drafts": sum(n for depth, n in speculation.depths.items() if depth),
+            "spec_decode_num_draft_tokens": speculation.drafted,
+            "spec_decode_num_accepted_tokens": speculation.accepted,
+        }
+        for name, count in known.items():
+            self._known[name].inc(count)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -90,5 +123,11 @@ class Now:
         yield slots
         yield queue
         yield kept
+        for name, about, count in (
+            ("llamacpp:requests_processing", "Requests that have a slot", slots),
+            ("llamacpp:requests_deferred", "Requests without a slot", queue),
+        ):
+            waits = [s.value for s in count.samples if s.labels.get("state") != "free"]
+            yield GaugeMetricFamily(name, about, sum(waits))
         memory = psutil.Process().memory_info().rss
         yield GaugeMetricFamily("localspec_memory_bytes", "Resident memory", memory)

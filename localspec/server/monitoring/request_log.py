@@ -12,7 +12,7 @@ from localspec.engine.job import Result
 from localspec.server.requests.asking import Prepared
 
 log = logging.getLogger("localspec.server")
-SILENT = ("/health", "/metrics")  # asked every few seconds
+SILENT = ("/health", "/v1/health", "/metrics")  # asked every few seconds
 DIRECT = "localspec.send"  # under which a scope has how to send past what wraps the application
 
 

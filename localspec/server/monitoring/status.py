@@ -12,6 +12,7 @@ from localspec.server.monitoring.metrics import Metrics
 def status(house: ModelHost, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["Status"])
 
+    @routes.get("/v1/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, object]:
         """Whether requests are taken."""

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.server.handler import ApiRequest, RequestHandler
+from localspec.server.model_host import ServedOffer
 from localspec.server.openai.chat import ChatAnswer, failing
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest
@@ -65,7 +66,11 @@ def openai(desk: RequestHandler) -> APIRouter:
 
 def described(desk: RequestHandler, name: str) -> dict[str, object]:
     """With the context length where clients look for it, once it is known."""
-    offer, served = desk.house.offers[name], desk.house.loaded.get(name)
+    house = desk.house
+    offer, served = house.offers[name], house.loaded.get(name)
+    status: dict[str, object] = {"value": house.state(name), "args": []}
+    if name in house.failed:
+        status |= {"failed": True, "exit_code": 1}
     context = served.runtime.context if served else offer.context
     return {
         "id": name,
@@ -77,5 +82,22 @@ def described(desk: RequestHandler, name: str) -> dict[str, object]:
         "loaded": served is not None,
         "engine": offer.engine,
         "drafter": offer.drafter or None,
-        "meta": {"n_ctx": context, "size": offer.bytes, "quantisation": offer.quantisation},
+        "status": status,
+        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
+        "meta": meta(offer, context),
+    }
+
+
+def meta(offer: ServedOffer, context: int) -> dict[str, object]:
+    """As llama.cpp's server has it."""
+    found = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
+    looked = offer.footprint
+    if looked is None:
+        return found
+    return {
+        **found,
+        "n_ctx_train": looked.context,
+        "n_vocab": looked.vocabulary,
+        "n_embd": looked.embedding,
+        "vocab_type": looked.tokenizer,
     }

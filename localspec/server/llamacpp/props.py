@@ -1,0 +1,77 @@
+"""What llama.cpp's server tells of itself and of a model."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from localspec.sampling.parameters import Sampling
+from localspec.server.model_facts import ModelFacts
+from localspec.server.model_host import Served, ServedOffer
+from localspec.templates.capabilities import Takes
+
+Object = dict[str, object]
+
+
+def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+    """Of a model that may be unloaded, which is called sleeping: a request wakes it."""
+    context = served.runtime.context if served else offer.context
+    drawn = {"n_ctx": context, "params": drawing(offer.usual)}
+    return {
+        "default_generation_settings": drawn,
+        "n_ctx": context,
+        "total_slots": served.runtime.slots if served else offer.slots,
+        "model_alias": offer.name,
+        "model_path": offer.path,
+        "model_ftype": offer.quantisation,
+        "modalities": {"vision": False, "audio": False, "video": False},
+        "endpoint_slots": True,
+        "endpoint_props": False,
+        "endpoint_metrics": True,
+        "ui": False,
+        "chat_template": facts.template,
+        "chat_template_caps": reads(facts.takes) if facts.takes else {},
+        "bos_token": facts.bos,
+        "eos_token": facts.eos,
+        "build_info": f"localspec {version('localspec')}",
+        "is_sleeping": served is None,
+    }
+
+
+def drawing(usual: Sampling) -> Object:
+    """How text is drawn where a request says nothing."""
+    return {
+        "temperature": usual.temperature,
+        "top_k": usual.top_k,
+        "top_p": usual.top_p,
+        "min_p": usual.min_p,
+        "repeat_penalty": usual.repetition,
+        "presence_penalty": usual.presence,
+        "frequency_penalty": usual.frequency,
+        "n_predict": -1,
+        "max_tokens": -1,
+    }
+
+
+def reads(takes: Takes) -> Object:
+    return {
+        "supports_string_content": takes.text,
+        "supports_typed_content": takes.parts,
+        "supports_tools": takes.tools,
+        "supports_tool_calls": takes.calls,
+        "supports_parallel_tool_calls": takes.parallel,
+        "supports_system_role": takes.system,
+        "supports_object_arguments": takes.objects,
+    }
+
+
+def slots_of(offer: ServedOffer, served: Served | None) -> list[Object]:
+    runtime, busy = (served.runtime, served.users) if served else (None, 0)
+    return [
+        {
+            "id": at,
+            "n_ctx": runtime.context if runtime else offer.context,
+            "speculative": bool(offer.drafter),
+            "is_processing": at < busy,
+        }
+        for at in range(runtime.slots if runtime else offer.slots)
+    ]

@@ -1,0 +1,52 @@
+"""Tells listeners what becomes of the models: loading, loaded, unloaded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+
+from localspec.server.faults import overloaded
+
+LISTENERS = 64  # at once
+BEHIND = 256  # events that a slow listener may be behind; it misses the oldest then
+
+LOOK_SECONDS = 1.0  # after which a listener looks whether the server ends
+PATIENCE = 10  # such looks after which its client should hear that the server still lives
+
+Event = Mapping[str, object]
+
+
+class ModelEvents:
+    """Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self.ended: Callable[[], bool] = lambda: False  # whether listeners should go
+        self._queues: set[asyncio.Queue[Event]] = set()
+
+    def require_room(self) -> None:
+        """Refuse one listener too many."""
+        if len(self._queues) >= LISTENERS:
+            raise overloaded(f"{LISTENERS} clients listen already")
+
+    def tell(self, model: str, event: str, **data: object) -> None:
+        for queue in self._queues:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait({"model": model, "event": event, "data": data})
+
+    async def listen(self) -> AsyncGenerator[Event | None]:
+        """Yield events as they come, and None whenever none came for a while."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(BEHIND)
+        self._queues.add(queue)
+        quiet = 0
+        try:
+            while not self.ended():
+                try:
+                    yield await asyncio.wait_for(queue.get(), LOOK_SECONDS)
+                    quiet = 0
+                except TimeoutError:
+                    quiet += 1
+                    if quiet % PATIENCE == 0:
+                        yield None
+        finally:
+            self._queues.discard(queue)

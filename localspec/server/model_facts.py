@@ -1,0 +1,53 @@
+"""What clients are told of a model before they ask it anything, found out without its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localspec.dialects import dialect_of
+from localspec.errors import LocalSpecError
+from localspec.templates.capabilities import Takes
+from localspec.templates.chat_template import ChatTemplate
+from localspec.tokenizer import Tokenizer
+
+THOUGHTS = frozenset({"</think>", "[/THINK]", "<|channel|>"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    template: str
+    takes: Takes | None  # what the template reads; None: there is none, or it is broken
+    thinks: bool
+    fills_in: bool  # what belongs between two texts
+    bos: str
+    eos: str
+
+    @property
+    def calls(self) -> bool:
+        """Whether its template knows tools."""
+        return self.takes is not None and self.takes.tools
+
+
+def facts(tokenizer: Tokenizer) -> ModelFacts:
+    """Ask a tokenizer and its chat template; takes its time, so not on the event loop."""
+
+    def spelt(token: int | None) -> str:
+        return "" if token is None else tokenizer.token_text(token)
+
+    return ModelFacts(
+        tokenizer.chat_template or "",
+        takes(tokenizer),
+        not THOUGHTS.isdisjoint(dialect_of(tokenizer.chat_template).marks),
+        tokenizer.infill is not None,
+        spelt(tokenizer.bos),
+        spelt(tokenizer.eos),
+    )
+
+
+def takes(tokenizer: Tokenizer) -> Takes | None:
+    if not tokenizer.chat_template:
+        return None
+    try:
+        return ChatTemplate(tokenizer).takes
+    except LocalSpecError:
+        return None

@@ -1,0 +1,171 @@
+"""Models that clients list, load and unload, in the words of llama.cpp's server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from localspec.server.app import Terms
+from localspec.server.safety import Rules
+from tests.server.scripted import Server
+from tests.server.test_load import until
+
+
+@pytest.fixture
+def fresh():
+    made = Server(pause=0.002)
+    yield made
+    made.close()
+
+
+def state(server):
+    [found] = server.client.get("/models").json()["data"]
+    return found["status"]["value"]
+
+
+def test_a_model_is_listed_with_its_state(fresh):
+    for path in ("/models", "/v1/models"):
+        [found] = fresh.client.get(path).json()["data"]
+        assert found["id"] == "scripted"
+        assert found["status"] == {"value": "unloaded", "args": []}
+        assert found["meta"]["n_ctx"] == 8192
+    fresh.ask("here")
+    assert state(fresh) == "loaded"
+
+
+def test_looking_at_a_model_does_not_load_it(fresh):
+    props = fresh.client.get("/props").json()
+    assert props["is_sleeping"]
+    assert "<|im_start|>" in props["chat_template"]
+    assert not any(slot["is_processing"] for slot in fresh.client.get("/slots").json())
+    assert state(fresh) == "unloaded"
+    fresh.ask("here")
+    assert fresh.client.get("/props").json() == props | {"is_sleeping": False}
+
+
+def test_a_model_is_loaded_and_unloaded_when_a_client_says_so(fresh):
+    for path, ends in (("/models/load", "loaded"), ("/models/unload", "unloaded")):
+        for _ in range(2):  # what is so already is no error
+            assert fresh.client.post(path, json={"model": "scripted"}).json()["success"]
+            until(lambda ends=ends: state(fresh) == ends)
+    assert len(fresh.unloads) == 1
+    assert fresh.ask("here") == "You said: here"
+    assert state(fresh) == "loaded"
+
+
+def test_a_model_is_unloaded_once_its_requests_have_ended(fresh):
+    body = {"messages": [{"role": "user", "content": "word " * 40}], "stream": True}
+    with fresh.client.stream("POST", "/v1/chat/completions", json=body) as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert told == {"success": True, "requests": 1}
+        assert [line for line in lines if line][-1] == "data: [DONE]"
+    until(lambda: state(fresh) == "unloaded")
+    assert fresh.unloads
+
+
+def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
+    body = {"messages": [{"role": "user", "content": "word " * 40}], "stream": True}
+    with fresh.client.stream("POST", "/v1/chat/completions", json=body) as stream:
+        next(stream.iter_lines())
+        fresh.client.post("/models/unload", json={"model": "scripted"})
+        fresh.ask("here")
+    until(lambda: fresh.idle)
+    assert state(fresh) == "loaded"
+
+
+def test_listeners_hear_what_becomes_of_a_model(fresh):
+    told = []
+
+    def listen():
+        with fresh.client.stream("GET", "/models/sse") as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    told.append(json.loads(line[6:]))
+                if len(told) == 3:
+                    return
+
+    listening = threading.Thread(target=listen)
+    listening.start()
+    until(lambda: fresh.app.state.house.events._queues)
+    fresh.client.post("/models/load", json={"model": "scripted"})
+    until(lambda: state(fresh) == "loaded")
+    fresh.client.post("/models/unload", json={"model": "scripted"})
+    listening.join(10)
+    assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
+    assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
+    until(lambda: not fresh.app.state.house.events._queues)
+
+
+def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
+    offer = fresh.app.state.house.offers["scripted"]
+    monkeypatch.setattr(fresh.app.state.house, "offers", {"broken": broken(offer)})
+    fresh.client.post("/models/load", json={"model": "broken"})
+    until(lambda: "failed" in fresh.client.get("/models").json()["data"][0]["status"])
+    [found] = fresh.client.get("/models").json()["data"]
+    assert found["status"] == {"value": "unloaded", "args": [], "failed": True, "exit_code": 1}
+
+
+def broken(offer):
+    def load():
+        raise RuntimeError("no such file")
+
+    return replace(offer, name="broken", load=load)
+
+
+@pytest.mark.parametrize("path", ["/models/load", "/models/unload"])
+def test_a_name_that_is_not_here_is_told(fresh, path):
+    answer = fresh.client.post(path, json={"model": "other"})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"
+    assert fresh.client.post(path, json={"model": 1}).json()["error"]["code"] == 400
+
+
+MANAGING = [("/models/load", {"model": "scripted"}), ("/models/unload", {"model": "scripted"})]
+
+
+@pytest.mark.parametrize(("path", "body"), MANAGING)
+def test_a_page_of_another_site_manages_nothing(fresh, path, body):
+    for origin, status in (
+        ("https://other.example", 403),
+        ("null", 403),
+        (fresh.address, 200),
+    ):
+        headers = {"origin": origin}
+        assert fresh.client.post(path, json=body, headers=headers).status_code == status
+
+
+@pytest.fixture(scope="module")
+def closed():
+    made = Server(terms=Terms(Rules(keys=("a-key",)), manage=False))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("path", "body"), MANAGING)
+def test_a_server_may_let_nobody_manage_it(closed, path, body):
+    assert closed.client.post(path, json=body).status_code == 401
+    answer = closed.client.post(path, json=body, headers={"x-api-key": "a-key"})
+    assert answer.status_code == 501
+    assert "--manage" in answer.text
+
+
+def test_health_is_told_under_both_names(closed):
+    for path in ("/health", "/v1/health"):
+        assert closed.client.get(path).json()["status"] == "ok"
+
+
+def test_figures_are_told_by_the_names_of_llama_cpp(fresh):
+    fresh.ask("here")
+    lines = fresh.client.get("/metrics").text.splitlines()
+    told = dict(line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:"))
+    assert float(told["llamacpp:tokens_predicted_total"]) == len("You said: here") + 1
+    assert float(told["llamacpp:prompt_tokens_total"]) > 20
+    assert float(told["llamacpp:tokens_predicted_seconds_total"]) > 0
+    assert float(told["llamacpp:n_decode_total"]) > 1
+    assert float(told["llamacpp:requests_processing"]) == 0
+    assert float(told["llamacpp:requests_deferred"]) == 0
