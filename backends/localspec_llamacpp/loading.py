@@ -15,8 +15,11 @@ import psutil
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system import free_memory
-from localspec_llamacpp import bindings, ggml
-from localspec_llamacpp.bindings import KV_TYPES, Context, Shape, Weights
+from localspec_llamacpp import ggml
+from localspec_llamacpp.bindings import library
+from localspec_llamacpp.bindings.context import KV_TYPES, Context, Shape
+from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.weights import Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -29,7 +32,7 @@ def load(path: Path, options: Options) -> LlamaModel:
     """Load a model."""
     footprint = inspect(path)
     check(footprint, options)
-    bindings.LOG.verbose = options.verbose
+    LOG.verbose = options.verbose
     weights = Weights(path, all_or(options.gpu_layers), options.split)
     try:
         check_kind(weights, footprint)
@@ -148,7 +151,7 @@ def probe() -> list[Device]:
 
 
 def build() -> Build:
-    return Build(version("llama-cpp-python"), bindings.features())
+    return Build(version("llama-cpp-python"), library.features())
 
 
 def _counted(device: Device) -> Device:
@@ -183,7 +186,7 @@ def performance_cores() -> int | None:
     """The fast cores of an Apple chip; None elsewhere."""
     if sys.platform != "darwin":
         return None
-    return bindings.system_number(b"hw.perflevel0.physicalcpu")
+    return library.system_number(b"hw.perflevel0.physicalcpu")
 
 
 def check(footprint: Footprint, options: Options) -> None:

@@ -13,7 +13,9 @@ from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
-from localspec_llamacpp.bindings import Context, Part, Shape, Weights
+from localspec_llamacpp.bindings.batch import Part
+from localspec_llamacpp.bindings.context import Context, Shape
+from localspec_llamacpp.bindings.weights import Weights
 from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo

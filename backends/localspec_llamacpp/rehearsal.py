@@ -11,7 +11,9 @@ from pathlib import Path
 from localspec.backend import Footprint, Needs, Options, Rehearsal
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
-from localspec_llamacpp.bindings import LOG, Cache, Context, Shape, Size, Weights
+from localspec_llamacpp.bindings.context import Context, Shape
+from localspec_llamacpp.bindings.log import LOG, Cache, Size
+from localspec_llamacpp.bindings.weights import Weights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localspec.templates.fill_in_middle import known
 from localspec.tokens import Tokens
-from localspec_llamacpp.bindings import Weights
+from localspec_llamacpp.bindings.weights import Weights
 
 
 class GgufTokenizer:

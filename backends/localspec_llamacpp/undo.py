@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from localspec.backend import Row
-from localspec_llamacpp.bindings import Context
+from localspec_llamacpp.bindings.context import Context
 
 COPIED = 256  # tokens that are copied in the time that one is read in, and less
 REPLAY = 8  # known tokens that may be fed again after a rejection, not in a batch of their own

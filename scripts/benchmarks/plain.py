@@ -28,7 +28,8 @@ from localspec.models.locate import locate
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import Tokens
-from localspec_llamacpp.bindings import KV_TYPES, requantise
+from localspec_llamacpp.bindings.context import KV_TYPES
+from localspec_llamacpp.bindings.library import requantise
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type, physical_cores
 

@@ -17,7 +17,7 @@ from benchmarks.machine import heading
 from benchmarks.serving import arrival, restart, schemas, streams, turns
 from benchmarks.serving.process import Bench
 from localspec.models.locate import locate
-from localspec_llamacpp.bindings import requantise
+from localspec_llamacpp.bindings.library import requantise
 from localspec_llamacpp.loading import physical_cores
 
 Part = Callable[[Bench], bool]

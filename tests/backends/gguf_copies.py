@@ -13,7 +13,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
-from localspec_llamacpp.bindings import Weights
+from localspec_llamacpp.bindings.weights import Weights
 from mlx_conversion.convert import WeightFormat, convert
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gguf_to_mlx"

@@ -22,7 +22,7 @@ from localspec.runtime import loaded_pair
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
 from localspec.system import free_memory
-from localspec_llamacpp.bindings import LOG
+from localspec_llamacpp.bindings.log import LOG
 from tests import engines
 from tests.tiny import Head
 

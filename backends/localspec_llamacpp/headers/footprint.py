@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from localspec.backend import Footprint
-from localspec_llamacpp.bindings import FILE_TYPES
+from localspec_llamacpp.bindings.library import FILE_TYPES
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 from localspec_llamacpp.headers.parts import whole

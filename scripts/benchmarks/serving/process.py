@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from localspec.backend import Options
-from localspec_llamacpp.bindings import KV_TYPES
+from localspec_llamacpp.bindings.context import KV_TYPES
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type
 

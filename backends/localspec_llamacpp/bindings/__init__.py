@@ -1,0 +1,1 @@
+"""Every call of libllama: its log, model files, contexts and batches."""

@@ -1,0 +1,80 @@
+"""llama.cpp's batch, over arrays that numpy fills."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import llama_cpp.llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.tokens import Tokens
+
+
+class Part(NamedTuple):
+    """Tokens of one sequence in a batch."""
+
+    sequence: int
+    position: int
+    tokens: Tokens
+    outputs: int  # trailing tokens whose logits are wanted
+
+
+class Batch:
+    """llama.cpp's batch, over arrays that numpy fills."""
+
+    def __init__(self, size: int, sequences: int) -> None:
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._ids = np.arange(sequences, dtype=np.int32)
+        self._pointers = np.zeros(size, np.uintp)
+        self._wanted = np.zeros(size, np.int8)
+        self._range = np.arange(size, dtype=np.int32)
+        self._first_id = self._ids.ctypes.data
+        columns = (self._tokens, self._positions, self._pointers, self._wanted)
+        self._cells = tuple(each.data for each in columns)
+        self.struct = lib.llama_batch(
+            token=pointer(self._tokens, lib.llama_token),
+            pos=pointer(self._positions, lib.llama_pos),
+            n_seq_id=pointer(self._counts, ctypes.c_int32),
+            seq_id=pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
+            logits=pointer(self._wanted, ctypes.c_int8),
+        )
+
+    def fill(self, parts: Sequence[Part], ids: Sequence[int]) -> int:
+        """Lay the parts out one after the other; return how many outputs are wanted.
+
+        A sequence is told to llama.cpp by its number among `ids`.
+        """
+        end = outputs = 0
+        for part in parts:
+            start, end = end, end + len(part.tokens)
+            if end - start == 1:
+                self._put(start, part, ids[part.sequence])
+            else:
+                self._lay(start, end, part, ids[part.sequence])
+            outputs += part.outputs
+        self.struct.n_tokens = end
+        return outputs
+
+    def _put(self, at: int, part: Part, number: int) -> None:
+        """Write a single token, as in plain decoding: ten times as fast as by slices."""
+        tokens, positions, pointers, wanted = self._cells
+        tokens[at] = int(part.tokens[0])
+        positions[at] = part.position
+        pointers[at] = self._first_id + 4 * number
+        wanted[at] = part.outputs
+
+    def _lay(self, start: int, end: int, part: Part, number: int) -> None:
+        self._tokens[start:end] = part.tokens
+        self._positions[start:end] = self._range[: end - start] + part.position
+        self._pointers[start:end] = self._first_id + 4 * number
+        self._wanted[start:end] = 0
+        self._wanted[end - part.outputs : end] = 1
+
+
+def pointer(array: NDArray[np.generic], kind: type) -> object:
+    return array.ctypes.data_as(ctypes.POINTER(kind))

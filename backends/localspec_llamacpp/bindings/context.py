@@ -1,0 +1,172 @@
+"""Sequences of tokens held by a model, and the logits of the newest ones."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import llama_cpp.llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
+from localspec.system import free_memory
+from localspec.tokens import Logits
+from localspec_llamacpp.bindings.batch import Batch, Part, pointer
+from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.weights import Weights
+
+# Types of keys and values, by ggml's numbers
+KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
+NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a context is to be."""
+
+    sequences: int
+    pooled: bool  # whether they share one pool
+    apart: bool  # whether long rows are run apart from short ones
+    cells: int  # tokens all sequences can hold together
+    batch: int
+    outputs: int  # most rows of logits a forward can give
+    snapshots: int  # states kept per sequence of a recurrent model, to go back to
+    full_windows: bool  # whether layers with a window keep all tokens all the same
+    kv_type: str
+    flash_attention: bool | None  # None: llama.cpp decides
+    threads: int
+
+
+class Context:
+    """Sequences of tokens held by a model, and the logits of the newest ones."""
+
+    def __init__(self, weights: Weights, shape: Shape) -> None:
+        params = lib.llama_context_default_params()
+        params.n_ctx, params.n_seq_max = shape.cells, shape.sequences
+        params.n_batch = params.n_ubatch = shape.batch
+        params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
+        params.n_threads = params.n_threads_batch = shape.threads
+        params.type_k, params.type_v = KV_TYPES[shape.kv_type]
+        flash = shape.flash_attention
+        params.flash_attn_type = -1 if flash is None else int(flash)
+        params.kv_unified = shape.pooled
+        params.swa_full = shape.full_windows
+        params.no_perf = True
+        LOG.take_errors()
+        self.pointer = lib.llama_init_from_model(weights.pointer, params)
+        if not self.pointer:
+            wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
+            raise LOG.failure(f"llama.cpp could not set up {wish}")
+        self.pooled, self.cells = shape.pooled, shape.cells
+        self._memory = lib.llama_get_memory(self.pointer)
+        if not self._memory:
+            lib.llama_free(self.pointer)
+            raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
+        self._width = weights.vocabulary
+        self._batch = Batch(shape.batch, shape.sequences)
+        self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
+        self._views: dict[tuple[int, int], Logits] = {}
+
+    @property
+    def snapshots(self) -> int:
+        """How many tokens a recurrent model can take back, 0 if its kind cannot at all."""
+        return int(lib.llama_n_rs_seq(self.pointer))
+
+    def decode(self, parts: Sequence[Part]) -> Logits:
+        """Append every part in one batch; the logits live until the next call."""
+        outputs = self._batch.fill(parts, self.ids)
+        LOG.forget_errors()
+        status = lib.llama_decode(self.pointer, self._batch.struct)
+        if status:
+            if status == NO_CELLS:
+                raise ContextFull(parts[0].sequence, self.cells)
+            kind = OutOfMemory if status == NO_MEMORY else BackendError
+            raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
+        return self._logits(outputs)
+
+    def _logits(self, rows: int) -> Logits:
+        if not rows:
+            lib.llama_synchronize(self.pointer)
+            return np.empty((0, self._width), np.float32)
+        pointer = lib.llama_get_logits(self.pointer)
+        key = (ctypes.addressof(pointer.contents), rows)
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) > 256:
+                self._views.clear()
+            view = np.ctypeslib.as_array(pointer, (rows, self._width))
+            self._views[key] = view
+        return view
+
+    def remove(self, sequence: int, start: int) -> bool:
+        """Forget a sequence from a position on; False if its memory cannot."""
+        return bool(lib.llama_memory_seq_rm(self._memory, self.ids[sequence], start, -1))
+
+    def clear(self, sequence: int) -> None:
+        lib.llama_memory_seq_rm(self._memory, self.ids[sequence], -1, -1)
+
+    def copy(self, source: int, target: int, length: int) -> bool:
+        """Let an empty sequence have another's tokens; whether it now has them.
+
+        In a pool it shares the first so many, all if -1. Else all are copied, if there is memory
+        for that, and at once: llama.cpp would put it off until the next batch, when the source may
+        hold something else.
+        """
+        if self.pooled:
+            ids = self.ids[source], self.ids[target]
+            lib.llama_memory_seq_cp(self._memory, *ids, -1, length)
+            return True
+        data = self.save(source, free_memory.memory().free_bytes // 2)
+        return data is not None and self.restore(target, data) > 0
+
+    def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
+        """All that is held of a sequence, if there is room for it, in at most so many bytes."""
+        size = self.size(sequence)
+        if not 0 < size <= most:
+            return None
+        try:
+            data = np.frombuffer(mmap.mmap(-1, size), np.uint8)  # the system gets it back whole
+        except OSError:  # there is no memory for it
+            return None
+        place = pointer(data, ctypes.c_uint8)
+        written = lib.llama_state_seq_get_data(self.pointer, place, size, self.ids[sequence])
+        return data if written == size else None
+
+    def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
+        """Fill an empty sequence by what was saved; how many tokens it then holds."""
+        place = pointer(data, ctypes.c_uint8)
+        number = self.ids[sequence]
+        if lib.llama_state_seq_set_data(self.pointer, place, len(data), number) != len(data):
+            return 0
+        return int(lib.llama_memory_seq_pos_max(self._memory, number)) + 1
+
+    def size(self, sequence: int) -> int:
+        """Bytes that `save` takes."""
+        return int(lib.llama_state_seq_get_size(self.pointer, self.ids[sequence]))
+
+    def exchange(self, one: int, other: int) -> bool:
+        """Let two sequences change places in llama.cpp's order; whether there was memory for it.
+
+        What they hold moves with them.
+        """
+        most = free_memory.memory().free_bytes // 4
+        full = [each for each in (one, other) if self.oldest(each) >= 0]
+        saved = [data for each in full if (data := self.save(each, most)) is not None]
+        if len(saved) < len(full):
+            return False
+        for each in full:
+            self.clear(each)
+        self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
+        if not all(self.restore(each, data) for each, data in zip(full, saved, strict=True)):
+            raise BackendError("llama.cpp could not move what a slot holds")
+        return True
+
+    def oldest(self, sequence: int) -> int:
+        """The first position that all layers still hold."""
+        return int(lib.llama_memory_seq_pos_min(self._memory, self.ids[sequence]))
+
+    def close(self) -> None:
+        lib.llama_free(self.pointer)

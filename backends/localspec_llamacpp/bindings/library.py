@@ -1,0 +1,47 @@
+"""The library itself: file types, what it was built for, and quantisation."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import llama_cpp.llama_cpp as lib
+
+from localspec.errors import BackendError
+from localspec_llamacpp.bindings.log import LOG
+
+FILE_TYPES = {
+    number: name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
+    for name, number in vars(lib).items()
+    if name.startswith("LLAMA_FTYPE_") and name != "LLAMA_FTYPE_GUESSED"
+}
+
+
+def requantise(source: Path, target: Path, kind: str) -> None:
+    """Write a copy of a model in another precision; quantised weights lose a little more."""
+    params = lib.llama_model_quantize_default_params()
+    params.ftype = next(number for number, name in FILE_TYPES.items() if name == kind.upper())
+    params.allow_requantize = True
+    LOG.take_errors()
+    if lib.llama_model_quantize(str(source).encode(), str(target).encode(), params):
+        raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
+
+
+def features() -> tuple[str, ...]:
+    """What this build can use, as it says itself: each part with what is on in it."""
+    said = lib.llama_print_system_info().decode("utf-8", "replace")
+    words = (part.rpartition(":") for part in said.split("|"))
+    found = []
+    for part, _, word in words:
+        name, _, value = word.partition("=")
+        found += [part.strip()] if part.strip() else []
+        found += [name.strip()] if value.strip() == "1" else []
+    return tuple(found)
+
+
+def system_number(name: bytes) -> int | None:
+    """A number the kernel of macOS knows by name."""
+    value, size = ctypes.c_int64(), ctypes.c_size_t(8)
+    library = ctypes.CDLL(None)
+    failed = library.sysctlbyname(name, ctypes.byref(value), ctypes.byref(size), None, 0)
+    return None if failed else int(value.value)

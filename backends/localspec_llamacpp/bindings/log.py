@@ -1,0 +1,101 @@
+"""llama.cpp's log: errors, and the sizes of buffers and caches that it reports nowhere else."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from typing import NamedTuple
+
+import llama_cpp.llama_cpp as lib
+
+from localspec.errors import BackendError, OutOfMemory
+
+_ERROR, _CONTINUED = 4, 5  # levels of the log
+CACHE = re.compile(
+    r"llama_(?P<kind>kv_cache|memory_recurrent): size = +(?P<mib>[\d.]+) MiB"
+    r" \( *(?P<cells>\d+) cells, +(?P<layers>\d+) layers"
+)
+RECURRENT_LAYER = "llama_memory_recurrent, layer "
+SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
+SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
+
+
+class Size(NamedTuple):
+    """What llama.cpp says it takes."""
+
+    where: str  # a device, or empty: all together
+    what: str  # "model", "KV", "RS", "compute", "output", or empty: keys, values or states
+    bytes: int
+
+
+class Cache(NamedTuple):
+    """One cache of a context, as llama.cpp logs it."""
+
+    recurrent: bool
+    bytes: int
+    cells: int
+    layers: int
+
+
+class Log:
+    """Where llama.cpp's log goes: to stderr when asked for, else its errors are kept."""
+
+    def __init__(self) -> None:
+        self.verbose = False
+        self._errors: list[str] = []
+        self._sizes: list[Size] = []
+        self._caches: list[Cache] = []
+        self._recurrent_layers = 0
+        self._level = 0
+        self.callback = lib.llama_log_callback(self._note)
+
+    def _note(self, level: int, text: bytes, _: ctypes.c_void_p) -> None:
+        self._level = level if level != _CONTINUED else self._level
+        if self.verbose:
+            sys.stderr.write(text.decode("utf-8", "replace"))
+        if self._level == _ERROR:
+            self._errors.append(text.decode("utf-8", "replace").strip())
+        elif b"size = " in text:
+            self._note_size(text.decode("utf-8", "replace"))
+        elif text.startswith(RECURRENT_LAYER.encode()):
+            self._recurrent_layers += 1
+
+    def _note_size(self, line: str) -> None:
+        if found := SIZE.match(line):
+            size = int(float(found["mib"]) * 2**20)
+            self._sizes.append(Size(found["where"] or "", found["what"] or "", size))
+        if found := CACHE.match(line):
+            recurrent = found["kind"] == "memory_recurrent"
+            layers = self._recurrent_layers if recurrent else int(found["layers"])
+            self._recurrent_layers = 0
+            self._caches.append(Cache(recurrent, size, int(found["cells"]), layers))
+
+    def take_errors(self) -> str:
+        """What went wrong since the last call, in one line."""
+        errors = "; ".join(dict.fromkeys(filter(None, self._errors)))
+        self._errors.clear()
+        return errors or "no reason given"
+
+    def forget_errors(self) -> None:
+        self._errors.clear()
+
+    def take_sizes(self) -> list[Size]:
+        """What was said to take how much since the last call."""
+        sizes, self._sizes = self._sizes, []
+        return sizes
+
+    def take_caches(self) -> list[Cache]:
+        """The caches that were laid out since the last call."""
+        caches, self._caches = self._caches, []
+        return caches
+
+    def failure(self, what: str) -> BackendError:
+        """An error that says what llama.cpp could not do, and why."""
+        why = self.take_errors()
+        return (OutOfMemory if SHORTAGE.search(why) else BackendError)(f"{what}: {why}")
+
+
+LOG = Log()
+lib.llama_log_set(LOG.callback, ctypes.c_void_p(0))
+lib.llama_backend_init()

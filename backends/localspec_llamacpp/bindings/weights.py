@@ -1,0 +1,147 @@
+"""A loaded model file and its vocabulary."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import llama_cpp.llama_cpp as lib
+import numpy as np
+
+from localspec.errors import BackendError
+from localspec.tokens import Tokens
+from localspec_llamacpp.bindings.log import LOG
+
+INFILL = {
+    "prefix": lib.llama_vocab_fim_pre,
+    "suffix": lib.llama_vocab_fim_suf,
+    "middle": lib.llama_vocab_fim_mid,
+    "pad": lib.llama_vocab_fim_pad,
+    "repository": lib.llama_vocab_fim_rep,
+    "separator": lib.llama_vocab_fim_sep,
+}
+
+
+class Weights:
+    """A loaded model file and its vocabulary."""
+
+    def __init__(
+        self, path: Path, gpu_layers: int, split: Sequence[float] = (), *, empty: bool = False
+    ) -> None:
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        shares = (ctypes.c_float * lib.llama_max_devices())(*split)
+        if split:
+            params.tensor_split = shares
+        if empty:  # a model without its weights: contexts tell what they would take
+            params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
+        LOG.take_errors()
+        self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.pointer:
+            raise LOG.failure(f"llama.cpp could not load {path.name}")
+
+    @property
+    def vocab(self) -> Any:
+        if not self.pointer:
+            raise BackendError("this model was closed; load it again")
+        return lib.llama_model_get_vocab(self.pointer)
+
+    @property
+    def vocabulary(self) -> int:
+        return int(lib.llama_vocab_n_tokens(self.vocab))
+
+    @property
+    def context(self) -> int:
+        return int(lib.llama_model_n_ctx_train(self.pointer))
+
+    @property
+    def window(self) -> int:
+        return int(lib.llama_model_n_swa(self.pointer))
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether any layer keeps a state in place of all tokens."""
+        return bool(
+            lib.llama_model_is_recurrent(self.pointer) or lib.llama_model_is_hybrid(self.pointer)
+        )
+
+    @property
+    def layers(self) -> int:
+        """Layers of the trunk, without those of a drafting head."""
+        return int(lib.llama_model_n_layer(self.pointer))
+
+    @property
+    def drafting_layers(self) -> int:
+        """Layers of a drafting head in the same file (MTP)."""
+        return int(lib.llama_model_n_layer_nextn(self.pointer))
+
+    @property
+    def generates(self) -> bool:
+        """Whether it writes text from left to right, without an encoder."""
+        return bool(
+            lib.llama_model_has_decoder(self.pointer)
+            and not lib.llama_model_has_encoder(self.pointer)
+            and not lib.llama_model_is_diffusion(self.pointer)
+        )
+
+    @property
+    def bos(self) -> int | None:
+        return _token(lib.llama_vocab_bos(self.vocab))
+
+    @property
+    def eos(self) -> int | None:
+        return _token(lib.llama_vocab_eos(self.vocab))
+
+    @property
+    def starts(self) -> bool:
+        return bool(lib.llama_vocab_get_add_bos(self.vocab))
+
+    def ends(self) -> frozenset[int]:
+        is_end, vocab = lib.llama_vocab_is_eog, self.vocab
+        return frozenset(token for token in range(self.vocabulary) if is_end(vocab, token))
+
+    def control(self, text: str) -> int | None:
+        """The control token with this text."""
+        found: list[int] = self.tokenize(text.encode(), special=True).tolist()
+        is_control = len(found) == 1 and lib.llama_vocab_is_control(self.vocab, found[0])
+        return found[0] if is_control else None
+
+    def infill(self) -> dict[str, int]:
+        """Tokens for filling in, as the file names them or llama.cpp guesses by their texts."""
+        found = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
+        return {name: token for name, token in found.items() if token is not None}
+
+    def tokenize(self, text: bytes, special: bool) -> Tokens:
+        room = len(text) + 8
+        while True:
+            tokens = np.empty(room, np.int32)
+            place = tokens.ctypes.data_as(ctypes.POINTER(lib.llama_token))
+            size = lib.llama_tokenize(self.vocab, text, len(text), place, room, False, special)
+            if size >= 0:
+                return tokens[:size].copy()
+            if size == -(1 << 31):
+                raise BackendError(f"a text of {len(text):,} bytes is too long to tokenise")
+            room = -size
+
+    def token_bytes(self, token: int) -> bytes:
+        room = 64
+        while True:
+            piece = ctypes.create_string_buffer(room)
+            size = lib.llama_token_to_piece(self.vocab, token, piece, room, 0, False)
+            if size >= 0:
+                return piece.raw[:size]
+            room = -size
+
+    def token_text(self, token: int) -> str:
+        text: bytes = lib.llama_vocab_get_text(self.vocab, token)
+        return text.decode("utf-8", "backslashreplace")
+
+    def close(self) -> None:
+        lib.llama_model_free(self.pointer)
+        self.pointer = None
+
+
+def _token(value: int) -> int | None:
+    return value if value >= 0 else None
