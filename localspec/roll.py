@@ -19,7 +19,7 @@ LEAST = 1e-9  # confidence in a token, however unlikely it is what was drawn
 
 def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
     """`Model.roll` for an engine that has nothing better than `forward`."""
-    paths = [Path(roll) for roll in rolls]
+    paths = [Continuation(roll) for roll in rolls]
     while live := [path for path in paths if path.wants]:
         for path, logits in zip(live, model.forward([p.row() for p in live]), strict=True):
             path.draw(logits[-1])
@@ -27,7 +27,7 @@ def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
 
 
 @dataclass(slots=True)
-class Path:
+class Continuation:
     """One continuation under way."""
 
     roll: Roll

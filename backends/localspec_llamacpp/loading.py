@@ -17,9 +17,9 @@ from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageErr
 from localspec.system import free_memory
 from localspec_llamacpp import ggml
 from localspec_llamacpp.bindings import library
-from localspec_llamacpp.bindings.context import KV_TYPES, Context, Shape
+from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.weights import Weights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -33,7 +33,7 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    weights = Weights(path, all_or(options.gpu_layers), options.split)
+    weights = ModelWeights(path, all_or(options.gpu_layers), options.split)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
@@ -44,7 +44,7 @@ def load(path: Path, options: Options) -> LlamaModel:
         raise
 
 
-def check_kind(weights: Weights, footprint: Footprint) -> None:
+def check_kind(weights: ModelWeights, footprint: Footprint) -> None:
     """Refuse what does not continue text."""
     name = f"{footprint.path.name} ({footprint.architecture})"
     if not weights.generates:
@@ -57,7 +57,9 @@ def all_or(gpu_layers: int | None) -> int:
     return -1 if gpu_layers is None else gpu_layers
 
 
-def set_up(weights: Weights, options: Options, quantisation: str) -> tuple[Shape, Context]:
+def set_up(
+    weights: ModelWeights, options: Options, quantisation: str
+) -> tuple[ContextShape, Context]:
     """A context; with 16-bit values as f16 where llama.cpp has no bf16 for a model (MLA)."""
     form = shape(weights, options, quantisation)
     try:
@@ -71,14 +73,14 @@ def set_up(weights: Weights, options: Options, quantisation: str) -> tuple[Shape
         return form, Context(weights, form)
 
 
-def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
+def shape(weights: ModelWeights, options: Options, quantisation: str) -> ContextShape:
     context = options.context or min(weights.context or CONTEXT, CONTEXT)
     if options.drafting:  # beyond what it was trained for its guesses would be noise
         context = min(context, weights.context or context)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
     shared = pooled(weights, options)
-    return Shape(
+    return ContextShape(
         sequences=sequences,
         pooled=shared,
         apart=shared and on_cpu(options),
@@ -95,7 +97,7 @@ def shape(weights: Weights, options: Options, quantisation: str) -> Shape:
     )
 
 
-def snapshots(weights: Weights, options: Options) -> int:
+def snapshots(weights: ModelWeights, options: Options) -> int:
     """How many states per slot to ask llama.cpp for, which may not have them.
 
     They cover one batch, and a draft model rolls over several; and they are lost when slots of
@@ -118,7 +120,7 @@ def kv_type(options: Options, quantisation: str) -> str:
     return BIT_EXACT if alike(options) and helps and not options.drafting else "f16"
 
 
-def pooled(weights: Weights, options: Options) -> bool:
+def pooled(weights: ModelWeights, options: Options) -> bool:
     """Whether all slots share one KV cache.
 
     Rows of any widths are run at once then, and one text may fill what the others leave. On a CPU

@@ -14,8 +14,8 @@ from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Part
-from localspec_llamacpp.bindings.context import Context, Shape
-from localspec_llamacpp.bindings.weights import Weights
+from localspec_llamacpp.bindings.context import Context, ContextShape
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
@@ -26,11 +26,11 @@ TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in ti
 class LlamaModel:
     def __init__(
         self,
-        weights: Weights,
+        weights: ModelWeights,
         context: Context,
         tokenizer: GgufTokenizer,
         options: Options,
-        shape: Shape,
+        shape: ContextShape,
     ) -> None:
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
@@ -176,7 +176,7 @@ class LlamaModel:
             self._weights.close()
 
 
-def undo_for(weights: Weights, context: Context, slots: int) -> Undo:
+def undo_for(weights: ModelWeights, context: Context, slots: int) -> Undo:
     if not weights.recurrent:
         return Attention(context, weights.window)
     return Snapshots(context) if context.snapshots else Checkpoints(context, slots)

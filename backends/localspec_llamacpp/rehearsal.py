@@ -11,9 +11,9 @@ from pathlib import Path
 from localspec.backend import Footprint, Needs, Options, Rehearsal
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
-from localspec_llamacpp.bindings.context import Context, Shape
-from localspec_llamacpp.bindings.log import LOG, Cache, Size
-from localspec_llamacpp.bindings.weights import Weights
+from localspec_llamacpp.bindings.context import Context, ContextShape
+from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
@@ -42,7 +42,7 @@ class LlamaRehearsal:
         self._headers = inspect(path)
         check(self._headers, Options())
         self._path = path
-        self._opened: dict[int, Weights] = {}
+        self._opened: dict[int, ModelWeights] = {}
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -65,7 +65,9 @@ class LlamaRehearsal:
         logits = form.outputs * weights.vocabulary * LOGIT
         return self._account(sizes or by_headers(self.footprint, form), logits)
 
-    def _laid_out(self, weights: Weights, options: Options) -> tuple[Shape, list[Size]]:
+    def _laid_out(
+        self, weights: ModelWeights, options: Options
+    ) -> tuple[ContextShape, list[BufferSize]]:
         """What a context would take."""
         LOG.take_sizes()
         try:
@@ -79,7 +81,7 @@ class LlamaRehearsal:
         context.close()
         return form, LOG.take_sizes()
 
-    def _account(self, sizes: Sequence[Size], logits: int) -> Needs:
+    def _account(self, sizes: Sequence[BufferSize], logits: int) -> Needs:
         held = {tensor.name: tensor.size for tensor in whole(read(self._path)).tensors}
         # These are looked up by token, a row at a time, so llama.cpp leaves them with the host.
         embeddings = sum(size for name, size in held.items() if "token_embd.weight" in name)
@@ -98,9 +100,9 @@ class LlamaRehearsal:
             host=on_host + logits if on_gpu else 0,
         )
 
-    def _weights(self, layers: int) -> Weights:
+    def _weights(self, layers: int) -> ModelWeights:
         if layers not in self._opened:
-            self._opened[layers] = Weights(self._path, layers, empty=True)
+            self._opened[layers] = ModelWeights(self._path, layers, empty=True)
         return self._opened[layers]
 
     def close(self) -> None:
@@ -108,7 +110,7 @@ class LlamaRehearsal:
             weights.close()
 
 
-def caches(weights: Weights, form: Shape) -> list[Cache]:
+def caches(weights: ModelWeights, form: ContextShape) -> list[CacheSize]:
     """The caches of a context, as llama.cpp lays them out."""
     LOG.take_caches()
     Context(weights, form).close()
@@ -116,7 +118,7 @@ def caches(weights: Weights, form: Shape) -> list[Cache]:
 
 
 def completed(
-    headers: Footprint, weights: Weights, full: Sequence[Cache], cut: Sequence[Cache]
+    headers: Footprint, weights: ModelWeights, full: Sequence[CacheSize], cut: Sequence[CacheSize]
 ) -> Footprint:
     """Add what the engine lays out; a cache that need not be full is one of a window."""
     pairs = list(zip(full, cut, strict=True))
@@ -138,17 +140,20 @@ def completed(
     )
 
 
-def each(cache: Cache) -> int:
+def each(cache: CacheSize) -> int:
     """Bytes of a token, or of a sequence's state; llama.cpp tells sizes to 0.01 MiB."""
     return round(cache.bytes / cache.cells)
 
 
-def by_headers(f: Footprint, form: Shape) -> list[Size]:
+def by_headers(f: Footprint, form: ContextShape) -> list[BufferSize]:
     """At most so much, should another llama.cpp tell its sizes in other words."""
     token = f.kv_bytes_per_token + f.window_bytes_per_token
     states = f.state_bytes * form.sequences * (1 + form.snapshots)
     computing = form.batch * (f.embedding * ACTIVATIONS + form.cells * MASK)
-    return [Size("", "", token * form.cells + states), Size("CPU", "compute", computing)]
+    return [
+        BufferSize("", "", token * form.cells + states),
+        BufferSize("CPU", "compute", computing),
+    ]
 
 
 def is_host(buffer: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from localspec.templates.fill_in_middle import known
 from localspec.tokens import Tokens
-from localspec_llamacpp.bindings.weights import Weights
+from localspec_llamacpp.bindings.weights import ModelWeights
 
 
 class GgufTokenizer:
-    def __init__(self, weights: Weights, kind: str, chat_template: str | None) -> None:
+    def __init__(self, weights: ModelWeights, kind: str, chat_template: str | None) -> None:
         self.kind = kind
         self.chat_template = chat_template
         self.size = weights.vocabulary

@@ -13,7 +13,7 @@ import mlx.core as mx
 
 
 @dataclass(frozen=True)
-class Call:
+class RowSpans:
     starts: tuple[int, ...]  # tokens each row holds
     widths: tuple[int, ...]  # tokens each row brings
 
@@ -41,28 +41,28 @@ class Call:
         return (mx.array(self.starts)[:, None] + mx.arange(self.width))[..., None]
 
     @cached_property
-    def _views(self) -> dict[tuple[int, int], View]:
+    def _views(self) -> dict[tuple[int, int], CellView]:
         return {}
 
-    def view(self, cells: int, window: int) -> View:
+    def view(self, cells: int, window: int) -> CellView:
         """What layers with so many cells and such a window share."""
         found = self._views.get((cells, window))
         if found is None:
-            found = self._views[cells, window] = View(self, cells, window)
+            found = self._views[cells, window] = CellView(self, cells, window)
         return found
 
 
-IDLE = Call((0,), (0,))
+IDLE = RowSpans((0,), (0,))
 
 
-class View:
+class CellView:
     """Where new tokens go among a layer's cells, and what they attend to.
 
     Position p lives in cell p modulo the number of cells. A layer that keeps every token has a
     cell for each; one with a window has some more than the window, and forgets what has left it.
     """
 
-    def __init__(self, call: Call, cells: int, window: int) -> None:
+    def __init__(self, call: RowSpans, cells: int, window: int) -> None:
         self._call = call
         self._cells = cells
         self._window = window

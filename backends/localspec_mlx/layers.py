@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-from localspec_mlx.call import IDLE, Call
+from localspec_mlx.call import IDLE, RowSpans
 
 STEP = 256  # cells by which room for keys and values grows
 
@@ -24,7 +24,7 @@ class Layer(Protocol):
     def face(self) -> object:
         """What the model's definition is given."""
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: RowSpans) -> None:
         """Prepare for a run."""
 
     def arrays(self) -> Iterator[mx.array]: ...
@@ -59,7 +59,7 @@ class Keys:
     def face(self) -> object:
         return self
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: RowSpans) -> None:
         needed = -(-call.end // STEP) * STEP
         cells = max(self.cells, min(needed, self.most) if self.most else needed)
         if cells > self.cells:
@@ -147,7 +147,7 @@ class States:
     def face(self) -> object:
         return self
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: RowSpans) -> None:
         self.lengths = call.lengths
 
     def make_mask(self, width: int) -> mx.array | None:
@@ -192,7 +192,7 @@ class Foreign:
     def face(self) -> object:
         return self._cache
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: RowSpans) -> None:
         pass
 
     def arrays(self) -> Iterator[mx.array]:

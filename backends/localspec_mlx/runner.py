@@ -11,7 +11,7 @@ from localspec.backend import Row
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.slots import Slots
+from localspec_mlx.slots import CacheSlots
 
 # The most tokens with which a row runs beside others. What a longer row has before the tokens
 # whose logits are wanted is read by itself: padding the others to its width would cost more, and
@@ -21,7 +21,7 @@ WIDE = 16
 
 class Runner:
     def __init__(self, blueprint: Blueprint, slots: int, vocabulary: int) -> None:
-        self.slots = Slots(blueprint, slots)
+        self.slots = CacheSlots(blueprint, slots)
         self._sharing = blueprint.sharing
         self._vocabulary = vocabulary
 

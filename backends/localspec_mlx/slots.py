@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.call import Call
+from localspec_mlx.call import RowSpans
 from localspec_mlx.layers import Layer, Memo
 
 ANCHORS = 2  # marks kept where long readings ended, for another text that begins alike
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SlotGroup:
     slots: tuple[int, ...]
     layers: list[Layer]
 
@@ -36,12 +36,12 @@ class Mark:
 class Slot:
     length: int = 0
     reached: int = 0  # tokens ever written, padding and those taken back included
-    group: Group | None = None
+    group: SlotGroup | None = None
     marks: list[Mark] = field(default_factory=list)
     anchors: list[Mark] = field(default_factory=list)
 
 
-class Slots:
+class CacheSlots:
     def __init__(self, blueprint: Blueprint, count: int) -> None:
         self._blueprint = blueprint
         self._slots = [Slot() for _ in range(count)]
@@ -54,7 +54,7 @@ class Slots:
         """Append tokens [rows, width]; the logits of all, not yet worked out."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
-        call = Call(tuple(row.length for row in rows), tuple(widths))
+        call = RowSpans(tuple(row.length for row in rows), tuple(widths))
         for layer in group.layers:
             layer.begin(call)
         logits = self._blueprint.run(tokens, group.layers)
@@ -86,7 +86,7 @@ class Slots:
         if self._blueprint.recurrent and held.group:
             held.anchors = [*held.anchors, self._mark(slot, held.group)][-ANCHORS:]
 
-    def _mark(self, slot: int, group: Group) -> Mark:
+    def _mark(self, slot: int, group: SlotGroup) -> Mark:
         memos = [layer.mark() for layer in group.layers]
         return Mark(self._slots[slot].length, group.slots.index(slot), memos)
 
@@ -138,7 +138,7 @@ class Slots:
             for window, most in self._blueprint.windows
         )
 
-    def _gather(self, slots: tuple[int, ...]) -> Group:
+    def _gather(self, slots: tuple[int, ...]) -> SlotGroup:
         first = self._slots[slots[0]].group
         if first and first.slots == slots and all(self._slots[s].group is first for s in slots):
             return first
@@ -147,7 +147,7 @@ class Slots:
         layers = rows[0]
         if len(rows) > 1:
             layers = [row[0].join(row[1:]) for row in zip(*rows, strict=True)]
-        group = self._alone(slots[0], layers) if len(slots) == 1 else Group(slots, layers)
+        group = self._alone(slots[0], layers) if len(slots) == 1 else SlotGroup(slots, layers)
         for slot in slots:
             self._slots[slot].group = group
         self._disband(old)
@@ -160,11 +160,11 @@ class Slots:
         at = group.slots.index(slot)
         return [layer.row(at, length) for layer in group.layers]
 
-    def _alone(self, slot: int, layers: list[Layer]) -> Group:
+    def _alone(self, slot: int, layers: list[Layer]) -> SlotGroup:
         self._moved.extend(array for layer in layers for array in layer.arrays())
-        return Group((slot,), layers)
+        return SlotGroup((slot,), layers)
 
-    def _disband(self, groups: Sequence[Group | None]) -> None:
+    def _disband(self, groups: Sequence[SlotGroup | None]) -> None:
         """Let those left behind in a group go on as rows for themselves."""
         for group in groups:
             for slot in group.slots if group else ():

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from localspec.chat.hearing import Heard
 from localspec.chat.speakers.speaker import Ended, Figures, Round
-from localspec.engine.figures import TARGET, Guesses
+from localspec.engine.figures import TARGET, PositionCounts
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline
@@ -112,14 +112,14 @@ def guessed(heard: Sequence[Heard]) -> Columns | None:
         return None
     reach = range(max(at for _, at in drafted) + 1)
     rows = [
-        (by, *(rate(Guesses(drafted[by, at], accepted[by, at])) for at in reach))
+        (by, *(rate(PositionCounts(drafted[by, at], accepted[by, at])) for at in reach))
         for by in sorted({by for by, _ in drafted})
     ]
     names = ("right by position", *(str(at + 1) for at in reach))
     return Columns(names, rows, justify="left")
 
 
-def rate(guesses: Guesses) -> str:
+def rate(guesses: PositionCounts) -> str:
     return f"{guesses.accepted / guesses.drafted:.0%}" if guesses.drafted else "-"
 
 

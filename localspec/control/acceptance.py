@@ -73,7 +73,7 @@ def logit(p: float) -> float:
 
 
 @dataclass(slots=True)
-class Record:
+class ProposerRecord:
     """The acceptance of one proposer's drafts, at temperatures like these."""
 
     first: list[Odds] = field(default_factory=lambda: [Odds(logit(p), 0.6) for p in MIDDLES])
@@ -94,7 +94,7 @@ class Record:
 class Acceptance:
     """The acceptance of one proposer's drafts for one text."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: ProposerRecord) -> None:
         self.record = record
         self.stated, self.placed = map(Mood, record.usual)
 
@@ -132,7 +132,7 @@ class Acceptances:
     """Acceptances by proposer and temperature, and by slot while one text is in it."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, int, bool], Record] = {}
+        self._records: dict[tuple[str, int, bool], ProposerRecord] = {}
         self._texts: dict[tuple[str, int], Acceptance] = {}
 
     def of(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
@@ -140,7 +140,7 @@ class Acceptances:
         text = self._texts.get((by, slot))
         if text is None:
             key = (by, bisect_left(WARM, sampler.sampling.temperature), bound)
-            record = self._records.setdefault(key, Record())
+            record = self._records.setdefault(key, ProposerRecord())
             text = self._texts[by, slot] = Acceptance(record)
         return text
 

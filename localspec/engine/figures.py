@@ -34,7 +34,7 @@ class Timings:
     tokens_per_second: float | None  # after the first round
 
 
-class Guesses(NamedTuple):
+class PositionCounts(NamedTuple):
     """Draft tokens at one position, and how many of them were accepted."""
 
     drafted: int
@@ -51,7 +51,7 @@ class Speculation:
     acceptance_rate: float | None  # accepted of drafted
     acceptance_by_position: tuple[float, ...]
     tokens_by_source: Mapping[str, int]
-    guesses: Mapping[str, tuple[Guesses, ...]]  # by proposer and position
+    guesses: Mapping[str, tuple[PositionCounts, ...]]  # by proposer and position
     depths: Mapping[int, int]  # rounds by how many tokens were drafted
     speedup: float | None = None  # over plain decoding, estimated where costs are measured
 
@@ -122,10 +122,10 @@ class Ledger:
             depths=dict(sorted(depths.items())),
         )
 
-    def _of(self, by: str | None = None) -> Iterator[Guesses]:
+    def _of(self, by: str | None = None) -> Iterator[PositionCounts]:
         """Count draft tokens by position, of one proposer or of all."""
         drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
         for at in range(max((size for _, size, _ in drafts), default=0)):
             had = sum(count for (_, size, _), count in drafts.items() if size > at)
             right = sum(count for (_, _, right), count in drafts.items() if right > at)
-            yield Guesses(had, right)
+            yield PositionCounts(had, right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localspec.control.costs import Costs
-from localspec.engine.figures import Guesses, Speculation
+from localspec.engine.figures import PositionCounts, Speculation
 
 
 def gain(costs: Costs, found: Speculation) -> float | None:
@@ -17,7 +17,7 @@ def gain(costs: Costs, found: Speculation) -> float | None:
     return tokens * round_.at(1) / (checking + drafting) if tokens else None
 
 
-def drafted(costs: Costs, by: str, guesses: Sequence[Guesses]) -> float:
+def drafted(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:
     """Seconds that somebody's drafts took, all of them as long as they were on average."""
     curve, count = costs.drafting(by, 1), guesses[0].drafted
     if curve is None:

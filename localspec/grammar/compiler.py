@@ -54,12 +54,12 @@ class Lexicon:
 
         with self._lock:
             if self._built is None:
-                words = llguidance.TokenizerWrapper(Words(self._tokenizer))
+                words = llguidance.TokenizerWrapper(GrammarTokens(self._tokenizer))
                 self._built = llguidance.LLTokenizer(words)
             return self._built
 
 
-class Words:
+class GrammarTokens:
     """A tokenizer as llguidance asks for it.
 
     It names no end token, so that llguidance adds one of its own: real ones may be several.

@@ -19,7 +19,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PairOptions:
     """One way to load a pair."""
 
     options: Options
@@ -27,37 +27,37 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Placement:
     """A way to load, what it takes where, and by how much that is too much where it hurts most."""
 
-    way: Way
+    way: PairOptions
     items: tuple[Item, ...]
     layers: int
     short: int = 0
     where: str = ""
 
 
-def with_context(way: Way, tokens: int) -> Way:
+def with_context(way: PairOptions, tokens: int) -> PairOptions:
     drafting = way.drafting and replace(way.drafting, context=tokens)
-    return Way(replace(way.options, context=tokens), drafting)
+    return PairOptions(replace(way.options, context=tokens), drafting)
 
 
-def with_cache(way: Way, *, shared: bool) -> Way:
+def with_cache(way: PairOptions, *, shared: bool) -> PairOptions:
     drafting = way.drafting and replace(way.drafting, shared=shared)
-    return Way(replace(way.options, shared=shared), drafting)
+    return PairOptions(replace(way.options, shared=shared), drafting)
 
 
-def place(way: Way, target: Needs, draft: Needs | None, machine: Machine) -> Fit:
+def place(way: PairOptions, target: Needs, draft: Needs | None, machine: Machine) -> Placement:
     """On GPUs as many layers as are wished for, all if nothing is said."""
     layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
     if not machine.gpus or not layers:
         items = list(in_one(machine.host.name, target, draft))
     else:
         way, items = divided(way, target, draft, min(layers, target.layers + 1), machine)
-    return judged(Fit(way, tuple(items), target.layers), machine)
+    return judged(Placement(way, tuple(items), target.layers), machine)
 
 
-def judged(fit: Fit, machine: Machine) -> Fit:
+def judged(fit: Placement, machine: Machine) -> Placement:
     """By how much it is too much, where that is most."""
     short, where = 0, ""
     for pool in (*machine.gpus, machine.host):
@@ -67,7 +67,7 @@ def judged(fit: Fit, machine: Machine) -> Fit:
     return replace(fit, short=short, where=where)
 
 
-def on_gpus(fit: Fit, machine: Machine) -> Fit:
+def on_gpus(fit: Placement, machine: Machine) -> Placement:
     """The same where the host does not matter."""
     return judged(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
 
@@ -81,8 +81,8 @@ def in_one(pool: str, target: Needs, draft: Needs | None) -> Iterator[Item]:
 
 
 def divided(
-    way: Way, target: Needs, draft: Needs | None, layers: int, machine: Machine
-) -> tuple[Way, list[Item]]:
+    way: PairOptions, target: Needs, draft: Needs | None, layers: int, machine: Machine
+) -> tuple[PairOptions, list[Item]]:
     """The last layers on the GPUs, by the room there is; the draft model on the roomiest one."""
     gpus = machine.gpus
     home = max(range(len(gpus)), key=lambda at: gpus[at].room)
@@ -121,7 +121,7 @@ def divided(
             way.drafting, split=tuple(float(at == home) for at in range(len(gpus)))
         )
         split = tuple(map(float, counts))
-        way = Way(replace(way.options, split=split), drafting)
+        way = PairOptions(replace(way.options, split=split), drafting)
     return way, items
 
 

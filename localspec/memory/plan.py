@@ -14,7 +14,15 @@ from functools import partial
 from localspec.backend import CELLS, Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.machine import Machine, Pool, size
-from localspec.memory.placement import Fit, Item, Way, on_gpus, place, with_cache, with_context
+from localspec.memory.placement import (
+    Item,
+    PairOptions,
+    Placement,
+    on_gpus,
+    place,
+    with_cache,
+    with_context,
+)
 
 ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
@@ -81,10 +89,10 @@ def plan(wanted: Wanted, machine: Machine) -> Plan:
     return Plan(way.options, way.drafting, fit.items, machine, fit.layers, tuple(concessions))
 
 
-def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
+def concede(wanted: Wanted, machine: Machine) -> tuple[Placement, list[Concession]]:
     """The first way that fits, or the last there is; and what was conceded on the way there."""
     concessions: list[Concession] = []
-    way = Way(wanted.options, wanted.drafting if wanted.draft else None)
+    way = PairOptions(wanted.options, wanted.drafting if wanted.draft else None)
     way = with_context(way, wanted.options.context or wanted.context)
     fit = fitted(wanted, sharing(wanted, way, machine), machine)
     for step in STEPS:
@@ -103,7 +111,7 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Fit, list[Concession]]:
     return fit, concessions
 
 
-def sharing(wanted: Wanted, way: Way, machine: Machine) -> Way:
+def sharing(wanted: Wanted, way: PairOptions, machine: Machine) -> PairOptions:
     """A KV cache for each slot where half of the free memory is enough for that, else one.
 
     That of a slot is for one text, and so no longer than what the model was trained for.
@@ -119,10 +127,10 @@ def sharing(wanted: Wanted, way: Way, machine: Machine) -> Way:
     return own if not each.short and kept <= machine.room // 2 else one
 
 
-Conceded = tuple[str, Fit] | None
+Conceded = tuple[str, Placement] | None
 
 
-def smaller_draft(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def smaller_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     drafting = fit.way.drafting
     if drafting is None or drafting.kv_type != "auto":
         return None
@@ -130,37 +138,37 @@ def smaller_draft(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
     return "the draft model's keys and values in 8 bits", fitted(wanted, way, machine)
 
 
-def no_draft(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def no_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.drafting is None or wanted.insists:
         return None
     found = fitted(wanted, replace(fit.way, drafting=None), machine)
     return NO_DRAFT, found
 
 
-def smaller_context_cells(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def smaller_context_cells(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
     way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
     return "keys and values in 8 bits", fitted(wanted, way, machine)
 
 
-def shorter_context(least: int, wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def shorter_context(least: int, wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     most = fit.way.options.context or 0
     if wanted.options.context is not None or most <= least:
         return None
 
-    def attempt(tokens: int) -> Fit:
+    def attempt(tokens: int) -> Placement:
         return fitted(wanted, with_context(fit.way, tokens), machine)
 
     tokens = largest(least, most, STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
-def fewer_layers(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
+def fewer_layers(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     if not machine.gpus or wanted.options.gpu_layers is not None:
         return None
 
-    def attempt(layers: int) -> Fit:
+    def attempt(layers: int) -> Placement:
         options = replace(fit.way.options, gpu_layers=layers)
         return fitted(wanted, replace(fit.way, options=options), machine)
 
@@ -168,7 +176,7 @@ def fewer_layers(wanted: Wanted, fit: Fit, machine: Machine) -> Conceded:
     return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
 
 
-STEPS: tuple[Callable[[Wanted, Fit, Machine], Conceded], ...] = (
+STEPS: tuple[Callable[[Wanted, Placement, Machine], Conceded], ...] = (
     partial(shorter_context, ROOMY_CONTEXT),
     smaller_draft,
     no_draft,
@@ -191,14 +199,14 @@ def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> in
     return least + low * step
 
 
-def fitted(wanted: Wanted, way: Way, machine: Machine) -> Fit:
+def fitted(wanted: Wanted, way: PairOptions, machine: Machine) -> Placement:
     draft = None
     if way.drafting is not None and wanted.draft is not None:
         draft = wanted.draft(way.drafting)
     return place(way, wanted.target(way.options), draft, machine)
 
 
-def refusal(wanted: Wanted, machine: Machine, fit: Fit) -> str:
+def refusal(wanted: Wanted, machine: Machine, fit: Placement) -> str:
     """How much is missing, and what would fit."""
     text = f"this takes {size(fit.short)} more than there is for it in {fit.where}"
     near = list(nearest(wanted, machine))[:NEAREST]
@@ -242,7 +250,7 @@ def _with(wanted: Wanted, **changes: object) -> Wanted:
     return replace(wanted, options=replace(wanted.options, **changes))  # type: ignore[arg-type]
 
 
-def _named(fit: Fit, options: Options) -> str:
+def _named(fit: Placement, options: Options) -> str:
     if fit.way.options.context != options.context and options.context is not None:
         return f"--context {fit.way.options.context}"
     return f"--gpu-layers {fit.way.options.gpu_layers}"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Saved
 from localspec.errors import UsageError
-from localspec.prefix_cache.stored_text import SHARE, Text, best, needless
+from localspec.prefix_cache.stored_text import SHARE, StoredText, best, needless
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
@@ -44,7 +44,7 @@ LOG = logging.getLogger("localspec")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept(Text):
+class DiskText(StoredText):
     path: Path
     data_bytes: int
     data_sum: bytes
@@ -62,7 +62,7 @@ class Disk:
         self._limit = limit_bytes
         self._identity = hashlib.sha256(identity.encode()).digest()
         self._mine = self._identity.hex()[:16]  # how names of files begin
-        self._known: dict[Path, Kept] = {}
+        self._known: dict[Path, DiskText] = {}
         self._writer = ThreadPoolExecutor(1, "localspec-keeping")
         self._writing: Future[str] | None = None
         self._failed = False
@@ -80,12 +80,12 @@ class Disk:
         """Whether the last text is still being written."""
         return self._writing is not None and not self._writing.done()
 
-    def find(self, tokens: Tokens) -> Kept | None:
+    def find(self, tokens: Tokens) -> DiskText | None:
         """The text that serves another best, if any does."""
         self._look()
         return best(self._known.values(), tokens)
 
-    def read(self, kept: Kept) -> NDArray[np.uint8] | None:
+    def read(self, kept: DiskText) -> NDArray[np.uint8] | None:
         """What the engine held of a text; None, and the file is gone, if it is damaged."""
         if kept.data_bytes > self.room:
             return None
@@ -169,7 +169,7 @@ def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
     return [HEAD.pack(MAGIC, own_sum, *what), said]
 
 
-def parse(file: BinaryIO, path: Path, identity: bytes) -> Kept:
+def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; a ValueError if it is not what was written under its name."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -184,7 +184,7 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> Kept:
     if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum or named not in path.name:
         raise ValueError("it is damaged")
     tokens = np.frombuffer(said, "<i4").astype(np.int32)
-    return Kept(tokens, whole, path, data_bytes, data_sum)
+    return DiskText(tokens, whole, path, data_bytes, data_sum)
 
 
 def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:

@@ -10,7 +10,7 @@ from localspec.tokens import Tokens, common_prefix
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlotChoice:
     """Where a text should go, and the slot that holds the longest beginning of it."""
 
     slot: int
@@ -19,7 +19,7 @@ class Place:
     shared: int
 
 
-def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> Place:
+def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> SlotChoice:
     """The slot for a text; `free` is in the order in which slots should be given up.
 
     A free slot is continued if most of what it holds is wanted; otherwise the beginning is
@@ -28,12 +28,12 @@ def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> Pla
     shared = [common_prefix(each, tokens) for each in held]
     best = max(range(len(held)), key=lambda slot: (shared[slot], slot in free))
     if best in free and 2 * shared[best] >= len(held[best]):
-        return Place(best, shared[best], best, shared[best])
+        return SlotChoice(best, shared[best], best, shared[best])
     slot = min(free, key=lambda slot: len(held[slot]) > 0)
-    return Place(slot, shared[slot], best, shared[best])
+    return SlotChoice(slot, shared[slot], best, shared[best])
 
 
-def settle(model: Model, place: Place) -> int:
+def settle(model: Model, place: SlotChoice) -> int:
     """Make the slot hold the shared beginning, or less; return how much it holds."""
     if place.shared > place.own:
         copied = model.copy(place.source, place.slot, place.shared)

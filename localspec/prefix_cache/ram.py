@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.backend import Saved
-from localspec.prefix_cache.stored_text import SHARE, Text, best, needless
+from localspec.prefix_cache.stored_text import SHARE, StoredText, best, needless
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
@@ -13,7 +13,7 @@ MOST = 256  # texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aside(Text):
+class MemoryText(StoredText):
     saved: Saved
 
 
@@ -22,7 +22,7 @@ class Ram:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit = limit_bytes
-        self._texts: list[Aside] = []  # the longest unused first
+        self._texts: list[MemoryText] = []  # the longest unused first
 
     @property
     def room(self) -> int:
@@ -34,7 +34,7 @@ class Ram:
     def bytes(self) -> int:
         return sum(len(text.saved.data) for text in self._texts)
 
-    def find(self, tokens: Tokens) -> Aside | None:
+    def find(self, tokens: Tokens) -> MemoryText | None:
         """The text that serves another best, if any does."""
         return best(self._texts, tokens)
 
@@ -42,22 +42,22 @@ class Ram:
         """Take a text, in place of those that it serves as well as themselves."""
         for text in [] if saved.whole else needless(self._texts, tokens):
             self._texts.remove(text)
-        self._texts.append(Aside(tokens, saved.whole, saved))
+        self._texts.append(MemoryText(tokens, saved.whole, saved))
 
-    def take(self, text: Aside, tokens: Tokens) -> None:
+    def take(self, text: MemoryText, tokens: Tokens) -> None:
         """A text is used for another, and kept no longer if a slot now holds all of it."""
         self._texts.remove(text)
         if text.serves(tokens) < len(text.tokens):
             self._texts.append(text)
 
-    def surplus(self) -> list[Aside]:
+    def surplus(self) -> list[MemoryText]:
         """Give up what there is no room for."""
         room, given = self.room, []
         while self._texts and (self.bytes > room or len(self._texts) > MOST):
             given.append(self._texts.pop(0))
         return given
 
-    def clear(self) -> list[Aside]:
+    def clear(self) -> list[MemoryText]:
         """Give up everything."""
         given, self._texts = self._texts, []
         return given

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from localspec.backend import Model
 from localspec.prefix_cache import matching
-from localspec.prefix_cache.matching import Place
+from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
@@ -28,14 +28,14 @@ class Slots:
         """Whether there is one."""
         return bool(self._free)
 
-    def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> Place:
+    def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> SlotChoice:
         """The slot for a text, and where its beginning can be had, beside those in use."""
         held = [active.get(slot, each) for slot, each in enumerate(self._held)]
         place = matching.choose(held, self._free, tokens)
         self._free.remove(place.slot)
         return place
 
-    def settle(self, place: Place, tokens: Tokens) -> int:
+    def settle(self, place: SlotChoice, tokens: Tokens) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it can be had."""
         held = self._held[place.slot]
         if len(held) - place.own > len(held) // LOSS:

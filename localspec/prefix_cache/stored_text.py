@@ -13,7 +13,7 @@ FEW = 16  # tokens that are got back in no more time than it takes to read one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class StoredText:
     tokens: Tokens
     whole: bool  # it serves texts that begin with all of it only
 
@@ -27,7 +27,7 @@ class Text:
         return self.serves(tokens) - had >= max(least, len(self.tokens) // FEW)
 
 
-Kind = TypeVar("Kind", bound=Text)
+Kind = TypeVar("Kind", bound=StoredText)
 
 
 def best(texts: Iterable[Kind], tokens: Tokens) -> Kind | None:

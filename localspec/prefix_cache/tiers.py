@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from localspec.backend import Model
 from localspec.prefix_cache.disk import Disk
-from localspec.prefix_cache.matching import Place
-from localspec.prefix_cache.ram import Aside, Ram
+from localspec.prefix_cache.matching import SlotChoice
+from localspec.prefix_cache.ram import MemoryText, Ram
 from localspec.tokens import Tokens
 
 LEAST = 64  # tokens that are worth keeping in memory, or getting from there
@@ -40,7 +40,7 @@ class CacheTiers:
         elif self._disk and not self._disk.busy:
             self._write(self._disk, model, slot, held)
 
-    def recall(self, model: Model, place: Place, tokens: Tokens) -> int:
+    def recall(self, model: Model, place: SlotChoice, tokens: Tokens) -> int:
         """Fill a slot with what is kept of a text, if that is much more than slots have.
 
         Returns how much the slot holds then; where that is 0 it may be empty.
@@ -83,7 +83,7 @@ class CacheTiers:
             if self._disk and not self._disk.busy:
                 self._store([text])
 
-    def _store(self, texts: Iterable[Aside]) -> None:
+    def _store(self, texts: Iterable[MemoryText]) -> None:
         for text in texts:
             if self._disk and len(text.tokens) >= LONG and self._disk.wants(text.tokens):
                 self._disk.keep(text.tokens, text.saved)

@@ -12,7 +12,7 @@ NOWHERE = -1
 BREAK = -2  # stands where a text ends and another begins; no token
 
 
-class Place(NamedTuple):
+class MatchState(NamedTuple):
     """A state, and how many of the tokens before it are matched."""
 
     state: int
@@ -116,12 +116,12 @@ class Automaton:
             state = self._link[state]
 
     @property
-    def end(self) -> Place:
+    def end(self) -> MatchState:
         """Where the longest run at the end of the text that occurred before leads."""
         state = max(self._link[self._last], ROOT)
-        return Place(state, self._length[state])
+        return MatchState(state, self._length[state])
 
-    def locate(self, tokens: Sequence[int]) -> Place:
+    def locate(self, tokens: Sequence[int]) -> MatchState:
         """Where the longest run at the end of the tokens leads."""
         state, length = ROOT, 0
         for token in tokens:
@@ -130,9 +130,9 @@ class Automaton:
                 length = self._length[state]
             if found != NOWHERE:
                 state, length = found, length + 1
-        return Place(state, length)
+        return MatchState(state, length)
 
-    def steps(self, place: Place) -> Iterator[Step]:
+    def steps(self, place: MatchState) -> Iterator[Step]:
         """The most frequent continuation, token by token; a loop goes on looping."""
         state, length = place
         while state != ROOT:

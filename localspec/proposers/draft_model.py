@@ -72,16 +72,16 @@ class DraftModelProposer:
         """Keep what the cache shares with the history, short of the newest token."""
         history = ask.history[:-1]
         shared = common_prefix(self._held[ask.slot], history)
-        place = matching.Place(ask.slot, shared, ask.slot, shared)
+        place = matching.SlotChoice(ask.slot, shared, ask.slot, shared)
         if ask.slot in self._released:
             self._released.discard(ask.slot)
             place = self._longest(place, history)
         self._held[ask.slot] = history[: matching.settle(self._model, place)]
 
-    def _longest(self, own: matching.Place, history: Tokens) -> matching.Place:
+    def _longest(self, own: matching.SlotChoice, history: Tokens) -> matching.SlotChoice:
         shared = [common_prefix(held, history) for held in self._held]
         best = max(range(len(shared)), key=shared.__getitem__)
-        return matching.Place(own.slot, own.own, best, shared[best])
+        return matching.SlotChoice(own.slot, own.own, best, shared[best])
 
     def _read(self, asks: Sequence[Ask]) -> None:
         """Feed what is missing, but for what the first step of the roll can take along."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localspec.errors import UsageError
-from localspec.proposers.automaton import Automaton, Place
+from localspec.proposers.automaton import Automaton, MatchState
 from localspec.tokens import Tokens
 
 SHELVES = 4
@@ -40,9 +40,9 @@ class Replies:
         self._open.extend(kept)
         self._open.part()
 
-    def find(self, newest: Sequence[int], longer: int) -> tuple[Automaton, Place] | None:
+    def find(self, newest: Sequence[int], longer: int) -> tuple[Automaton, MatchState] | None:
         """Where the longest run at the end of the tokens occurred, if longer than that."""
-        best: tuple[Automaton, Place] | None = None
+        best: tuple[Automaton, MatchState] | None = None
         for shelf in self._shelves:
             tail = newest[-longer - 1 :]
             if len(tail) > longer and shelf.locate(tail).length > longer:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from localspec.draft import Draft
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
-from localspec.proposers.automaton import Automaton, Place
+from localspec.proposers.automaton import Automaton, MatchState
 from localspec.proposers.guesses import draft_of
 from localspec.proposers.replies import REACH, Replies
 from localspec.tokens import NONE, Tokens, common_prefix
@@ -29,7 +29,7 @@ class SuffixProposer:
     def __init__(self, replies: Replies | None = None, floor: float = FLOOR) -> None:
         self._replies = replies
         self._floor = floor
-        self._texts: dict[int, Text] = {}
+        self._texts: dict[int, IndexedText] = {}
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return [self._look_up(ask) for ask in asks]
@@ -42,11 +42,11 @@ class SuffixProposer:
     def _look_up(self, ask: Ask) -> Draft:
         text = self._texts.get(ask.slot)
         if text is None or not text.precedes(ask.history):
-            text = self._texts[ask.slot] = Text()
+            text = self._texts[ask.slot] = IndexedText()
         text.grow(ask)
         return draft_of(self._guesses(text, ask.history), ask, self._floor, BY)
 
-    def _guesses(self, text: Text, history: Tokens) -> Iterator[tuple[int, float]]:
+    def _guesses(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
         automaton, place = text.automaton, text.automaton.end
         if self._replies is not None and place.length < REACH:
             found = self._replies.find(history[-REACH:].tolist(), longer=place.length)
@@ -54,7 +54,7 @@ class SuffixProposer:
         return guesses(automaton, place)
 
 
-class Text:
+class IndexedText:
     """One sequence, indexed as far as it was read."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Text:
         return self._history[max(self._prompt - LEAD, 0) :] if said else NONE
 
 
-def guesses(automaton: Automaton, place: Place) -> Iterator[tuple[int, float]]:
+def guesses(automaton: Automaton, place: MatchState) -> Iterator[tuple[int, float]]:
     for token, length, seen, total in automaton.steps(place):
         yield token, confidence(length, seen, total)
 

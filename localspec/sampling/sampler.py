@@ -40,7 +40,7 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
-class Tally:
+class TokenCounts:
     """How often each token occurs in a text that grows."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Sampler:
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
-        self._said = Tally()
+        self._said = TokenCounts()
         self._prompt_ids = np.unique(prompt) if sampling.repetition != 1 else NONE
 
     def said(self, tokens: Sequence[int]) -> None:

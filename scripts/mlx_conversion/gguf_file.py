@@ -18,8 +18,8 @@ from localspec_llamacpp.headers.metadata import (
     FORMATS,
     LENGTH,
     STRING,
+    FileRange,
     Header,
-    Place,
     Tensor,
 )
 
@@ -126,7 +126,7 @@ class GgufFile:
         except UnicodeDecodeError as error:
             self.refuse(f"has {error.object!r} in {key}, which is not UTF-8")
 
-    def _array(self, key: str) -> Place | None:
+    def _array(self, key: str) -> FileRange | None:
         if not self.has(key):
             return None
         value = self.header.values[key]
@@ -134,7 +134,7 @@ class GgufFile:
             self.refuse(f"has a {key} that is not an array")
         return value.place
 
-    def _bytes(self, key: str, place: Place) -> bytes:
+    def _bytes(self, key: str, place: FileRange) -> bytes:
         size = place.end - place.start
         if size > LONGEST_ARRAY:
             self.refuse(f"has {size:,} bytes of {key}; at most {LONGEST_ARRAY:,} are read")

@@ -16,7 +16,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
 from localspec_mlx.folder.footprint import inspect
-from localspec_mlx.folder.keeping import Keeping, Kept
+from localspec_mlx.folder.keeping import CacheUse, SlotUse
 from tests import tiny_mlx
 from tests.backends.mlx_folders import CHUNKED, COMPRESSING, OTHERS, rewritten, written
 
@@ -78,7 +78,7 @@ def test_layers_that_share_a_window_are_counted_together(tmp_path: Path) -> None
 
 
 def test_shorter_windows_count_for_less() -> None:
-    found = Kept((Keeping(100, window=8), Keeping(10, window=3), Keeping(7)), 0)
+    found = SlotUse((CacheUse(100, window=8), CacheUse(10, window=3), CacheUse(7)), 0)
     assert (found.window, found.window_bytes, found.token_bytes) == (8, 104, 7)
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from localspec.chat.hearing import Heard
 from localspec.chat.speakers.speaker import Ended, Figures, Round
 from localspec.chat.status import BARS, WIDTH, sparkline, statistics, status
-from localspec.engine.figures import TARGET, Guesses
+from localspec.engine.figures import TARGET, PositionCounts
 
 FIGURES = Figures(
     tokens=1200,
@@ -21,7 +21,10 @@ FIGURES = Figures(
     drafted=900,
     accepted=700,
     by_source={TARGET: 500, "ngram": 600, "suffix": 100},
-    guesses={"ngram": (Guesses(500, 400), Guesses(200, 150)), "suffix": (Guesses(0, 0),)},
+    guesses={
+        "ngram": (PositionCounts(500, 400), PositionCounts(200, 150)),
+        "suffix": (PositionCounts(0, 0),),
+    },
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from localspec.chat.speakers.speaker import Figures, Piece, Round
 from localspec.chat.speakers.stream import Tally, named, said_of, spans
 from localspec.chat.status import sparkline, status
-from localspec.engine.figures import Guesses
+from localspec.engine.figures import PositionCounts
 from localspec.errors import BackendError
 
 
@@ -80,7 +80,7 @@ def test_a_server_knows_its_figures_better_than_we_do():
         drafted=12,
         accepted=9,
         by_source={"target": 7, "suffix": 9},
-        guesses={"suffix": (Guesses(6, 5), Guesses(6, 4))},
+        guesses={"suffix": (PositionCounts(6, 5), PositionCounts(6, 4))},
     )
 
 

@@ -12,7 +12,7 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
 from localspec.prefix_cache.disk import Disk
-from localspec.prefix_cache.ram import MOST, Aside, Ram
+from localspec.prefix_cache.ram import MOST, MemoryText, Ram
 from localspec.prefix_cache.tiers import LONG, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
@@ -224,7 +224,7 @@ def seeds(ram):
     ]
 
 
-def whole(found: Aside, seed: int) -> bool:
+def whole(found: MemoryText, seed: int) -> bool:
     return found.serves(tokens_of(text(seed))) == 600
 
 

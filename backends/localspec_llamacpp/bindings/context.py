@@ -16,7 +16,7 @@ from localspec.system import free_memory
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Batch, Part, pointer
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.weights import Weights
+from localspec_llamacpp.bindings.weights import ModelWeights
 
 # Types of keys and values, by ggml's numbers
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
@@ -24,7 +24,7 @@ NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ContextShape:
     """How large a context is to be."""
 
     sequences: int
@@ -43,7 +43,7 @@ class Shape:
 class Context:
     """Sequences of tokens held by a model, and the logits of the newest ones."""
 
-    def __init__(self, weights: Weights, shape: Shape) -> None:
+    def __init__(self, weights: ModelWeights, shape: ContextShape) -> None:
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_seq_max = shape.cells, shape.sequences
         params.n_batch = params.n_ubatch = shape.batch

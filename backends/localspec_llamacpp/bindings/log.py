@@ -21,7 +21,7 @@ SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 
 
-class Size(NamedTuple):
+class BufferSize(NamedTuple):
     """What llama.cpp says it takes."""
 
     where: str  # a device, or empty: all together
@@ -29,7 +29,7 @@ class Size(NamedTuple):
     bytes: int
 
 
-class Cache(NamedTuple):
+class CacheSize(NamedTuple):
     """One cache of a context, as llama.cpp logs it."""
 
     recurrent: bool
@@ -44,8 +44,8 @@ class Log:
     def __init__(self) -> None:
         self.verbose = False
         self._errors: list[str] = []
-        self._sizes: list[Size] = []
-        self._caches: list[Cache] = []
+        self._sizes: list[BufferSize] = []
+        self._caches: list[CacheSize] = []
         self._recurrent_layers = 0
         self._level = 0
         self.callback = lib.llama_log_callback(self._note)
@@ -64,12 +64,12 @@ class Log:
     def _note_size(self, line: str) -> None:
         if found := SIZE.match(line):
             size = int(float(found["mib"]) * 2**20)
-            self._sizes.append(Size(found["where"] or "", found["what"] or "", size))
+            self._sizes.append(BufferSize(found["where"] or "", found["what"] or "", size))
         if found := CACHE.match(line):
             recurrent = found["kind"] == "memory_recurrent"
             layers = self._recurrent_layers if recurrent else int(found["layers"])
             self._recurrent_layers = 0
-            self._caches.append(Cache(recurrent, size, int(found["cells"]), layers))
+            self._caches.append(CacheSize(recurrent, size, int(found["cells"]), layers))
 
     def take_errors(self) -> str:
         """What went wrong since the last call, in one line."""
@@ -80,12 +80,12 @@ class Log:
     def forget_errors(self) -> None:
         self._errors.clear()
 
-    def take_sizes(self) -> list[Size]:
+    def take_sizes(self) -> list[BufferSize]:
         """What was said to take how much since the last call."""
         sizes, self._sizes = self._sizes, []
         return sizes
 
-    def take_caches(self) -> list[Cache]:
+    def take_caches(self) -> list[CacheSize]:
         """The caches that were laid out since the last call."""
         caches, self._caches = self._caches, []
         return caches

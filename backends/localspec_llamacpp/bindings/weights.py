@@ -24,7 +24,7 @@ INFILL = {
 }
 
 
-class Weights:
+class ModelWeights:
     """A loaded model file and its vocabulary."""
 
     def __init__(

@@ -24,8 +24,8 @@ from localspec_llamacpp.headers.metadata import (
     STRING,
     UINT32,
     UINT64,
+    FileRange,
     Header,
-    Place,
     Tensor,
     Value,
     refusal,
@@ -54,7 +54,7 @@ def read(path: Path) -> Header:
         with path.open("rb") as file:
             refuse_other_formats(path, file.read(64), status.st_size)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return Reader(path, data).header()
+                return HeaderReader(path, data).header()
     except FileNotFoundError:
         raise ModelFileError(f"{path} does not exist: check the path") from None
     except OSError as error:
@@ -86,7 +86,7 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
     raise refusal(path, f"is {what}")
 
 
-class Reader:
+class HeaderReader:
     """Walks one header from front to back."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
@@ -184,7 +184,7 @@ class Reader:
         length = self.number(UINT64)
         start, self.at = self.at, self.at + length
         self.need(self.at)
-        place = Place(STRING, length, start, self.at)
+        place = FileRange(STRING, length, start, self.at)
         if length > LONGEST_TEXT:
             return Value(STRING, place=place)
         self.text_bytes -= length
@@ -192,7 +192,7 @@ class Reader:
             self.broken(f"is broken: it has more than {MOST_TEXT:,} bytes of text, at {key}")
         return Value(STRING, text=self.data[start : self.at].decode(errors="replace"), place=place)
 
-    def read_array(self, key: str) -> Place:
+    def read_array(self, key: str) -> FileRange:
         kind, count = self.number(UINT32), self.number(UINT64)
         start = self.at
         if kind == STRING:
@@ -205,7 +205,7 @@ class Reader:
             self.broken(f"is broken: {key} is an array of arrays, which llama.cpp does not read")
         else:
             self.broken(f"is broken: {key} is an array of kind {kind}; kinds 0 to 12 exist")
-        return Place(kind, count, start, self.at)
+        return FileRange(kind, count, start, self.at)
 
     def skip_strings(self, key: str, count: int) -> None:
         self.strings -= count

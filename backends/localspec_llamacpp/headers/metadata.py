@@ -20,7 +20,7 @@ LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileRange:
     """Where the elements of an array, or the bytes of a long string, lie in the file."""
 
     kind: int
@@ -36,7 +36,7 @@ class Value:
     kind: int
     number: float = 0
     text: str | None = None  # None as well where it is longer than `LONGEST_TEXT`
-    place: Place | None = None
+    place: FileRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Header:
         found = self.values.get(key)
         return found.place.count if found and found.place and found.kind == ARRAY else 0
 
-    def _numbers(self, place: Place) -> list[int]:
+    def _numbers(self, place: FileRange) -> list[int]:
         if place.kind not in WHOLE or not 0 < place.count <= LONGEST_LIST:
             return []
         with self.path.open("rb") as file:

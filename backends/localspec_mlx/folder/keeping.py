@@ -25,7 +25,7 @@ LOOKING = frozenset({"dbrx"})
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class CacheUse:
     """What one cache keeps in one slot."""
 
     token_bytes: int = 0  # of keys and values, 16 bits each
@@ -35,10 +35,10 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SlotUse:
     """What all caches of a model keep in one slot."""
 
-    parts: tuple[Keeping, ...]
+    parts: tuple[CacheUse, ...]
     vocabulary: int  # width of the logits; 0: not seen
 
     @property
@@ -76,7 +76,7 @@ class Kept:
         return max(part.heads for part in self.parts)
 
 
-def kept(model: Module, model_type: str) -> Kept:
+def kept(model: Module, model_type: str) -> SlotUse:
     """What a slot keeps of its past."""
     caches, width = laid_out(model, 1, model_type in LOOKING)
     parts = [keeping(cache) for cache in caches]
@@ -86,7 +86,7 @@ def kept(model: Module, model_type: str) -> Kept:
         shorter, longer = (laid_out(model, tokens)[0] for tokens in (SHORT, LONG))
         grown = [growth(*pair) for pair in zip(shorter, longer, strict=True)]
         parts = [known or other for known, other in zip(parts, grown, strict=True)]
-    return Kept(tuple(part for part in parts if part), width)
+    return SlotUse(tuple(part for part in parts if part), width)
 
 
 def laid_out(model: Module, tokens: int, looks: bool = False) -> tuple[list[Any], int]:
@@ -116,11 +116,11 @@ def flat(caches: Sequence[Any]) -> Iterator[Any]:
             yield cache
 
 
-def keeping(cache: Any) -> Keeping | None:
+def keeping(cache: Any) -> CacheUse | None:
     """By the shapes of what it holds; None if the kind of cache is not known."""
     match cache:
         case ArraysCache():
-            return Keeping(state_bytes=cache.nbytes)
+            return CacheUse(state_bytes=cache.nbytes)
         case RotatingKVCache():
             return windowed(cache, cache.max_size)
         case ChunkedKVCache():
@@ -130,20 +130,20 @@ def keeping(cache: Any) -> Keeping | None:
     return None
 
 
-def attention(cache: Any, window: int = 0) -> Keeping:
+def attention(cache: Any, window: int = 0) -> CacheUse:
     if cache.keys is None:
-        return Keeping()
+        return CacheUse()
     numbers = sum(array.size // array.shape[-2] for array in (cache.keys, cache.values))
-    return Keeping(KV_BYTES * numbers, window, heads=cache.keys.shape[1])
+    return CacheUse(KV_BYTES * numbers, window, heads=cache.keys.shape[1])
 
 
-def windowed(cache: Any, window: int) -> Keeping:
+def windowed(cache: Any, window: int) -> CacheUse:
     if not 1 <= window < 1 << 31:
         raise ValueError(f"a layer looks back on {window} tokens")
     return attention(cache, window)
 
 
-def growth(shorter: Any, longer: Any) -> Keeping:
+def growth(shorter: Any, longer: Any) -> CacheUse:
     """By how it grows: what comes with each token, and what is there whatever the length."""
     each = -(-(longer.nbytes - shorter.nbytes) // (LONG - SHORT))
-    return Keeping(each, state_bytes=max(0, longer.nbytes - each * LONG), heads=1 if each else 0)
+    return CacheUse(each, state_bytes=max(0, longer.nbytes - each * LONG), heads=1 if each else 0)

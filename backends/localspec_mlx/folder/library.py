@@ -15,7 +15,7 @@ from localspec_mlx.folder.vocabulary import Added
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TextEncoder:
     """Makes tokens of texts."""
 
     path: Path
@@ -50,7 +50,7 @@ class Library:
         with refusing(self._path, "could not tokenise an empty text"):
             return bool(self._loaded.encode("", add_special_tokens=True).ids[:1] == [token])
 
-    def reader(self, added: Mapping[int, Added], *, special: bool) -> Reader:
+    def reader(self, added: Mapping[int, Added], *, special: bool) -> TextEncoder:
         """A tokenizer of its own on the same model; not `special`: control tokens are text."""
         tokens = [(token, added[token]) for token in sorted(added)]
         with refusing(self._path, "has added tokens that cannot be"):
@@ -67,7 +67,7 @@ class Library:
                     f"adds {each.content!r} as token {token:,}, but it would be {number}: the "
                     "tokens before it are not all there; take files that belong together",
                 )
-        return Reader(self._path, made)
+        return TextEncoder(self._path, made)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from mlx_lm.utils import _get_classes as get_classes
 
 from localspec_mlx.folder.config import Config
 from localspec_mlx.folder.files import Object, refuse
-from localspec_mlx.folder.keeping import Kept, kept
+from localspec_mlx.folder.keeping import SlotUse, kept
 from localspec_mlx.folder.weights import quantisation
 
 PATIENCE_SECONDS = 30.0  # 64 layers take 0.3 seconds, 70,000 tensors in 61 files 1.5
@@ -33,7 +33,7 @@ class Skeleton:
     layers: int
     settings: Object  # what the configuration says, and what it leaves to the definition
     quantisation: str
-    kept: Kept
+    kept: SlotUse
 
 
 def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:

@@ -26,7 +26,7 @@ LETTERS = {0x100 + at: byte for at, byte in enumerate(HIDDEN)} | dict.fromkeys(H
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class ByteSpelling:
     """How a vocabulary spells bytes."""
 
     byte_level: bool  # a letter for each byte
@@ -51,7 +51,7 @@ class Spelling:
         return text.encode() if self.byte_level else self.said(text)
 
 
-def spelling(path: Path, data: Object) -> Spelling:
+def spelling(path: Path, data: Object) -> ByteSpelling:
     """How the decoder makes text of tokens; where there is none, how the opposite is done."""
     found = steps(path, data, "decoder") or [
         step
@@ -72,7 +72,7 @@ def spelling(path: Path, data: Object) -> Spelling:
             if not pattern:
                 refuse(path, "makes text of tokens by a regular expression: choose another model")
             replaced.append((pattern, content))
-    return Spelling("ByteLevel" in kinds, "ByteFallback" in kinds, tuple(replaced))
+    return ByteSpelling("ByteLevel" in kinds, "ByteFallback" in kinds, tuple(replaced))
 
 
 def replacement(step: Object) -> tuple[str, str]:

@@ -9,11 +9,13 @@ from localspec_mlx.folder.definition import definition
 from localspec_mlx.folder.library import Library
 from localspec_mlx.folder.marks import Marks, Naming
 from localspec_mlx.folder.vocabulary import SETTINGS, chat_template
-from localspec_mlx.folder.words import Words, all_added, check_width, words_of
+from localspec_mlx.folder.words import TokenTable, all_added, check_width, words_of
 
 
 class FolderTokenizer:
-    def __init__(self, kind: str, words: Words, marks: Marks, chat_template: str | None) -> None:
+    def __init__(
+        self, kind: str, words: TokenTable, marks: Marks, chat_template: str | None
+    ) -> None:
         self.kind = kind
         self.chat_template = chat_template
         self.size = len(words.texts)

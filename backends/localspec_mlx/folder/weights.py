@@ -12,7 +12,7 @@ NOTABLE = 0.1  # the share of all bytes from which on a format counts
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class WeightFormat:
     name: str
     group: int = 0  # numbers that share a scale, where that is not in the name
     bits: int = 0  # 0: not quantised
@@ -20,7 +20,7 @@ class Format:
 
 def quantisation(model: Module) -> str:
     """The format of most bytes; several, where a good part is quantised otherwise."""
-    sizes: Counter[Format] = Counter()
+    sizes: Counter[WeightFormat] = Counter()
     for module in model.modules():  # type: ignore[no-untyped-call]
         for value in module.values():
             if isinstance(value, mx.array):
@@ -32,17 +32,17 @@ def quantisation(model: Module) -> str:
     return joined([each for each, size in sizes.items() if each.bits and size >= least])
 
 
-def stored(module: Module, value: mx.array) -> Format:
+def stored(module: Module, value: mx.array) -> WeightFormat:
     bits = getattr(module, "bits", 0)
     if not bits:
-        return Format(str(value.dtype).rpartition(".")[2])
+        return WeightFormat(str(value.dtype).rpartition(".")[2])
     mode = getattr(module, "mode", "affine")
     if mode != "affine":
-        return Format(mode, 0, bits)
-    return Format(f"{bits}-bit", getattr(module, "group_size", 0), bits)
+        return WeightFormat(mode, 0, bits)
+    return WeightFormat(f"{bits}-bit", getattr(module, "group_size", 0), bits)
 
 
-def joined(formats: list[Format]) -> str:
+def joined(formats: list[WeightFormat]) -> str:
     formats.sort(key=lambda each: (each.bits, each.group))
     names = list(dict.fromkeys(each.name for each in formats))
     groups = sorted({each.group for each in formats if each.group})

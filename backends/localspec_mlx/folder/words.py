@@ -8,21 +8,21 @@ from pathlib import Path
 
 from localspec_mlx.folder.definition import Definition, without
 from localspec_mlx.folder.files import refuse
-from localspec_mlx.folder.library import Library, Reader
+from localspec_mlx.folder.library import Library, TextEncoder
 from localspec_mlx.folder.limits import check_added
 from localspec_mlx.folder.marks import Marks
-from localspec_mlx.folder.spelling import Spelling, spelling
+from localspec_mlx.folder.spelling import ByteSpelling, spelling
 from localspec_mlx.folder.vocabulary import Added, listed_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TokenTable:
     texts: list[str]
     added: Mapping[int, Added]
     silent: frozenset[int]  # control tokens, and numbers that no token has
-    spelling: Spelling
-    plain: Reader
-    special: Reader  # finds control tokens by their texts; two, as threads may ask at once
+    spelling: ByteSpelling
+    plain: TextEncoder
+    special: TextEncoder  # finds control tokens by their texts; two, as threads may ask at once
 
     def said(self, token: int) -> bytes:
         if token in self.silent:
@@ -64,7 +64,7 @@ def all_added(
 
 def words_of(
     found: Definition, library: Library, added: Mapping[int, Added], marks: Marks, vocabulary: int
-) -> Words:
+) -> TokenTable:
     texts = [""] * vocabulary
     for text, token in library.ids.items():
         texts[token] = text
@@ -75,7 +75,7 @@ def words_of(
         texts[token] = f"<unused {token}>"
     added = controlled(added, texts, marks)
     silent = {token for token, each in added.items() if each.special}.union(missing)
-    return Words(
+    return TokenTable(
         texts,
         added,
         frozenset(silent),
@@ -85,7 +85,7 @@ def words_of(
     )
 
 
-def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> Reader:
+def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> TextEncoder:
     """What makes tokens of texts, and never a control token."""
     own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
     control = {each.content for each in own.values() if each.special}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from localspec.engine.attribution import Span
-from localspec.engine.figures import Guesses
+from localspec.engine.figures import PositionCounts
 from localspec.engine.job import FinishReason
 from localspec.engine.settings import Settings
 from localspec.templates.message import Message
@@ -46,7 +46,7 @@ class Figures:
     drafted: int = 0
     accepted: int = 0
     by_source: Mapping[str, int] = field(default_factory=dict)
-    guesses: Mapping[str, Sequence[Guesses]] = field(default_factory=dict)
+    guesses: Mapping[str, Sequence[PositionCounts]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

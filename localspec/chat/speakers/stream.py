@@ -9,7 +9,7 @@ from typing import Literal
 
 from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
 from localspec.engine.attribution import Span
-from localspec.engine.figures import TARGET, Guesses
+from localspec.engine.figures import TARGET, PositionCounts
 from localspec.engine.job import FinishReason
 from localspec.errors import BackendError
 from localspec.templates.message import Json
@@ -159,11 +159,11 @@ def spans(value: Json, length: int) -> list[Span]:
     return found if sum(size for size, _ in found) == length else []
 
 
-def guesses(told: Object) -> Mapping[str, Sequence[Guesses]]:
+def guesses(told: Object) -> Mapping[str, Sequence[PositionCounts]]:
     """Of each guesser by position: how often it was asked, and right."""
     return {
         named(by): tuple(
-            Guesses(drafted, accepted)
+            PositionCounts(drafted, accepted)
             for drafted, accepted in pairs(positions)
             if isinstance(drafted, int)
             and isinstance(accepted, int)
