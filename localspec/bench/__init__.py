@@ -1,1 +1,1 @@
-"""Speculation measured on the machine at hand: every mode answers every prompt in turn."""
+"""Measurements of speculation on this machine: every mode answers every prompt in turn."""

@@ -18,7 +18,7 @@ ROW = 17
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to pixels."""
+    """A scale from values to pixels."""
 
     low: float
     high: float
@@ -30,7 +30,7 @@ class Scale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self) -> Iterator[float]:
-        """Round numbers within, at least four."""
+        """Choose round numbers within, at least four."""
         most = (self.high - self.low) / 4
         power = 10.0 ** math.floor(math.log10(most))
         step = max(n * power for n in (0.5, 1, 2, 5) if n * power <= most)
@@ -46,7 +46,7 @@ def colour(modes: Sequence[str], mode: str) -> str:
 
 
 def ratios(sections: Sequence[Section], modes: Sequence[str]) -> str:
-    """Each prompt's speed against plain as a dot, and the median of each mode as a bar."""
+    """Draw each prompt's speed against plain as a dot, and the median of each mode as a bar."""
     found = [ratio for section in sections for s in section.summaries for ratio in s.ratios]
     least, most = min(found, default=1), max(found, default=1)
     scale = Scale(min(least - 0.05, 0.8), max(most + 0.05, 1.2), LABELS, WIDTH - 50)
@@ -75,7 +75,7 @@ def _strip(summary: Summary, scale: Scale, y: int, shade: str) -> Iterator[str]:
 
 
 def gaps(section: Section, modes: Sequence[str]) -> str:
-    """Between tokens: from the median over the 95th to the 99th percentile."""
+    """Draw the gaps between tokens: from the median over the 95th to the 99th percentile."""
     found = [(s.mode, s.between_tokens) for s in section.summaries if s.between_tokens]
     most = max((between[2] for _, between in found), default=1e-3) * 1e3
     scale = Scale(0, most * 1.05, LABELS, WIDTH - 10)
@@ -100,7 +100,7 @@ def gaps(section: Section, modes: Sequence[str]) -> str:
 
 
 def positions(section: Section, modes: Sequence[str]) -> str:
-    """How often the first, the second, ... token of a draft was accepted."""
+    """Draw the acceptance rate by position in the draft."""
     longest = max((len(s.acceptance_by_position) for s in section.summaries), default=0)
     across, up = Scale(1, max(longest, 2), 60, WIDTH - 20), Scale(0, 1, 210, 10)
     body = [
@@ -121,7 +121,7 @@ def positions(section: Section, modes: Sequence[str]) -> str:
 
 
 def forecasts(sections: Sequence[Section], modes: Sequence[str]) -> str:
-    """Measured speed-up over the textbook's; on the line the textbook is right."""
+    """Draw measured speed-up over the textbook's; on the line the textbook is right."""
     found = [
         (section.title, s.mode, s.forecast.speedup, s.speedup)
         for section in sections
@@ -145,7 +145,7 @@ def forecasts(sections: Sequence[Section], modes: Sequence[str]) -> str:
 
 
 def costs(forwards: Mapping[int, float]) -> str:
-    """What a forward takes by how many guesses it checks; dashed: as much for each as for one."""
+    """Draw the time of a forward by draft tokens verified; dashed: as much for each."""
     most = max([1.0, *forwards.values()]) * 1.1
     across, up = Scale(0, max([2, *forwards]), 60, WIDTH - 20), Scale(0, most, 210, 10)
     body = [*_horizontal(up, across, [(tick, f"{tick:g}") for tick in up.ticks()])]
@@ -156,7 +156,7 @@ def costs(forwards: Mapping[int, float]) -> str:
     body += [f'<line class="one" {line}/>', f'<polyline class="c1" points="{points}"/>']
     body += [
         f'<circle class="c1" cx="{across(drafted)}" cy="{up(cost)}" r="4">'
-        f"<title>{drafted} guesses: {cost:.2f}</title></circle>"
+        f"<title>{drafted} draft tokens: {cost:.2f}</title></circle>"
         for drafted, cost in forwards.items()
     ]
     return _drawing(238, body)

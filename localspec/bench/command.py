@@ -100,7 +100,7 @@ def _settings(wanted: BenchOptions) -> Settings:
 
 
 def _check_files(wanted: BenchOptions) -> None:
-    """Refuse what cannot be written before minutes are spent on it."""
+    """Refuse files that cannot be written before minutes are spent."""
     for name, path in (("json", wanted.json), ("html", wanted.html), ("png", wanted.png)):
         if path is None:
             continue
@@ -118,7 +118,7 @@ def _check_files(wanted: BenchOptions) -> None:
 def _measured(
     repeat: int, lineup: Lineup, asked: Sequence[Prompt], settings: Settings
 ) -> tuple[list[Reply], bool]:
-    """All replies, or those there are when it is interrupted; and whether these are all."""
+    """Measure all replies, or those before an interruption; tell whether these are all."""
     found: list[Reply] = []
     todo = questions(lineup.target, asked, settings)
     length = len(todo) * len(lineup.modes) * repeat
@@ -148,7 +148,7 @@ def _draft(loaded: LoadingOptions, lineup: Lineup) -> list[tuple[str, str]]:
         return []
     by_path = place(loaded.draft).exists()  # which may be for the other engine
     weights = machine.weights(inspect(loaded.draft, "auto" if by_path else loaded.backend))
-    share = f"; can guess {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
+    share = f"; can draft {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
     return [("draft", weights + share)]
 
 

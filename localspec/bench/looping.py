@@ -1,4 +1,4 @@
-"""Does a reply end by saying the same again and again? A guesser then guesses right for ever."""
+"""Detection of replies that end in a loop, in which a proposer is always right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERING = re.compile(r"^\s*\d+[.)]", re.MULTILINE)
 
 
 def loops(text: str, tokens: Sequence[int]) -> bool:
-    """Whether the end says the same at least three times over, in 20 tokens or 60 characters.
+    """Tell whether the end says the same at least three times over, in 20 tokens or 60 characters.
 
     The numbers of a numbered list do not count as a difference.
     """
@@ -27,7 +27,7 @@ def _repeats(text: Sequence[object], least: int) -> bool:
 
 
 def _repeating(text: Sequence[object], period: int) -> int:
-    """How much at the end equals what is one period before it, and that period."""
+    """Measure the stretch at the end that equals what is one period before it, and that period."""
     at = len(text) - 1
     while at >= period and text[at] == text[at - period]:
         at -= 1

@@ -1,4 +1,4 @@
-"""What stands beside every figure: command, revision, versions, machine, model."""
+"""The facts beside every figure: command, revision, versions, machine, model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
 
 
 def command(name: str, arguments: Sequence[str] | None = None) -> str:
-    """How this was called."""
+    """The command line of this run."""
     return shlex.join([name, *(sys.argv[1:] if arguments is None else arguments)])
 
 
 def revision(root: Path = ROOT) -> str:
-    """The commit this runs from, marked where the tree differs from it; else the version."""
+    """The commit of this tree, marked where the tree differs from it; else the version."""
     if (root / ".git").exists():  # not that of a folder around an environment
         describe = ["git", "describe", "--always", "--dirty"]
         try:
@@ -35,7 +35,7 @@ def revision(root: Path = ROOT) -> str:
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> str:
-    """Of Python and of what the engines are made of, as far as it is installed."""
+    """The versions of Python and of the installed packages that the engines use."""
     found = [f"Python {platform.python_version()}"]
     for package in packages:
         try:

@@ -1,4 +1,4 @@
-"""Have every prompt answered by every mode in turn, so that the machine's moods hit all alike."""
+"""Measurement: every mode answers every prompt in turn, so that disturbances hit all alike."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WARM_UP = 16  # tokens that each mode says first, which are not counted
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A prompt in the target's tokens, and what is wished of the reply."""
+    """A prompt in the target's tokens, and the settings of its reply."""
 
     prompt: Prompt
     tokens: Tokens
@@ -34,7 +34,7 @@ class Question:
 
 
 def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> list[Question]:
-    """Prompts as the target reads them; a UsageError for one it has no room for."""
+    """Tokenise prompts for the target; raise a UsageError for one that does not fit."""
     with Runtime(Engine(target, Silent(), 0)) as reader:
         found = [
             Question(
@@ -59,7 +59,7 @@ def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
 
 
 def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[Reply]:
-    """All replies as they come: modes in turn, and each prompt begins with another one.
+    """Yield replies as they come: modes in turn, and each prompt begins with another one.
 
     Before the first each mode says a few words that are not counted.
     """
@@ -102,7 +102,7 @@ def ask(
     question: Question,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Result, tuple[Round, ...]]:
-    """One reply to the end, alone in the engine, and its rounds."""
+    """Run one reply to the end, alone in the engine, and record its rounds."""
     rounds: list[Round] = []
     ends: list[Result | Exception] = []
     last = clock()

@@ -44,7 +44,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """`make` gives an engine that has heard no text; what costs it learnt, it may keep."""
+    """A way to decode: `make` gives an engine without text, which may keep measured costs."""
 
     name: str
     make: Callable[[], Engine]
@@ -52,7 +52,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Lineup:
-    """All modes. Their engines share the models, so only the newest one may be used."""
+    """All modes. Their engines share the models, so only the newest engine may be used."""
 
     target: Watched
     models: tuple[Model, ...]  # the target, and the draft model if there is one
@@ -60,7 +60,7 @@ class Lineup:
     pairing: Match | None = None  # how the draft model's vocabulary fits
 
     def engine(self, mode: Mode) -> Engine:
-        """An engine over emptied slots, so that no mode reads what another has read for it."""
+        """Make an engine over emptied slots, so that no mode reuses another's cache."""
         for model in self.models:
             for slot in range(model.slots):
                 model.truncate(slot, 0)
@@ -68,7 +68,7 @@ class Lineup:
 
 
 def kinds(names: Sequence[str], draft: bool) -> tuple[Kind, ...]:
-    """Modes by name; plain decoding is always among them, and first."""
+    """Parse modes by name; plain decoding is always among them, and first."""
     wanted = names or (WITH_A_DRAFT if draft else USUAL)
     return tuple(_kind(name, draft) for name in dict.fromkeys((PLAIN, *wanted)))
 
@@ -78,15 +78,15 @@ def _kind(name: str, draft: bool) -> Kind:
         return Kind(name, (), 0)
     if name == AUTO:
         return Kind(name, registry.names("auto", draft=draft), None)
-    guesser, colon, depth = name.partition(":")
-    if guesser not in registry.known() or (colon and not depth.isdecimal()):
+    proposer, colon, depth = name.partition(":")
+    if proposer not in registry.known() or (colon and not depth.isdecimal()):
         known = ", ".join((PLAIN, AUTO, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
-    if guesser == registry.DRAFT and not draft:
+    if proposer == registry.DRAFT and not draft:
         raise UsageError(f"mode {name} needs a draft model: give one with --draft")
-    return Kind(name, (guesser,), int(depth or DEPTH))
+    return Kind(name, (proposer,), int(depth or DEPTH))
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def load(model: str, places: PairFiles, wish: Loading, wanted: Sequence[Kind]) -
 
 
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
-    """Room for the guesses of every mode, also where they take memory."""
+    """Make room for the drafts of every mode, also where they take memory."""
     deepest = max(wish.options.tentative, *(kind.depth or 0 for kind in wanted))
     return replace(wish, options=replace(wish.options, tentative=deepest))
 

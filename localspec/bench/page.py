@@ -17,7 +17,7 @@ STYLE = Path(__file__).parent / "page.css"
 
 
 def page(report: Report) -> str:
-    """The whole file: what ran where, drawings, tables, replies."""
+    """Write the whole file: setup, drawings, tables, replies."""
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -55,7 +55,7 @@ def _figures(report: Report) -> Iterator[str]:
     yield "<h2>Accepted by position</h2><p>Of the drafts with a token there, how many kept it.</p>"
     yield charts.positions(everything, modes)
     yield "<h2>What checking costs</h2>"
-    yield "<p>A forward by how many guesses it checks, in plain rounds. Dashed: no gain.</p>"
+    yield "<p>A forward by how many draft tokens it verifies, in plain rounds. Dashed: no gain.</p>"
     yield charts.costs(report.forwards)
     yield "<h2>Speed-up: measured and predicted</h2>"
     yield "<p>A dot is a mode in a category; below the line the textbook promised too much.</p>"

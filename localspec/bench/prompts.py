@@ -1,4 +1,4 @@
-"""What is asked: prompts of our own by category, or a file's."""
+"""The prompts: ours by category, or a file's."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Prompt:
 
 
 def built_in() -> list[Prompt]:
-    """The prompts that come with LocalSpec."""
+    """Read the prompts that come with LocalSpec."""
     return _numbered(prompt for category in CATEGORIES for prompt in _built_in(category))
 
 
 def read(path: Path) -> list[Prompt]:
-    """The prompts of a JSONL file; a line that is none is a UsageError with its number."""
+    """Read the prompts of a JSONL file; raise a UsageError with the line's number for a bad one."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def read(path: Path) -> list[Prompt]:
 
 
 def choose(prompts: Sequence[Prompt], categories: Sequence[str], limit: int | None) -> list[Prompt]:
-    """Those of some categories, or of all if none is named; at most `limit` of each."""
+    """Choose at most `limit` prompts of each category; of all where none is named."""
     known = list(dict.fromkeys(prompt.category for prompt in prompts))
     for category in categories:
         if category not in known:

@@ -1,4 +1,4 @@
-"""What was measured: one reply of one mode, round by round."""
+"""One reply of one mode, round by round."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Round:
 
     @property
     def rejects(self) -> bool:
-        """Whether the target said something else than the guess after the accepted ones.
+        """Tell whether the target's token after the accepted ones differs from the draft.
 
-        A reply that ends within its guesses leaves the rest unjudged.
+        A reply that ends within a draft leaves the rest unjudged.
         """
         return self.accepted < self.drafted and self.accepted < self.emitted
 
@@ -43,12 +43,12 @@ class Reply:
 
     @property
     def decoding(self) -> tuple[Round, ...]:
-        """The rounds after the first, which reads the prompt and guesses nothing."""
+        """The rounds after the first, which reads the prompt and drafts nothing."""
         return self.rounds[1:]
 
     @property
     def tokens_per_second(self) -> float | None:
-        """After the first round; None if there was no other."""
+        """The rate after the first round; None if there was no other."""
         return speed(self.decoding)
 
     @property
@@ -57,6 +57,6 @@ class Reply:
 
 
 def speed(rounds: tuple[Round, ...]) -> float | None:
-    """Tokens a second over some rounds."""
+    """The tokens a second of some rounds."""
     seconds = sum(each.seconds for each in rounds)
     return sum(each.emitted for each in rounds) / seconds if seconds else None

@@ -1,4 +1,4 @@
-"""A whole run: what was asked of what, every reply, and the figures of all of them."""
+"""A whole run: its setup, every reply, and the figures of all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Report:
     modes: tuple[str, ...]
     replies: tuple[Reply, ...]
     sections: tuple[Section, ...]
-    forwards: Mapping[int, float]  # in plain rounds, by how many guesses they check
+    forwards: Mapping[int, float]  # in plain rounds, by draft tokens verified
 
 
 def report(
@@ -30,7 +30,7 @@ def report(
 
 
 def text(found: Report) -> str:
-    """The heading and the tables, for a terminal."""
+    """Format the heading and the tables for a terminal."""
     lines = [f"{name:<10} {value}" for name, value in found.heading]
     if not found.sections:
         return "\n".join([*lines, "", "No prompt was answered by all modes."])
@@ -40,12 +40,12 @@ def text(found: Report) -> str:
 
 def forward_line(forwards: Mapping[int, float]) -> str:
     shown = ", ".join(f"{drafted}:_{cost:.2f}" for drafted, cost in forwards.items())
-    line = fill(f"Forwards by how many guesses they check, in plain rounds: {shown}", 100)
+    line = fill(f"Forwards by draft tokens verified, in plain rounds: {shown}", 100)
     return line.replace("_", " ")  # no line ends within a pair
 
 
 def as_json(found: Report) -> str:
-    """Everything that was measured; rounds are lists in the order of `round_fields`."""
+    """Serialise all measurements; rounds are lists in the order of `round_fields`."""
     return json.dumps(
         {
             "heading": dict(found.heading),

@@ -1,4 +1,4 @@
-"""From replies to figures: by category and in total, each mode against plain decoding."""
+"""Figures from replies: by category and in total, each mode against plain decoding."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Section:
 
 
 def trials(replies: Sequence[Reply], modes: Sequence[str]) -> list[Trial]:
-    """Replies to the same prompt in the same repeat; without those that not all modes gave."""
+    """Group replies to the same prompt in the same repeat; drop groups that some modes lack."""
     found: dict[tuple[str, int], dict[str, Reply]] = {}
     for reply in replies:
         found.setdefault((reply.prompt.name, reply.repeat), {})[reply.mode] = reply
@@ -58,7 +58,7 @@ def trials(replies: Sequence[Reply], modes: Sequence[str]) -> list[Trial]:
 
 
 def forwards(found: Sequence[Trial]) -> dict[int, float]:
-    """What the target's forward takes by how many guesses it checks, in plain rounds."""
+    """Measure the time of a forward by draft tokens verified, in plain rounds."""
     return costs(
         (decoding(list(trial.values())), median(r.seconds for r in trial[PLAIN].decoding))
         for trial in found
@@ -67,7 +67,7 @@ def forwards(found: Sequence[Trial]) -> dict[int, float]:
 
 
 def sections(found: Sequence[Trial], modes: Sequence[str]) -> list[Section]:
-    """One a category, one for all, and one without what looped if anything did."""
+    """Make a section a category, one for all, and one without replies that loop if any does."""
     if not found:
         return []
     categories = dict.fromkeys(trial[PLAIN].prompt.category for trial in found)
@@ -100,7 +100,7 @@ def _section(
 
 
 def summarise(mode: str, found: Sequence[Trial], usual: Mapping[int, float]) -> Summary:
-    """One mode's figures; `usual` is what forwards take by how many guesses they check."""
+    """Summarise one mode; `usual` is the time of forwards by draft tokens verified."""
     replies = [trial[mode] for trial in found]
     rounds = decoding(replies)
     plain = decoding([trial[PLAIN] for trial in found])
@@ -141,7 +141,7 @@ def _ratios(mode: str, found: Sequence[Trial]) -> Iterator[float]:
 
 
 def _between(rounds: Sequence[Round]) -> tuple[float, float, float] | None:
-    """A token that came with others in a round counts its share of the round."""
+    """Share the time of a round among the tokens that it brought."""
     shares = [each.seconds / each.emitted for each in rounds for _ in range(each.emitted)]
     if not shares:
         return None
@@ -150,7 +150,7 @@ def _between(rounds: Sequence[Round]) -> tuple[float, float, float] | None:
 
 
 def _by_position(rounds: Sequence[Round]) -> Iterator[float]:
-    """Of the drafts that had a token there, in how many it was accepted."""
+    """Compute the acceptance rate by position, over the drafts that reach it."""
     for at in range(max((each.drafted for each in rounds), default=0)):
         had = [each for each in rounds if each.drafted > at]
         yield sum(each.accepted > at for each in had) / len(had)

@@ -44,7 +44,7 @@ def per_cent(share: float | None) -> str:
 
 
 def against(show: Callable[[Summary], float | None]) -> Callable[[Summary], str]:
-    """A ratio to plain, which plain itself has none of."""
+    """A ratio to plain; None for plain itself."""
     return lambda summary: "" if summary.mode == PLAIN else number(show(summary))
 
 
@@ -84,22 +84,22 @@ SPEED = Table(
     ),
     plain=True,
 )
-GUESSES = Table(
-    "Guesses",
+DRAFTS = Table(
+    "Drafts",
     "By position: of the drafts that had a token there, in how many per cent it was accepted.",
     (
-        Column("tokens a round", "guessed", lambda s: number(s.drafted)),
+        Column("tokens a round", "drafted", lambda s: number(s.drafted)),
         Column("tokens a round", "accepted", lambda s: number(s.accepted)),
-        Column("accepted", "of guessed", lambda s: per_cent(s.acceptance_rate)),
+        Column("accepted", "of drafted", lambda s: per_cent(s.acceptance_rate)),
         Column("accepted", "by position, %", by_position),
         Column("taken", "back", lambda s: str(s.taken_back)),
     ),
 )
 THEORY = Table(
     "Theory",
-    "Chance: of a guess, if all before it were right. Predicted tokens a round, by the textbook:\n"
-    "(1 - chance^(guessed + 1)) / (1 - chance). Cost of a round, in plain rounds: what such\n"
-    "forwards take in this run, and the rest (guessing, choosing, text). Predicted speed-up:\n"
+    "Chance: of a draft token, if all before it were accepted. Predicted tokens a round, by the\n"
+    "textbook: (1 - chance^(drafted + 1)) / (1 - chance). Cost of a round, in plain rounds: what\n"
+    "such forwards take in this run, and the rest (drafting, sampling, text). Predicted speed-up:\n"
     "tokens / (forward + rest).",
     (
         Column("", "chance", predicted(lambda f: f.chance)),
@@ -111,17 +111,17 @@ THEORY = Table(
         Column("speed-up", "predicted", predicted(lambda f: f.speedup)),
     ),
 )
-TABLES = (SPEED, GUESSES, THEORY)
+TABLES = (SPEED, DRAFTS, THEORY)
 
 
 def heading(section: Section) -> str:
-    """What a section's figures are of."""
+    """The title of a section."""
     counted = f"{section.title}: {section.trials} {'reply' if section.trials == 1 else 'replies'}"
     return counted + (f"; looping: {', '.join(section.looping)}" if section.looping else "")
 
 
 def rows(table: Table, section: Section) -> list[tuple[str, list[str]]]:
-    """A section's modes with what the table shows of each."""
+    """Pair a section's modes with what the table shows of each."""
     return [
         (summary.mode, [column.show(summary) for column in table.columns])
         for summary in section.summaries
@@ -130,7 +130,7 @@ def rows(table: Table, section: Section) -> list[tuple[str, list[str]]]:
 
 
 def printed(sections: Sequence[Section], table: Table) -> str:
-    """A table for a terminal of 100 columns."""
+    """Format a table for a terminal of 100 columns."""
     return "\n".join(_lines(sections, table))
 
 
@@ -148,7 +148,7 @@ def _lines(sections: Sequence[Section], table: Table) -> Iterator[str]:
 
 
 def _widths(table: Table, cells: Sequence[Sequence[str]]) -> list[int]:
-    """Of the columns; the first of a group takes what its heading needs beyond them."""
+    """Measure columns; the first of a group takes what its heading needs beyond them."""
     widths = [
         max(len(text) for text in (column.name, *(row[at] for row in cells)))
         for at, column in enumerate(table.columns)

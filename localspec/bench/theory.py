@@ -1,4 +1,4 @@
-"""What the textbook says that guessing should bring, from acceptance and costs."""
+"""The textbook's prediction of the speed-up, from acceptance rates and costs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from localspec.bench.reply import Round
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    chance: float | None  # of a guess that was judged; None: there was none
+    chance: float | None  # of a draft token that was judged; None: there was none
     tokens: float  # a round
     forward: float  # what the target takes for a round, in plain rounds
-    rest: float  # what else a round takes, in plain rounds: guessing, choosing, text
+    rest: float  # what else a round takes, in plain rounds: drafting, sampling, text
     speedup: float
 
 
 def tokens_a_round(chance: float, drafted: float) -> float:
-    """Tokens that a round of so many guesses emits, if each is right as often as any other."""
+    """Compute how many tokens a round emits, if each draft token is right with the same chance."""
     if chance == 1:
         return drafted + 1
     return float((1 - chance ** (drafted + 1)) / (1 - chance))
 
 
 def costs(timed: Iterable[tuple[Sequence[Round], float]]) -> dict[int, float]:
-    """What a forward takes by how many guesses it checks, in plain rounds: medians.
+    """Measure forwards by draft tokens verified, in plain rounds: medians.
 
     Rounds come with the seconds of a plain round of the same prompt.
     """
@@ -38,23 +38,23 @@ def costs(timed: Iterable[tuple[Sequence[Round], float]]) -> dict[int, float]:
 
 
 def forecast(rounds: Sequence[Round], plain: float, forwards: Mapping[int, float]) -> Forecast:
-    """What the textbook predicts for rounds of these lengths, if a plain round takes `plain`.
+    """Predict the speed-up of rounds of these lengths, if a plain round takes `plain`.
 
         speed-up = tokens a round / time of a round
         tokens a round = mean over the rounds of (1 - a^(k+1)) / (1 - a)
         time of a round = mean over the rounds of forwards[k], and of the rest / plain
 
-    k is how many tokens the round guessed. a is the chance that a guess is right once all before
-    it were: accepted / (accepted + rounds that met a wrong guess). That is more than accepted /
-    drafted, since what follows a wrong guess is drafted but never judged. The formula is taken
-    for each k and then averaged: guessers often pass, and at the mean k it would promise more.
+    k is how many tokens the round drafted. a is the chance that one is right once all before
+    it were: accepted / (accepted + rounds with a rejected token). That is more than accepted /
+    drafted, since what follows a rejected token is drafted but never judged. The formula is taken
+    for each k and then averaged: proposers often pass, and at the mean k it would promise more.
 
-    The textbook's own time of a round, 1 + k * c, takes checking k guesses to be as cheap as
-    saying one token. That is nearly true of GPUs and false of CPUs, so `forwards` is measured: by
-    number of guesses, over all modes and prompts of the run. The rest is these rounds' own. What
-    is assumed is then that every guess is right with the same chance whatever the others were,
-    and that a forward of some width takes its usual time. Where measured and predicted differ,
-    one of the two did not hold: acceptance was uneven, or the machine was.
+    The textbook's own time of a round, 1 + k * c, takes verifying k tokens to be as cheap as
+    generating one. That is nearly true of GPUs and false of CPUs, so `forwards` is measured: by
+    draft length, over all modes and prompts of the run. The rest is these rounds' own. The formula
+    then assumes that every draft token is right with the same chance, and that a forward of some
+    width takes its usual time. Where measured and predicted differ, one of the two did not hold:
+    acceptance was uneven, or the machine was.
     """
     accepted = sum(each.accepted for each in rounds)
     judged = accepted + sum(each.rejects for each in rounds)

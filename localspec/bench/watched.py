@@ -1,4 +1,4 @@
-"""A target that can say what its latest forward checked, and how long that took."""
+"""A target that reports what its latest forward verified, and how long that took."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from localspec.tokens import Logits
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    drafted: int  # tokens that were guesses
+    drafted: int  # of draft tokens
     seconds: float
 
 
 class Watched:
-    """Stands in for a target, whoever guesses for it and decides how far."""
+    """Wraps a target, under any proposer and depth."""
 
     def __init__(self, model: Model, clock: Callable[[], float] = time.perf_counter) -> None:
         self.tokenizer = model.tokenizer

@@ -1,4 +1,4 @@
-"""What is wished of an answer, in the words of OpenAI's API and of those who added to it."""
+"""The fields of a request for an answer, as OpenAI's API and its extensions name them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localspec.templates.message import Json
 
 
 def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
-    """A server that is not ours hears no word that it may not know, if that does nothing."""
+    """Leave out of a request to a foreign server the fields at their neutral value."""
     predicted = {"type": "content", "content": settings.prediction}
     more: dict[str, Json] = {
         "logit_bias": {str(token): value for token, value in settings.sampling.bias.items()},

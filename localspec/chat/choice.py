@@ -1,4 +1,4 @@
-"""Which model to talk to if nobody named one."""
+"""The choice of a model where the command names none."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ON_CPU = 6 << 30  # bytes: some five tokens a second, where 30 GB are read in on
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """One that would say more, could be pulled, and fits."""
+    """A larger model that could be pulled, and fits."""
 
     name: str
     about: str
 
 
 def chosen(loading: Loading) -> str:
-    """The one used last, else the largest that was pulled and fits; none at the first start."""
+    """Choose the last model, else the largest pulled one that fits; "" at the first start."""
     return last(loading) or largest(loading)
 
 
@@ -60,7 +60,7 @@ def largest(loading: Loading) -> str:
 
 
 def better(loading: Loading) -> Better | None:
-    """The largest of the catalogue that fits here, could be pulled, and is not too slow to talk."""
+    """Find the largest model that can be pulled, fits, and is fast enough to talk to."""
     fits = [found for entry in entries().values() if (found := offer(entry, loading))]
     if not fits:
         return None
@@ -69,7 +69,7 @@ def better(loading: Loading) -> Better | None:
 
 
 def most(engine: Engine, loading: Loading) -> float:
-    """Bytes of weights that are read in a bearable time, which is done for every token."""
+    """Bound the bytes of weights to what memory can read fast enough once per token."""
     if loading.limits.device != "cpu" and any(
         "gpu" in each.kind for each in backend(engine).probe()
     ):

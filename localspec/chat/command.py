@@ -1,4 +1,4 @@
-"""`localspec chat`."""
+"""The command `localspec chat`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def chat(wanted: Wanted, name: str, question: str) -> None:
 
 
 def check(wanted: Wanted, *, talks: bool) -> None:
-    """Refuse what would be left aside."""
+    """Refuse options that would have no effect."""
     options = {each.name for record in LOADING for each in fields(record)}
     if wanted.chat.attach and (aside := sorted(wanted.typed & options)):
         option = aside[0].replace("_", "-")
@@ -82,7 +82,7 @@ def meet(
     lens: bool = False,
     resumes: bool = False,
 ) -> None:
-    """Talk at a terminal until somebody leaves."""
+    """Run the chat at a terminal until the user leaves."""
     other = found.model
     talk = Talk(door, speaker, Screen(), found, lens=lens)
     with leaving():
@@ -118,24 +118,24 @@ def door_of(wanted: Wanted, loading: Loading) -> Door:
 
 
 def sampled(chosen: frozenset[str]) -> frozenset[str]:
-    """Name the ways to draw among the options that somebody chose."""
+    """Name the sampling parameters among the options that were given."""
     found = frozenset(each.field for each in PARAMETERS if each.names[0] in chosen)
     return found | {"bias"} if "logit_bias" in chosen else found
 
 
 def is_question(text: str) -> bool:
-    """Whether what stands alone cannot be a model."""
+    """Tell whether a lone argument cannot be a model, and so is a question."""
     return any(each.isspace() for each in text) and not place(text).exists()
 
 
 def known(name: str) -> str:
-    """A name, or a path from wherever one is."""
+    """Resolve a path, so that it means the same from other directories; return a name as it is."""
     path = place(name)
     return str(path.absolute()) if name and path.exists() else name
 
 
 def chosen(door: Door, name: str, before: str, loading: Loading, *, asks: bool) -> str:
-    """The model that is named, or that was there before, or that suits; got if it is wished."""
+    """Choose the named model, the last one, or one that suits; pull it if the user agrees."""
     if isinstance(door, Server):
         return name or (before if before in door.names() else door.names()[0])
     if found := name or before or choice.chosen(loading):

@@ -1,4 +1,4 @@
-"""The commands of the chat: what begins with a slash."""
+"""The commands of the chat, which begin with a slash."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Command:
 
 
 def is_one(line: str) -> bool:
-    """Whether a line is a command: paths begin with a slash too, but have another."""
+    """Tell whether a line is a command; a path has a second slash."""
     return bool(re.match(r"/[^\s/]*(\s|$)", line))
 
 
 def run(talk: Talk, line: str) -> bool:
-    """Do what a command says; False: that was stopped."""
+    """Run a command; return False if it was interrupted."""
     name, *rest = line.split(maxsplit=1)
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
@@ -48,7 +48,7 @@ def run(talk: Talk, line: str) -> bool:
 
 
 class Words:
-    """What can be completed."""
+    """The words that the editor can complete."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -107,7 +107,7 @@ def set_(talk: Talk, text: str) -> None:
 def plain(talk: Talk, text: str) -> None:
     talk.plain = switched(text, talk.plain)
     nothing = talk.settings.depth == 0  # which may have been wished otherwise too
-    talk.screen.faint("nothing is guessed" if nothing else "tokens are guessed where it pays")
+    talk.screen.faint("nothing is drafted" if nothing else "tokens are drafted where it pays")
 
 
 def lens(talk: Talk, text: str) -> None:
@@ -116,7 +116,7 @@ def lens(talk: Talk, text: str) -> None:
         talk.screen.notice("this terminal has no colours to show it in")
     else:
         talk.screen.faint(
-            "tokens have the colour of who guessed them" if talk.lens else "answers are Markdown"
+            "tokens have the colour of their proposer" if talk.lens else "answers are Markdown"
         )
 
 
@@ -156,7 +156,7 @@ def load(talk: Talk, path: str) -> None:
 
 
 def recall(talk: Talk, other: str) -> None:
-    """Show where a conversation had come to, and check what it brings along."""
+    """Show the end of a loaded conversation, and check its model and settings."""
     said = talk.session.said
     talk.screen.faint(f"{len(said):,} messages{', the last:' if said else ''}")
     for each in said[-2:]:
@@ -215,7 +215,7 @@ def prediction(talk: Talk, path: str) -> None:
     if not path:
         raise UsageError(f"say which file answers are likely to repeat, or {OFF}")
     talk.prediction = "" if path == OFF else files.text_of(path)
-    talk.screen.faint("nothing is predicted" if path == OFF else f"{path} is used for guesses")
+    talk.screen.faint("nothing is predicted" if path == OFF else f"{path} is used for drafts")
 
 
 def json_(talk: Talk, text: str) -> None:
@@ -268,11 +268,11 @@ COMMANDS = {
     "/system": Command("[TEXT|off]", "what the model is told beforehand", system, nothing),
     "/set": Command(
         "[NAME=VALUE]",
-        "how answers are drawn and guessed",
+        "how answers are sampled and drafted",
         set_,
         lambda talk: [f"{name}=" for name in wishes.NAMES],
     ),
-    "/plain": Command("[on|off]", "answer without guesses", plain, switches),
+    "/plain": Command("[on|off]", "answer without drafts", plain, switches),
     "/retry": Command("", "answer the last question once more", retry, nothing),
     "/undo": Command("", "take back the last question and its answer", undo, nothing),
     "/edit": Command("", "change the last question, and ask it again", edit, nothing),
@@ -283,8 +283,8 @@ COMMANDS = {
     "/file": Command("PATH|off", "put a file into the next question", file),
     "/prediction": Command("FILE|off", "a text that answers are likely to repeat", prediction),
     "/json": Command("SCHEMA|off", "answer in JSON by a schema", json_),
-    "/stats": Command("", "what was guessed, and how much of it was right", stats, nothing),
-    "/lens": Command("[on|off]", "colour each token by who guessed it", lens, switches),
+    "/stats": Command("", "what was drafted, and how much of it was accepted", stats, nothing),
+    "/lens": Command("[on|off]", "colour each token by its proposer", lens, switches),
     "/clear": Command("", "begin a new conversation", clear, nothing),
     "/quit": Command("", "leave", quit_, nothing),
 }

@@ -19,7 +19,7 @@ def place(path: str) -> Path:
 
 
 def text_of(path: str) -> str:
-    """What a file says, if it is text."""
+    """Read a file, which must be text."""
     file = place(path)
     try:
         if not file.is_file():
@@ -39,7 +39,7 @@ def text_of(path: str) -> str:
 
 
 def quoted(path: str, text: str) -> str:
-    """A file as a part of a message, fenced by more than it has of that itself."""
+    """Fence the text of a file with more backticks than it contains."""
     ticks = max((len(each) for each in re.findall(r"`{3,}", text)), default=2) + 1
     fence = "`" * ticks
     end = "" if text.endswith("\n") or not text else "\n"
@@ -47,7 +47,7 @@ def quoted(path: str, text: str) -> str:
 
 
 def mentioned(question: str) -> list[str]:
-    """The paths that a question names as @path, if there are such files."""
+    """List the paths of existing files that a question names as @path."""
     return list(dict.fromkeys(_named(question)))
 
 

@@ -1,4 +1,4 @@
-"""An answer heard to its end, while it is shown; Ctrl-C stops it."""
+"""An answer that is followed to its end while it is shown; Ctrl-C stops it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from localspec.errors import LocalSpecError
 
 @dataclass(slots=True)
 class Heard:
-    """All of an answer, or what there was of it before it was stopped or failed."""
+    """An answer, complete or as far as it came before it was stopped or failed."""
 
     text: str = ""
     thought: str = ""
@@ -49,7 +49,7 @@ class Heard:
 
 
 def hear(answer: Answer, view: View, heard: Heard | None = None) -> Heard:
-    """Follow an answer to its end; whatever interrupts that, what there was of it is `heard`."""
+    """Follow an answer to its end; on an interruption, `heard` holds what came until then."""
     heard = heard or Heard()
     try:
         with interruptible(answer):
@@ -77,7 +77,7 @@ def _follow(answer: Answer, view: View, heard: Heard) -> None:
 
 @contextmanager
 def interruptible(answer: Answer) -> Iterator[None]:
-    """Ctrl-C stops the answer between two rounds; the second one does not wait for that."""
+    """Let Ctrl-C stop the answer between two rounds; a second one does not wait for the round."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Question and answer, until somebody leaves."""
+"""The loop of questions and answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localspec.errors import LocalSpecError
 
 
 def converse(talk: Talk, editor: Editor) -> None:
-    """Ctrl-C stops what is going on; when nothing is, the second one leaves."""
+    """Answer lines until the user leaves; Ctrl-C stops an answer, and two in a row leave."""
     once = False
     while not talk.over:
         begun, talk.begun = talk.begun, ""
@@ -27,7 +27,7 @@ def converse(talk: Talk, editor: Editor) -> None:
 
 
 def heed(talk: Talk, line: str) -> bool:
-    """Do what a line says; False: that was interrupted."""
+    """Run a command or answer a question; return False if it was interrupted."""
     try:
         if commands.is_one(line):
             return commands.run(talk, line)

@@ -1,4 +1,4 @@
-"""One question, as from a script: the answer and nothing else on standard output."""
+"""A single question, as from a script: only the answer goes to standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from localspec.errors import LocalSpecError, UsageError
 
 
 def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:
-    """Answer it; what else there is to say goes to standard error."""
+    """Answer one question; notices go to standard error."""
     asked = Said("user", question)
     messages, notice = fitting(session, speaker, asked)
     told([notice] if notice else [])
@@ -42,7 +42,7 @@ def told(notices: Sequence[str]) -> None:
 
 
 def whole(question: str) -> str:
-    """The question after what comes through a pipe, if something does."""
+    """Join what comes through a pipe, if anything does, and the question."""
     if sys.stdin is None or sys.stdin.isatty():
         return question.strip()
     try:

@@ -13,7 +13,7 @@ from localspec.commands.options.reply import ReplyOptions
 class ChatOptions:
     resume: bool = flag("Go on with the last conversation.")
     system: str = option(TEXT, "What it is told beforehand.", "TEXT", default="")
-    lens: bool = flag("Colour each token by who guessed it.")
+    lens: bool = flag("Colour each token by its proposer.")
     attach: str | None = option(TEXT, "Talk to a server that runs already.", "URL")
     key: str | None = option(
         TEXT,
@@ -25,7 +25,7 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All options of a chat, and which of them somebody chose."""
+    """All options of a chat, and which of them were given."""
 
     chat: ChatOptions
     load: LoadingOptions

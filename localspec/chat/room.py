@@ -1,4 +1,4 @@
-"""What a model is to hear of a conversation: all of it, or what its context has room for."""
+"""The part of a conversation that fits in the model's context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT = 0.7  # of the rest, when that is full: the less is kept, the later it is 
 
 
 def fitting(session: Session, speaker: Speaker, question: Said) -> tuple[Sequence[Message], str]:
-    """The messages, and what is to be said of them; the oldest turns of the session may go."""
+    """Leave out the oldest turns until the messages fit; return these and a notice of it."""
     context, before = speaker.context, session.forgotten
     messages = session.messages(question)
     count = speaker.count(messages)

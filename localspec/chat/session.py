@@ -1,4 +1,4 @@
-"""A conversation as it is kept: what was said, with what model, and under which wishes."""
+"""A conversation as it is kept: messages, model and settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 64 << 20  # bytes of a file that is read
 
 @dataclass(slots=True)
 class Said:
-    """One message. An answer that was stopped, or cut, is marked as such."""
+    """One message; an answer that was stopped, or cut at its length, is marked as such."""
 
     role: str
     content: str
@@ -33,7 +33,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """All of it, as the model hears it."""
+        """The whole text as the model gets it, with files."""
         return "\n\n".join((self.content, *(quoted(*each) for each in self.files.items())))
 
     @property
@@ -53,12 +53,12 @@ class Session:
     seen: str = ""  # the digest of its file, as it was last read or written
 
     def messages(self, question: Said) -> list[Message]:
-        """What the model is to hear."""
+        """The messages for the model, the system message first."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, *(each.message for each in (*self.said[self.forgotten :], question))]
 
     def forget(self) -> bool:
-        """Leave the oldest turn away; False: there is none."""
+        """Leave out the oldest turn; return False if there is none."""
         if self.forgotten >= len(self.said):
             return False
         self.forgotten += 1
@@ -68,11 +68,11 @@ class Session:
 
     @property
     def question(self) -> Said:
-        """The last one."""
+        """The last question."""
         return self.said[self._asked]
 
     def before(self) -> Session:
-        """What it was before the last question."""
+        """The conversation before the last question."""
         said = self.said[: self._asked]
         return replace(self, said=said, forgotten=min(self.forgotten, len(said)))
 
@@ -85,14 +85,14 @@ class Session:
 
     @property
     def answer(self) -> str:
-        """The last one."""
+        """The last answer."""
         answers = [each.content for each in self.said if each.role == "assistant"]
         if not answers:
             raise UsageError("nothing was answered yet")
         return answers[-1]
 
     def keep(self) -> None:
-        """Write it where it is found again; elsewhere if somebody else went on with it there."""
+        """Save to the same file, or to a new one if another process has changed it."""
         place = folder() / f"{self.name}.json"
         if self.seen and place.exists() and digest(place) != self.seen:
             self.name = named(time.time())
@@ -100,7 +100,7 @@ class Session:
         self.seen = save(self, place)
 
     def markdown(self) -> str:
-        """For people to read."""
+        """Format the conversation for reading."""
         parts = [f"# A conversation with {self.model}"]
         if self.system:
             parts.append(f"> {self.system}".replace("\n", "\n> "))
@@ -111,7 +111,7 @@ class Session:
 
 
 def named(now: float) -> str:
-    """By its time, so that names are in the order of their beginnings."""
+    """Name a file by its time, so that names sort by age."""
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{secrets.token_hex(2)}"
 
 
@@ -120,7 +120,7 @@ def folder() -> Path:
 
 
 def save(session: Session, place: Path) -> str:
-    """Write it down for its owner alone; the digest of what was written."""
+    """Write a file that only its owner can read; return its digest."""
     kept = {"version": VERSION, **asdict(session)}
     del kept["name"], kept["seen"]  # which are the file's
     try:
@@ -136,7 +136,7 @@ def digest(place: Path) -> str:
 
 
 def load(place: Path) -> Session:
-    """A conversation from a file that may be anything."""
+    """Load a conversation; the file may hold anything."""
     try:
         if not place.is_file():
             raise UsageError(f"{place} {'is no file' if place.exists() else 'is not there'}")
@@ -190,7 +190,7 @@ def _text(value: object) -> str:
 
 
 def latest() -> Iterator[Path]:
-    """The files of conversations, the last one first."""
+    """List the files of conversations, the newest first."""
     return iter(sorted(folder().glob("*.json"), key=_changed, reverse=True))
 
 
@@ -202,7 +202,7 @@ def _changed(place: Path) -> float:
 
 
 def last(model: str = "") -> tuple[Session | None, Sequence[str]]:
-    """The last conversation, with a model if there is one; and why others were passed over."""
+    """Load the newest conversation, one with a model if possible; tell why others were skipped."""
     notices: list[str] = []
     others: list[Session] = []
     for place in latest():

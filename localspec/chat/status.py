@@ -1,4 +1,4 @@
-"""What an answer took, and what speculation saved: in a line, or as a table."""
+"""Figures of answers: in a line, or as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from localspec.engine.figures import TARGET, PositionCounts
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline
 WIDEST = 1000  # characters
-POSITIONS = 8  # guesses of a round that the table tells of
+POSITIONS = 8  # positions of a draft that the table shows
 
 
 def status(ended: Ended, context: int = 0) -> str:
@@ -45,20 +45,20 @@ def guessers(found: Figures) -> str:
 
 
 def statistics(heard: Sequence[Heard]) -> Iterator[RenderableType]:
-    """Of a conversation: a line an answer, who guessed how well, and how far over time."""
+    """Tables of a conversation: each answer, each proposer by position, and the depth over time."""
     yield answers(heard)
     if positions := guessed(heard):
         yield ""
         yield positions
     if line := sparkline(heard[-1].rounds):
         yield ""
-        yield f"guesses a round in the last answer, up to {most(heard[-1].rounds)}:"
+        yield f"drafted tokens a round in the last answer, up to {most(heard[-1].rounds)}:"
         yield line
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns if there is room for them, else what each holds by its name."""
+    """A table if there is room for its columns, else a line of names and values a row."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -81,7 +81,7 @@ class Columns:
 
 
 def answers(heard: Sequence[Heard]) -> Columns:
-    names = ("answer", "tokens", "tokens/s", "rounds", "guessed", "right", "read", "known")
+    names = ("answer", "tokens", "tokens/s", "rounds", "drafted", "accepted", "read", "known")
     return Columns(names, [_answer(*each) for each in enumerate(heard, start=1)])
 
 
@@ -100,7 +100,7 @@ def _answer(number: int, heard: Heard) -> Sequence[str]:
 
 
 def guessed(heard: Sequence[Heard]) -> Columns | None:
-    """How often the first, second, ... guess of each was right, by those that were made."""
+    """Tabulate the share of accepted drafts by proposer and position."""
     drafted: Counter[tuple[str, int]] = Counter()
     accepted: Counter[tuple[str, int]] = Counter()
     for each in heard:
@@ -115,7 +115,7 @@ def guessed(heard: Sequence[Heard]) -> Columns | None:
         (by, *(rate(PositionCounts(drafted[by, at], accepted[by, at])) for at in reach))
         for by in sorted({by for by, _ in drafted})
     ]
-    names = ("right by position", *(str(at + 1) for at in reach))
+    names = ("accepted by position", *(str(at + 1) for at in reach))
     return Columns(names, rows, justify="left")
 
 
@@ -128,7 +128,7 @@ def most(rounds: Sequence[Round]) -> int:
 
 
 def sparkline(rounds: Sequence[Round]) -> str:
-    """How far was guessed over time; of many rounds the mean of a few at a time."""
+    """Draw numbers as bars of one line; many are averaged in groups."""
     top, size = most(rounds), -(-len(rounds) // WIDTH)
     if not top:
         return ""

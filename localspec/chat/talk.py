@@ -1,4 +1,4 @@
-"""A conversation in progress: who answers, what was said, and what is wished of answers."""
+"""A conversation in progress: its speaker, messages and settings."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from localspec.grammar.grammar import Grammar
 
 
 class Door(Protocol):
-    """Where those who answer come from."""
+    """Opens speakers by name."""
 
     def names(self) -> Sequence[str]: ...
 
     def check(self, name: str) -> None:
-        """Refuse a name by which nobody would come."""
+        """Refuse a name that cannot be opened."""
 
     def open(self, name: str) -> Speaker: ...
 
     def usual(self, name: str) -> Settings:
-        """What is wished of its answers if nobody says anything."""
+        """The settings of a model where the user has none."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Talk:
         return replace(found, depth=depth, prediction=predicted, grammar=self.schema)
 
     def ask(self, question: str) -> bool:
-        """Have a question answered, or give it back; False: that was stopped."""
+        """Answer a question, or give it back; return False if it was stopped."""
         self.begun = question
         named = {path: files.text_of(path) for path in files.mentioned(question)}
         for path in named:
@@ -77,23 +77,23 @@ class Talk:
         return not heard.stopped
 
     def again(self) -> bool:
-        """The last question once more; its first answer stays if there is no other."""
+        """Answer the last question once more; the first answer stays if there is no other."""
         return not self._answer(self.session.question, self.session.before()).stopped
 
     def edit(self) -> None:
-        """Have the last question typed anew; it stays until the new one is answered."""
+        """Edit the last question; it stays until the new one is answered."""
         said = self.session.question
         named = files.mentioned(said.content)
         self.begun, self.editing = said.content, True
         self.files = {path: text for path, text in said.files.items() if path not in named}
 
     def unedit(self) -> None:
-        """Leave the last question as it is after all."""
+        """Restore the last question."""
         if self.editing:
             self.files, self.editing = {}, False
 
     def _answer(self, question: Said, before: Session) -> Heard:
-        """Answer a question that follows what was said; if nothing is, all is as it was."""
+        """Answer a question; restore the conversation if no answer comes."""
         session, heard = replace(before, said=list(before.said)), Heard()
         try:
             self._hear(session, question, heard)
@@ -120,7 +120,7 @@ class Talk:
             hear(answer, self.screen.view(lens=self.lens), heard)
 
     def change(self, name: str) -> None:
-        """Go on with another model; if it cannot be had, with the one that was there."""
+        """Change to another model; if it cannot be opened, keep the present one."""
         self.door.check(name)
         before = self.speaker.name
         with unechoed(), self.screen.busy(f"loading {name}"):

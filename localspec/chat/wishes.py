@@ -1,4 +1,4 @@
-"""What can be wished of answers with /set, by name."""
+"""Settings that /set can change, by name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = (*SAMPLING, *OTHERS)
 
 
 def wished(usual: Settings, wishes: Mapping[str, str]) -> Settings:
-    """What is usual, but for these. A way to draw that is `auto` is as usual."""
+    """Apply settings to the usual ones; a sampling parameter that is `auto` is as usual."""
     found = usual
     for name, text in wishes.items():
         try:
@@ -51,7 +51,7 @@ def drawn(sampling: Sampling, parameter: Parameter, text: str) -> Sampling:
 
 
 def shown(settings: Settings) -> dict[str, str]:
-    """Each of them and how it is."""
+    """Map each setting to its value."""
     who = settings.proposers
     found: Mapping[str, float | str | None] = {
         **{name: each.get(settings.sampling) for name, each in SAMPLING.items()},

@@ -1,1 +1,1 @@
-"""Shows, on the user's own pair and machine, that speculation changes nothing."""
+"""A check, on the user's own pair and machine, that speculation changes nothing."""

@@ -1,4 +1,4 @@
-"""Why a speculative text left the plain one: by rounding, or by a defect?
+"""The cause by which a speculative text left the plain one: rounding, or a defect.
 
 Both texts are fed again without speculation, in the batches in which they were written. If each
 token is then the model's highest logit once more, the shape of the batches makes the difference.
@@ -32,7 +32,7 @@ class Cause:
 
 
 def cause(model: Model, plain: Reply, reply: Reply, at: int) -> Cause:
-    """Why the token at this place, the first that differs, is another one."""
+    """Find why the first differing token is another one."""
     one, other = plain.text[at], reply.text[at]
     written = [lead(plain, at, one), lead(reply, at, one)]
     if max(map(abs, written)) >= NEAR:
@@ -43,26 +43,26 @@ def cause(model: Model, plain: Reply, reply: Reply, at: int) -> Cause:
         for each in (plain, reply)
     ]
     if [int(logits.argmax()) for logits in again] == [one, other]:
-        return Cause(True, "both come again in the same batches with nothing guessed or taken back")
+        return Cause(True, "both come again in the same batches with nothing drafted or taken back")
     again += [refeed(model, reading(model, plain.text[:at], width), 0)[-1] for width in WIDTHS]
     leads = [float(logits[one] - logits[other]) for logits in again]
     low, high = min(leads), max(leads)
     reach = high - low
     why = (
-        f"with nothing guessed or taken back the plain token leads by {low:.2g} to {high:.2g}; it "
+        f"with nothing drafted or taken back the plain token leads by {low:.2g} to {high:.2g}; it "
         f"had {written[0]:.2g}, and with speculation {written[1]:.2g}"
     )
     return Cause(all(abs(each - (low + high) / 2) < 1.5 * reach for each in written), why)
 
 
 def lead(reply: Reply, at: int, token: int) -> float:
-    """The lead of a token over the next, or what it was behind the highest, at least."""
+    """The lead of a token over the next, or its distance to the highest, at least."""
     answer = reply.heard[at].answer
     return answer.lead if answer.best == token else -answer.lead
 
 
 def reading(model: Model, text: Sequence[int], width: int) -> list[Step]:
-    """Read a text in batches as long as can be, but for a last row of some tokens."""
+    """Read a text in batches as long as possible, but for a last row of some tokens."""
     tokens, last = tokens_of(text), max(0, len(text) - width)
     begins = [*range(0, last, model.batch), last, len(text)]
     parts = [tokens[begin:end] for begin, end in itertools.pairwise(begins)]

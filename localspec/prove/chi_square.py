@@ -1,4 +1,4 @@
-"""Pearson's chi-square test: do counts follow the laws they are said to follow?"""
+"""Pearson's chi-square test of whether counts follow the distributions claimed for them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from localspec.sampling.distribution import Distribution
 
 DUE = 5  # expected counts below are taken together
-IMPOSSIBLE = 1e9  # the statistic of a token that the law does not have
+IMPOSSIBLE = 1e9  # the statistic of a token that the distribution does not have
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How often each token came up where all of them should follow one law."""
+    """Counts of tokens that should all follow one distribution."""
 
-    law: Distribution
+    distribution: Distribution
     counts: Counter[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     statistic: float
-    freedom: int  # 0: the law is so certain, or the sample so small, that nothing was tested
+    freedom: int  # 0: nothing was tested, of a certain distribution or a small sample
     p: float  # how often chance alone would deviate as much or more
 
 
 def fit(samples: Sequence[Sample]) -> Fit:
-    """Hold several samples, each with a law of its own, against these laws at once."""
+    """Test several samples at once, each against its own distribution."""
     parts = [_part(sample) for sample in samples]
     statistic = sum(value for value, _ in parts)
     freedom = sum(cells - 1 for _, cells in parts)
@@ -39,12 +39,12 @@ def fit(samples: Sequence[Sample]) -> Fit:
 
 
 def _part(sample: Sample) -> tuple[float, int]:
-    """The statistic of one sample, and the number of cells it has."""
-    law, total = sample.law, sample.counts.total()
-    seen = np.array([sample.counts[token] for token in law.ids.tolist()], np.float64)
-    if seen[law.probs > 0].sum() < total:
+    """Compute the statistic of one sample, and the number of cells it has."""
+    distribution, total = sample.distribution, sample.counts.total()
+    seen = np.array([sample.counts[token] for token in distribution.ids.tolist()], np.float64)
+    if seen[distribution.probs > 0].sum() < total:
         return IMPOSSIBLE, 2
-    due = law.probs * total
+    due = distribution.probs * total
     order = due.argsort()
     rare = int(due[order].searchsorted(DUE))
     if 0 < due[order[:rare]].sum() < DUE:
@@ -55,7 +55,7 @@ def _part(sample: Sample) -> tuple[float, int]:
 
 
 def survival(statistic: float, freedom: int) -> float:
-    """The chance that chi-square is at least so high: Q(freedom / 2, statistic / 2).
+    """Compute the chance that chi-square is at least so high: Q(freedom / 2, statistic / 2).
 
     The regularised incomplete gamma function at half a whole number is a finite sum, for
     Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1), from Q(1/2, x) = erfc(sqrt x), Q(1, x) = e^-x.

@@ -1,4 +1,4 @@
-"""`localspec prove`: the command."""
+"""The command `localspec prove`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProveOptions:
     )
     max_tokens: int = option(COUNT, "Most tokens of a reply; 64.", default=64)
     samples: int | None = option(
-        COUNT, "Samples of each guesser; else 2,000, or what a minute brings."
+        COUNT, "Samples of each proposer; else 2,000, or what a minute brings."
     )
     temperature: float = option(NUMBER, "To sample at; 1 if not given.", default=1.0)
     json: bool = flag("Print the verdict with all its figures.")
@@ -54,10 +54,10 @@ class ProveOptions:
 def prove(context: click.Context, model: str) -> None:
     """Show that speculation changes nothing with this model on this machine.
 
-    Greedy texts, with guesses of every kind and depth, alone and several at once, are held against
-    the plain ones, and what is sampled with guesses against the model's own law. Exits with 0 if
-    nothing but rounding makes a difference, and with --bit-exact not even that, else with 1.
-    Ctrl-C reports what there is.
+    Greedy texts, with drafts of every kind and depth, alone and several at once, are compared
+    with the plain ones, and samples drawn with drafts with the model's own distribution. Exits
+    with 0 if nothing but rounding makes a difference, and with --bit-exact not even that, else
+    with 1. Ctrl-C reports what there is.
     """
     options, found = read(context, ProveOptions), read(context, LoadingOptions)
     wanted = wished(options)
@@ -71,7 +71,7 @@ def prove(context: click.Context, model: str) -> None:
 
 
 def wished(options: ProveOptions) -> Wishes:
-    """Say what is to be proven."""
+    """Validate the options as wishes of a proof."""
     if options.temperature == 0:
         raise UsageError("temperature 0 is greedy, which is tried anyway; give one above 0")
     sampling = Sampling(temperature=options.temperature)
@@ -80,7 +80,7 @@ def wished(options: ProveOptions) -> Wishes:
 
 
 class Progress:
-    """Bars on stderr. Ctrl-C ends what is under way early; a second one ends the program."""
+    """Shows bars on stderr. Ctrl-C ends what is under way early; a second one ends the program."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -96,7 +96,7 @@ class Progress:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let Ctrl-C wait for the model: what it holds must be known for what comes after."""
+        """Let Ctrl-C wait for the model, whose state must stay known."""
         usual = signal.getsignal(signal.SIGINT)
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001

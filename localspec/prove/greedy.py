@@ -1,4 +1,4 @@
-"""Is greedy text with speculation the plain text? If not, is it rounding, or a defect?"""
+"""Greedy texts compared with and without speculation; a difference is rounding, or a defect."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from localspec.backend import Model
 from localspec.proposer import Proposer
 from localspec.prove.cause import cause
-from localspec.prove.guessers import Guessers
+from localspec.prove.proposers import Proposers
 from localspec.prove.runs import Reply, Want, run
 from localspec.tokens import common_prefix, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token that is not plain decoding's, and why."""
+    """The first token that differs from plain decoding, and why."""
 
     place: int  # in the reply, from 1
     plain: str
@@ -27,9 +27,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One speculative reply held against the plain one."""
+    """One speculative reply compared with the plain one."""
 
-    guesser: str
+    proposer: str
     prompt: int  # its number, from 1
     together: int  # how many replies were written at once
     depth: int
@@ -46,27 +46,27 @@ class Comparison:
 class Group:
     """Replies to be written at once: prompts from `first` on."""
 
-    guesser: str
+    proposer: str
     first: int
     plain: Sequence[Reply]
     depths: Sequence[int]
 
 
 def compare(
-    model: Model, plain: Sequence[Reply], guessers: Guessers, tokens: int
+    model: Model, plain: Sequence[Reply], proposers: Proposers, tokens: int
 ) -> Iterator[Comparison]:
-    """Every guesser with every prompt, alone and beside others, at every depth in turn."""
-    for shift, (name, make) in enumerate(guessers.items()):
+    """Run every proposer with every prompt, alone and beside others, at every depth in turn."""
+    for shift, (name, make) in enumerate(proposers.items()):
         for size in sizes(model, len(plain)):
             for first in range(0, len(plain), size):
                 some = plain[first : first + size]
-                # The usual tentative is 8: by threes each guesser starts at another depth.
+                # The usual tentative is 8: by threes each proposer starts at another depth.
                 depths = [1 + (first + at + 3 * shift) % model.tentative for at in range(len(some))]
                 yield from _compare(model, make(), Group(name, first, some, depths), tokens)
 
 
 def sizes(model: Model, prompts: int) -> list[int]:
-    """How many replies to write at once: one, and as many as there is room for."""
+    """Choose how many replies to write at once: one, and as many as there is room for."""
     return sorted({1, max(1, min(model.slots // 2, prompts))})
 
 
@@ -77,7 +77,7 @@ def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Ite
     ]
     for at, reply in enumerate(run(model, proposer, wants)):
         yield Comparison(
-            guesser=group.guesser,
+            proposer=group.proposer,
             prompt=group.first + at + 1,
             together=len(wants),
             depth=group.depths[at],
@@ -88,7 +88,7 @@ def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Ite
 
 
 def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
-    """The first place where a reply is not the plain one, or not what the model answered."""
+    """Find the first place where a reply is not the plain one, or not what the model answered."""
     at = common_prefix(tokens_of(plain.text), tokens_of(reply.text))
     for each, name in ((plain, "plain decoding"), (reply, "speculation")):
         if (wrong := unfounded(each)) is not None:
@@ -103,7 +103,7 @@ def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
 
 
 def unfounded(reply: Reply) -> int | None:
-    """The first place whose token was not the model's answer to the text before it."""
+    """Find the first token that was not the model's answer to the text before it."""
     for at in range(reply.prompt, len(reply.text)):
         if at not in reply.heard or reply.heard[at].answer.best != reply.text[at]:
             return at

@@ -30,7 +30,7 @@ def built_in() -> list[list[Message]]:
 
 
 def read(path: Path) -> list[list[Message]]:
-    """The conversations of a JSONL file, each with "prompt" or "messages"."""
+    """Read the conversations of a JSONL file, each with "prompt" or "messages"."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found = [_read_line(f"{path.name}, line {at}", line) for at, line in enumerate(lines, 1)]
     conversations = [each for each in found if each]
@@ -62,7 +62,7 @@ def _is_message(value: object) -> bool:
 
 
 def encode(tokenizer: Tokenizer, conversations: Sequence[Sequence[Message]]) -> list[Tokens]:
-    """The tokens of each, as `generate` would feed them."""
+    """Tokenise each, as `generate` would."""
     template = ChatTemplate(tokenizer) if tokenizer.chat_template else None
     return [_encode(tokenizer, template, each) for each in conversations]
 

@@ -1,4 +1,4 @@
-"""A proof from beginning to end: plain texts, speculative texts, samples and their laws."""
+"""A proof from beginning to end: plain texts, speculative texts, and tests of samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
 from localspec.prove import prompts
 from localspec.prove.greedy import Comparison, compare, sizes
-from localspec.prove.guessers import Slips, drawn, usual
+from localspec.prove.proposers import Slips, drawn, usual
 from localspec.prove.room import roomy, stages
 from localspec.prove.runs import Reply, plain
 from localspec.prove.sampled import MOST, PLAIN, Tally, Trial, enough, hold, throws
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Watch(Protocol):
-    """Shows how far a proof is, and ends it early if the user wishes so."""
+    """Shows the progress of a proof, and ends it early if the user wishes so."""
 
     @property
     def stopped(self) -> bool: ...
@@ -42,14 +42,14 @@ class Watch(Protocol):
 class Wishes:
     conversations: Sequence[Sequence[Message]]
     tokens: int = 64  # most of a reply
-    samples: int | None = None  # a guesser
+    samples: int | None = None  # a proposer
     sampling: Sampling = field(default_factory=lambda: Sampling(temperature=1.0))
 
 
 def attempt(
     target: str, draft: str | None, loading: Loading, wishes: Wishes, watch: Watch
 ) -> Verdict:
-    """Load the models as often as there are ways to run them, and try everything with each."""
+    """Load the models for each number of slots to try, and try everything with each."""
     compared: list[Comparison] = []
     tallies: dict[str, Tally] = {}
     tests: list[Trial] = []
@@ -67,29 +67,29 @@ def attempt(
 
 
 def greedy(models: Pair, wishes: Wishes, watch: Watch) -> tuple[list[Reply], list[Comparison]]:
-    """The plain replies, and what was compared with them."""
+    """Write the plain replies, and compare speculative ones with them."""
     model = models.target
     texts = prompts.encode(model.tokenizer, wishes.conversations)
     for text in texts:
         request.check(model, text, Settings(max_tokens=wishes.tokens))
     replies = list(watch(plain(model, texts, wishes.tokens), len(texts), "plain texts"))
-    guessers = {**usual(models.draft), "slips": lambda: Slips(replies)}
-    length = len(guessers) * len(sizes(model, len(texts))) * len(texts)
-    compared = compare(model, replies, guessers, wishes.tokens)
+    proposers = {**usual(models.draft), "slips": lambda: Slips(replies)}
+    length = len(proposers) * len(sizes(model, len(texts))) * len(texts)
+    compared = compare(model, replies, proposers, wishes.tokens)
     return replies, list(watch(compared, length, "speculative texts"))
 
 
 def sampled(
     models: Pair, wishes: Wishes, replies: Sequence[Reply], watch: Watch
 ) -> tuple[dict[str, Tally], list[Trial]]:
-    """What was sampled after beginnings of the replies, and how well it fits."""
+    """Sample after beginnings of the replies, and test the samples."""
     model, sampling = models.target, wishes.sampling
     places = spots(replies, max(1, model.slots // 2))
-    guessers: dict[str, Proposer] = {PLAIN: Silent()}
-    guessers |= {name: make() for name, make in usual(models.draft).items()}
-    guessers["drawn"] = drawn(model, places, sampling)
-    found = enough(throws(model, places, guessers, sampling), len(guessers), wishes.samples)
-    tallies = {name: Tally() for name in guessers}
-    for throw in watch(found, len(guessers) * (wishes.samples or MOST), "samples"):
-        tallies[throw.guesser].add(throw)
+    proposers: dict[str, Proposer] = {PLAIN: Silent()}
+    proposers |= {name: make() for name, make in usual(models.draft).items()}
+    proposers["drawn"] = drawn(model, places, sampling)
+    found = enough(throws(model, places, proposers, sampling), len(proposers), wishes.samples)
+    tallies = {name: Tally() for name in proposers}
+    for throw in watch(found, len(proposers) * (wishes.samples or MOST), "samples"):
+        tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)

@@ -1,4 +1,4 @@
-"""What a model was fed and answered, kept to be looked at and to be fed again."""
+"""A recording of what a model was fed and answered, to be examined and fed again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Step:
-    """One forward, and what was forgotten between it and the next: (slot, length that is left)."""
+    """One forward, and the truncations between it and the next: (slot, length that is left)."""
 
     rows: tuple[Row, ...] = ()
     answers: tuple[tuple[Answer, ...], ...] = ()
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Where in a recording an answer is: the step, and which of the row's outputs."""
+    """The place of an answer in a recording: the step, and the index among the row's outputs."""
 
     step: int
     output: int
@@ -44,7 +44,7 @@ class Heard:
 
 
 class Recorder:
-    """A model that keeps account of itself, and half of its slots out of use."""
+    """A model that records its calls, and leaves half of its slots unused."""
 
     def __init__(self, model: Model) -> None:
         self.tokenizer = model.tokenizer
@@ -67,7 +67,7 @@ class Recorder:
         return kept
 
     def copy(self, source: int, target: int, length: int) -> int:
-        """Nothing: every text is to be read as plain decoding reads it."""
+        """Copy nothing: every text is to be read as plain decoding reads it."""
         return self.truncate(target, 0)
 
     def save(self, slot: int, most: int) -> Saved | None:
@@ -89,7 +89,7 @@ def answer(logits: Logits) -> Answer:
 
 
 def heard(steps: Sequence[Step], slot: int, text: list[int]) -> Mapping[int, Heard]:
-    """The answers at those places of a text before which the slot held exactly the text."""
+    """Find the answers at those places of a text before which the slot held exactly the text."""
     held: list[int] = []
     found: dict[int, Heard] = {}
     for at, step in enumerate(steps):
@@ -107,7 +107,7 @@ def heard(steps: Sequence[Step], slot: int, text: list[int]) -> Mapping[int, Hea
 
 
 def survivors(steps: Sequence[Step]) -> Mapping[tuple[int, int], int]:
-    """By step and slot, how many tokens fed there are held when the last step has been fed."""
+    """Count, by step and slot, the tokens fed there that are still held after the last step."""
     held: defaultdict[int, list[int]] = defaultdict(list)  # the step that each token came with
     for at, step in enumerate(steps):
         for row in step.rows:

@@ -1,4 +1,4 @@
-"""Feed a text again in the batches of a recording, with nothing guessed and nothing taken back.
+"""Feed a text again in the batches of a recording, with nothing drafted and nothing taken back.
 
 This tells rounding from defects. What the recorded run took back goes through the model here as
 well, so that every batch is as wide as it was and every token stands where it stood, but in a slot
@@ -16,7 +16,7 @@ from localspec.tokens import Logits
 
 
 def refeed(model: Model, steps: Sequence[Step], slot: int) -> Logits:
-    """The logits of a slot's row in the last step. All slots are empty before and after."""
+    """Compute the logits of a slot's row in the last step. All slots are empty before and after."""
     empty(model)
     kept = survivors(steps)
     spare = model.slots // 2  # a slot that no recording has used stands this far behind each
@@ -34,7 +34,7 @@ def refeed(model: Model, steps: Sequence[Step], slot: int) -> Logits:
 
 
 def split(row: Row, kept: int, spare: int) -> Iterator[Row]:
-    """A row without what will be taken back, and that for another slot, if there is one."""
+    """Split a row: the tokens that are kept, and the others for a second slot, if there is one."""
     lost = len(row.tokens) - kept
     if kept:
         yield Row(row.slot, row.tokens[:kept], max(0, row.outputs - lost))

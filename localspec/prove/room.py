@@ -1,4 +1,4 @@
-"""How to load the models of a proof: with slots to spare."""
+"""Loading options of a proof: with slots to spare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def roomy(
 
 
 def stages(target: str, draft: str | None, loading: Loading) -> list[int]:
-    """With how many slots to load, one after the other; the files are looked at, not loaded.
+    """Choose with how many slots to load, one after the other; files are inspected, not loaded.
 
     A recurrent model that has a single slot takes tokens back in a way of its own.
     """

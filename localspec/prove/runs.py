@@ -1,4 +1,4 @@
-"""Greedy replies through the whole engine, and a record of what the model was asked for them."""
+"""Greedy replies through the whole engine, with a record of the model's calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Listener:
-    """Remembers the error a request ended with, if it did."""
+    """Remembers the error that a request ended with, if it did."""
 
     failure: Exception | None = field(default=None)
 
@@ -48,7 +48,7 @@ class Listener:
 
 
 def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[Reply]:
-    """All requests at once, in an engine of their own."""
+    """Run all requests at once, in an engine of their own."""
     empty(model)  # so that no run finds the memory as another left it
     recorder, listener = Recorder(model), Listener()
     engine = Engine(recorder, proposer, model.tentative)

@@ -1,12 +1,13 @@
-"""Do tokens sampled with speculation follow the target's own law?
+"""Tests of whether tokens sampled with speculation follow the target's own distribution.
 
 A sample is one real round: propose, forward, verify, truncate, after a text that the slot keeps.
-The first token of a round, and the second where the first was guessed right, are held against the
-law that the model itself states in a batch of the same width, with nothing guessed or taken back.
+The first token of a round, and the second where the first draft token was accepted, are tested
+against the distribution that the model itself states in a batch of the same width, with nothing
+drafted or taken back.
 
-What this finds, simulated for a guess that should be accepted in 30% of the rounds: with 2,000
-samples of a guesser, 8 times of 10 if it is 38%, and 299 times of 300 if it is 40%; with 700
-samples 9 times of 10 if it is 42%. If nothing is wrong, one proof in a thousand fails.
+Simulated power, for a draft that should be accepted in 30% of the rounds: with 2,000 samples of a
+proposer, a rate of 38% is found 8 times of 10, and one of 40% 299 times of 300; with 700 samples,
+42% is found 9 times of 10. If nothing is wrong, one proof in a thousand fails.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History
 
-GUESS = 2  # tokens a round
-MOST, LEAST, SECONDS = 2000, 400, 60  # samples a guesser, where no number is wished
-PLAIN = "plain"  # sampling without guesses: a control
-FEWEST = 25  # samples of one case that are worth working out its law
+DRAFT_LENGTH = 2  # tokens
+MOST, LEAST, SECONDS = 2000, 400, 60  # samples a proposer, where no number is wished
+PLAIN = "plain"  # sampling without drafts: a control
+FEWEST = 25  # samples of a case that justify computing its distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Throw:
-    """What one round guessed and said."""
+    """The draft and the tokens of one round."""
 
-    guesser: str
+    proposer: str
     spot: Spot
-    guessed: tuple[int, ...]
+    drafted: tuple[int, ...]
     said: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the rounds of one guesser said."""
+    """Counts of the tokens of one proposer's rounds, by case."""
 
     rounds: int = 0
     drafted: int = 0
@@ -55,28 +56,28 @@ class Tally:
 
     def add(self, throw: Throw) -> None:
         self.rounds += 1
-        self.drafted += len(throw.guessed)
+        self.drafted += len(throw.drafted)
         self.accepted += len(throw.said) - 1
-        for at, token in enumerate(throw.said[:GUESS]):
-            case = Case(throw.spot, 1 + len(throw.guessed), throw.guessed[:at])
+        for at, token in enumerate(throw.said[:DRAFT_LENGTH]):
+            case = Case(throw.spot, 1 + len(throw.drafted), throw.drafted[:at])
             self.cases[case][token] += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How well what one guesser's rounds said fits the target's laws."""
+    """The fit of one proposer's samples to the target's distributions."""
 
-    guesser: str
+    proposer: str
     token: int  # of the round, from 1
     samples: int
     fit: Fit
 
 
 def throws(
-    model: Model, spots: Sequence[Spot], guessers: Mapping[str, Proposer], sampling: Sampling
+    model: Model, spots: Sequence[Spot], proposers: Mapping[str, Proposer], sampling: Sampling
 ) -> Iterator[Throw]:
-    """Sample for ever, in turns. The seeds are the same every time: what fails, fails again."""
-    turns = cycle(product(spots, guessers.items()))
+    """Sample for ever, in turns. The seeds are always the same, so a failure can be repeated."""
+    turns = cycle(product(spots, proposers.items()))
     for seed, (spot, (name, proposer)) in enumerate(turns):
         yield _throw(model, spot, name, proposer, Sampler(sampling, seed, spot.text))
 
@@ -86,21 +87,21 @@ def _throw(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sam
     g = Generation(
         History(spot.text),
         sampler,
-        Ending(len(spot.text) + GUESS + 1),
+        Ending(len(spot.text) + DRAFT_LENGTH + 1),
         model.tokenizer.token_bytes,
-        depth=min(GUESS, model.tentative),
+        depth=min(DRAFT_LENGTH, model.tentative),
         slot=spot.slot,
     )
     g.cached = model.truncate(g.slot, known)
     while g.cached < known:
         _round(model, proposer, Turn(g, min(known - g.cached, model.batch), 0, emits=False))
-    guessed = _round(model, proposer, Turn(g, 1, g.depth, emits=True))
+    drafted = _round(model, proposer, Turn(g, 1, g.depth, emits=True))
     proposer.release(g.slot)
-    return Throw(name, spot, guessed, tuple(g.tokens[len(spot.text) :].tolist()))
+    return Throw(name, spot, drafted, tuple(g.tokens[len(spot.text) :].tolist()))
 
 
 def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
-    """One round of one sequence; what was guessed."""
+    """Run one round of one sequence; return the draft."""
     [(turn, draft, logits)] = run(model, proposer, [turn])
     conclude(model, turn, draft, logits)
     return tuple(draft.tokens.tolist())
@@ -108,28 +109,28 @@ def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
 
 def enough(
     thrown: Iterator[Throw],
-    guessers: int,
+    proposers: int,
     samples: int | None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Throw]:
-    """As many of each guesser as wished; else `MOST` or what a minute brings, if not too few."""
+    """Take as many samples of each proposer as wished; else `MOST`, or what a minute brings."""
     end = clock() + SECONDS
-    for count, throw in enumerate(islice(thrown, guessers * (samples or MOST)), 1):
+    for count, throw in enumerate(islice(thrown, proposers * (samples or MOST)), 1):
         yield throw
-        if samples is None and count >= guessers * LEAST and clock() > end:
+        if samples is None and count >= proposers * LEAST and clock() > end:
             return
 
 
 def hold(model: Model, tallies: Mapping[str, Tally], sampling: Sampling) -> list[Trial]:
-    """Hold what was said against the target's laws; what is too certain makes no test."""
-    laws: dict[Case, Distribution] = {}
+    """Test samples against the target's distributions; too certain ones make no test."""
+    distributions: dict[Case, Distribution] = {}
     found = []
-    for (name, tally), at in product(tallies.items(), range(GUESS)):
+    for (name, tally), at in product(tallies.items(), range(DRAFT_LENGTH)):
         samples = []
         for case, counts in tally.cases.items():
             if len(case.accepted) == at and counts.total() >= FEWEST:
-                if case not in laws:
-                    laws[case] = sampling.distribution(state(model, case))
-                samples.append(Sample(laws[case], counts))
+                if case not in distributions:
+                    distributions[case] = sampling.distribution(state(model, case))
+                samples.append(Sample(distributions[case], counts))
         found.append(Trial(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
     return [test for test in found if test.fit.freedom]

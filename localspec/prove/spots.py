@@ -1,4 +1,4 @@
-"""Where to sample: texts that leave the target a choice, and what it then states as its law."""
+"""Places to sample at: texts that leave the target a choice, and its distribution there."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the law of a token depends on, the width of the batch included."""
+    """Everything that the distribution of a token depends on, the width of the batch included."""
 
     spot: Spot
     width: int
-    accepted: tuple[int, ...] = ()  # guesses that come before it
+    accepted: tuple[int, ...] = ()  # drafts that come before it
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A beginning of a reply; n-grams guess there, `likely` or not, what comes next."""
+    """A beginning of a reply; `likely` where n-grams draft one of the target's two best tokens."""
 
     text: Tokens
     likely: bool
@@ -44,7 +44,7 @@ class Place:
 
 
 def spots(plain: Sequence[Reply], count: int) -> list[Spot]:
-    """One spot in a reply, where n-grams may well be right and the target is least certain."""
+    """Choose one spot in each reply, where n-grams may be right and the target is least certain."""
     best = [min(found, key=rank) for reply in plain if (found := list(places(reply)))]
     return [Spot(slot, place.text) for slot, place in enumerate(sorted(best, key=rank)[:count])]
 
@@ -54,10 +54,10 @@ def rank(place: Place) -> tuple[bool, float]:
 
 
 def places(reply: Reply) -> Iterator[Place]:
-    guesser, sampler = NgramProposer(3, 1), Sampler(GREEDY, 0, NONE)
+    proposer, sampler = NgramProposer(3, 1), Sampler(GREEDY, 0, NONE)
     text = tokens_of(reply.text)
     for at in range(reply.prompt, len(text)):
-        [draft] = guesser.propose([Ask(0, text[:at], 1, sampler)])
+        [draft] = proposer.propose([Ask(0, text[:at], 1, sampler)])
         if at in reply.heard:
             answer = reply.heard[at].answer
             likely = len(draft) > 0 and draft.tokens[0] in (answer.best, answer.second)
@@ -65,7 +65,7 @@ def places(reply: Reply) -> Iterator[Place]:
 
 
 def state(model: Model, case: Case) -> Logits:
-    """The logits of a case, from an empty slot, with nothing guessed and nothing taken back."""
+    """Compute the logits of a case, from an empty slot, with nothing drafted or taken back."""
     empty(model)
     spot = case.spot
     for begin in range(0, len(spot.text) - 1, model.batch):

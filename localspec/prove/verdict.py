@@ -1,4 +1,4 @@
-"""What a proof found, and whether it is one."""
+"""The verdict of a proof."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.001  # how often any of the tests may fail by chance
 
 
 @dataclass(frozen=True, slots=True)
-class Guesses:
+class Drafts:
     drafted: int
     accepted: int
 
@@ -21,7 +21,7 @@ class Guesses:
 class Greedy:
     texts: int
     equal: int
-    guesses: Mapping[str, Guesses]
+    drafts: Mapping[str, Drafts]
     differences: Sequence[Comparison]
 
 
@@ -29,7 +29,7 @@ class Greedy:
 class Sampled:
     temperature: float
     rounds: int
-    guesses: Mapping[str, Guesses]
+    drafts: Mapping[str, Drafts]
     limit: float  # a p-value below is a failure
     tests: Sequence[Trial]
 
@@ -61,21 +61,21 @@ def judge(
 
 def _greedy(compared: Sequence[Comparison]) -> Greedy:
     differing = [each for each in compared if each.difference]
-    names = dict.fromkeys(each.guesser for each in compared)
-    guesses = {
-        name: Guesses(
-            sum(each.drafted for each in compared if each.guesser == name),
-            sum(each.accepted for each in compared if each.guesser == name),
+    names = dict.fromkeys(each.proposer for each in compared)
+    drafts = {
+        name: Drafts(
+            sum(each.drafted for each in compared if each.proposer == name),
+            sum(each.accepted for each in compared if each.proposer == name),
         )
         for name in names
     }
-    return Greedy(len(compared), len(compared) - len(differing), guesses, differing)
+    return Greedy(len(compared), len(compared) - len(differing), drafts, differing)
 
 
 def _sampled(tallies: Mapping[str, Tally], tests: Sequence[Trial], temperature: float) -> Sampled:
-    guesses = {name: Guesses(t.drafted, t.accepted) for name, t in tallies.items() if name != PLAIN}
+    drafts = {name: Drafts(t.drafted, t.accepted) for name, t in tallies.items() if name != PLAIN}
     rounds = sum(tally.rounds for tally in tallies.values())
-    return Sampled(temperature, rounds, guesses, LEVEL / max(len(tests), 1), tests)
+    return Sampled(temperature, rounds, drafts, LEVEL / max(len(tests), 1), tests)
 
 
 def greedy_faults(greedy: Greedy) -> Iterator[str]:
@@ -85,35 +85,35 @@ def greedy_faults(greedy: Greedy) -> Iterator[str]:
     if not greedy.texts:
         yield "no greedy text was compared"
     else:
-        yield from silence("greedy text", greedy.guesses)
+        yield from silence("greedy text", greedy.drafts)
 
 
 def sampled_faults(sampled: Sampled) -> Iterator[str]:
     for test in sampled.tests:
         if test.fit.p < sampled.limit:
-            blame = ", which is no fault of speculation's" if test.guesser == PLAIN else ""
+            blame = ", which is no fault of speculation's" if test.proposer == PLAIN else ""
             yield (
-                f"what {test.guesser} samples is not the target's law (token {test.token} of a "
-                f"round: p {test.fit.p:.2g}){blame}"
+                f"samples of {test.proposer} do not follow the target's distribution (token "
+                f"{test.token} of a round: p {test.fit.p:.2g}){blame}"
             )
     if not sampled.rounds:
         yield "nothing was sampled"
         return
-    tested = {test.guesser for test in sampled.tests}
-    for name in sampled.guesses:
+    tested = {test.proposer for test in sampled.tests}
+    for name in sampled.drafts:
         if name not in tested:
-            yield f"{name} was sampled too seldom, or from laws too certain, to be tested"
-    yield from silence("sampled text", sampled.guesses)
+            yield f"{name} was sampled too seldom, or from distributions too certain, to be tested"
+    yield from silence("sampled text", sampled.drafts)
 
 
-def silence(where: str, guesses: Mapping[str, Guesses]) -> Iterator[str]:
-    """What was never put to the test: a guesser that was silent, no right guess, no wrong one."""
-    for name, each in guesses.items():
+def silence(where: str, drafts: Mapping[str, Drafts]) -> Iterator[str]:
+    """Yield what was never tested: a silent proposer, no accepted token, no rejected one."""
+    for name, each in drafts.items():
         if not each.drafted:
-            yield f"{name} guessed nothing in {where}, so nothing is shown of it"
-    drafted = sum(each.drafted for each in guesses.values())
-    accepted = sum(each.accepted for each in guesses.values())
+            yield f"{name} drafted nothing in {where}, so it is not tested"
+    drafted = sum(each.drafted for each in drafts.values())
+    accepted = sum(each.accepted for each in drafts.values())
     if drafted and not accepted:
-        yield f"no guess was right in {where}, so nothing is shown of accepting"
+        yield f"no draft token was accepted in {where}, so accepting is not tested"
     if drafted and accepted == drafted:
-        yield f"no guess was wrong in {where}, so nothing is shown of rejecting"
+        yield f"no draft token was rejected in {where}, so rejecting is not tested"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from localspec.prove.greedy import Comparison, Difference
 from localspec.prove.sampled import PLAIN
-from localspec.prove.verdict import Greedy, Guesses, Sampled, Verdict
+from localspec.prove.verdict import Drafts, Greedy, Sampled, Verdict
 
 ABOUT = {
-    PLAIN: "no guesses, for comparison",
+    PLAIN: "no drafts, for comparison",
     "ngram": "what followed the last token before",
     "suffix": "what mostly followed the end of the text before",
     "draft-model": "the draft model, however unsure",
@@ -40,8 +40,8 @@ def _greedy(greedy: Greedy) -> Iterator[str]:
     if defects:
         parts.append(f"{defects} for no good reason")
     yield f"greedy: {'; '.join(parts)}"
-    for name, guesses in greedy.guesses.items():
-        yield f"  {name:<12} {_right(guesses):<31}{ABOUT[name]}"
+    for name, drafts in greedy.drafts.items():
+        yield f"  {name:<12} {_right(drafts):<31}{ABOUT[name]}"
     for compared in differing:
         yield from _difference(compared)
 
@@ -53,14 +53,14 @@ def _margins(ties: Sequence[Difference]) -> str:
     return f"margins {margins[0]:.2g} to {margins[-1]:.2g}"
 
 
-def _right(guesses: Guesses) -> str:
-    return f"{guesses.accepted:,} of {guesses.drafted:,} guesses right"
+def _right(drafts: Drafts) -> str:
+    return f"{drafts.accepted:,} of {drafts.drafted:,} accepted"
 
 
 def _difference(compared: Comparison) -> Iterator[str]:
     if difference := compared.difference:
         margin = "" if difference.margin is None else f", margin {difference.margin:.2g}"
-        how = f"{compared.guesser}, depth {compared.depth}"
+        how = f"{compared.proposer}, depth {compared.depth}"
         if compared.together > 1:
             how += f", {compared.together} at once"
         yield (
@@ -81,8 +81,8 @@ def _sampled(sampled: Sampled) -> Iterator[str]:
         f"sampled: {len(sampled.tests)} tests of {drawn}, smallest p {smallest:.2g}; "
         f"below {sampled.limit:.2g} one fails"
     )
-    for name in (PLAIN, *sampled.guesses):
-        found = [f"{test.fit.p:.2g}" for test in sampled.tests if test.guesser == name]
+    for name in (PLAIN, *sampled.drafts):
+        found = [f"{test.fit.p:.2g}" for test in sampled.tests if test.proposer == name]
         p = f"p {' and '.join(found)}" if found else "not tested"
-        right = _right(sampled.guesses[name]) if name in sampled.guesses else ABOUT[PLAIN]
+        right = _right(sampled.drafts[name]) if name in sampled.drafts else ABOUT[PLAIN]
         yield f"  {name:<12} {right:<31}{p}"

@@ -83,7 +83,7 @@ def test_what_is_asked_can_be_narrowed(model, asked, tmp_path, capsys):
     assert replies[0]["tokens"] == replies[1]["tokens"] != replies[2]["tokens"]
 
 
-def test_a_draft_model_guesses_at_depths_beyond_the_usual(model, asked, capsys):
+def test_a_draft_model_drafts_at_depths_beyond_the_usual(model, asked, capsys):
     draft = str(engines.tiny("llama", seed=3))
     modes = ["--modes", "draft-model:12,ngram", "--limit=1"]
     assert bench(model, "--draft", draft, "--prompts", asked, *modes) == 0
@@ -151,7 +151,7 @@ def test_looking_whether_a_file_can_be_written_leaves_none_and_harms_none(tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_who_guesses_is_said_by_modes_alone(capsys):
+def test_the_proposer_is_named_by_modes_alone(capsys):
     for option in ("--proposer", "--depth"):
         assert bench("no-such-model", option, "2") == 2
         err = capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_every_mode_answers_every_prompt_and_each_begins_with_another():
     assert all(reply.prompt == asked[at // 3 % 3].prompt for at, reply in enumerate(found))
 
 
-def test_greedy_modes_say_the_same_and_only_some_guess():
+def test_greedy_modes_say_the_same_and_only_some_draft():
     plain, ngram, draft = replies(lineup(Slow()), [question()], repeat=1)
     assert plain.tokens == ngram.tokens == draft.tokens
     assert len(plain.tokens) == 24
@@ -150,7 +150,7 @@ class Dawdling:
         self.inner.release(slot)
 
 
-def test_what_guessing_takes_is_not_the_forwards_time():
+def test_what_drafting_takes_is_not_the_forwards_time():
     model = Slow()
     target = Watched(model, model.clock)
     engine = Engine(target, Dawdling(model, 0.5), 4, model.clock)
@@ -240,7 +240,7 @@ def test_plain_comes_first_whatever_is_asked_for(draft):
     ("name", "proposer", "depth"),
     [("ngram", "ngram", 4), ("suffix:1", "suffix", 1), ("draft-model:16", "draft-model", 16)],
 )
-def test_a_mode_may_say_how_far_it_guesses(name, proposer, depth):
+def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
     assert kinds((name,), draft=True)[1] == Kind(name, (proposer,), depth)
 
 

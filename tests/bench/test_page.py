@@ -84,7 +84,7 @@ def test_what_replies_and_names_hold_is_shown_and_not_obeyed():
 
 def test_a_page_shows_every_table_and_tells_which_replies_loop_or_differ(shown):
     words = " ".join(Tags(shown).words)
-    for expected in ("Speed", "Guesses", "Theory", "all without loops: 2 replies", "207.1"):
+    for expected in ("Speed", "Drafts", "Theory", "all without loops: 2 replies", "207.1"):
         assert expected in words
     assert "chat 2; 16 tokens; looping" in words
     assert "edit 1; 7 tokens; said otherwise by ngram:4" in words
@@ -134,7 +134,7 @@ def test_a_page_of_nothing_is_still_a_page():
     assert "No prompt was answered" in page(report(HEADING, MODES, run()[:1]))
 
 
-def test_a_page_of_replies_without_guesses_or_speed_is_still_a_page():
+def test_a_page_of_replies_without_drafts_or_speed_is_still_a_page():
     for rounds in ([], [PLAIN_ROUND]):
         shown = page(report(HEADING, MODES, [reply(mode, *rounds) for mode in MODES]))
         assert len(drawings(shown)) == 5

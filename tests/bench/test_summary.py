@@ -68,7 +68,7 @@ def test_speeds_leave_the_first_round_out_and_weigh_by_time():
     assert figures(everything).first_token == 0.5
 
 
-def test_guesses_are_counted_by_round_and_position():
+def test_draft_tokens_are_counted_by_round_and_position():
     everything = figures(total(found()))
     assert everything.drafted == 4
     assert everything.accepted == pytest.approx(22 / 7)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from localspec.bench.report import as_json, report, text
 from localspec.bench.summary import sections, trials
-from localspec.bench.table import GUESSES, SPEED, TABLES, THEORY, printed
+from localspec.bench.table import DRAFTS, SPEED, TABLES, THEORY, printed
 from tests.bench.invented import ALL_RIGHT, MODES, PLAIN_ROUND, prompt, reply, run
 
 HEADING = (("command", "localspec bench MODEL"), ("model", "tiny, Q4_1"))
@@ -38,9 +38,9 @@ def test_speed_shows_the_slow_tokens():
     assert any(line.split()[-4:-1] == ["10.0", "30.0", "500.0"] for line in lines(SPEED, replies))
 
 
-def test_guesses_show_what_became_of_them():
-    assert row(GUESSES, "all:", "ngram:4") == "4.00 3.14 79% 100 100 57 57 6".split()  # noqa: SIM905
-    assert not any(line.split()[:1] == ["plain"] for line in lines(GUESSES))
+def test_drafts_show_what_became_of_them():
+    assert row(DRAFTS, "all:", "ngram:4") == "4.00 3.14 79% 100 100 57 57 6".split()  # noqa: SIM905
+    assert not any(line.split()[:1] == ["plain"] for line in lines(DRAFTS))
 
 
 def test_theory_stands_beside_what_was_measured():
@@ -80,9 +80,9 @@ def test_tables_fit_a_terminal_of_100_columns():
 
 def test_many_positions_are_cut():
     eleven = reply("ngram:4", type(ALL_RIGHT)(11, 11, 12, 0.02, 0.017))
-    found = lines(GUESSES, [reply("plain", PLAIN_ROUND), eleven])
+    found = lines(DRAFTS, [reply("plain", PLAIN_ROUND), eleven])
     assert any("100 " * 8 + "..." in line for line in found)
-    assert not any("..." in line for line in lines(GUESSES))
+    assert not any("..." in line for line in lines(DRAFTS))
 
 
 def test_a_report_begins_with_its_heading_and_ends_with_what_forwards_cost():

@@ -15,7 +15,7 @@ FORWARDS = {0: 0.9, 4: 1.7}
 
 
 def played(chance, drafted, seconds, rng):
-    """A round in which each guess is right with the same chance."""
+    """A round in which each draft token is right with the same chance."""
     accepted = 0
     while accepted < drafted and rng.random() < chance:
         accepted += 1
@@ -24,14 +24,16 @@ def played(chance, drafted, seconds, rng):
 
 @pytest.mark.parametrize("chance", [0.0, 0.3, 0.9, 1.0])
 @pytest.mark.parametrize("drafted", [0, 1, 5])
-def test_a_round_emits_one_token_and_every_guess_whose_forerunners_were_right(chance, drafted):
+def test_a_round_emits_one_token_and_every_draft_token_whose_forerunners_were_right(
+    chance, drafted
+):
     assert tokens_a_round(chance, drafted) == pytest.approx(
         sum(chance**at for at in range(drafted + 1))
     )
 
 
-def test_where_guesses_are_independent_the_prediction_comes_true():
-    """Also if many rounds guess nothing, where the formula at the mean length would not."""
+def test_where_draft_tokens_are_independent_the_prediction_comes_true():
+    """Also if many rounds draft nothing, where the formula at the mean length would not."""
     rng = random.Random(5)
     rounds = [played(0.8, rng.choice([0, 0, 0, 2, 8]), 0.02, rng) for _ in range(20_000)]
     found = forecast(rounds, 0.01, {0: 1.8, 2: 1.8, 8: 1.8})
@@ -43,17 +45,17 @@ def test_where_guesses_are_independent_the_prediction_comes_true():
     assert at_the_mean > 1.2 * said
 
 
-def test_what_follows_a_wrong_guess_is_not_counted_against_it():
+def test_what_follows_a_wrong_token_is_not_counted_against_it():
     assert forecast([HALF_RIGHT] * 3, 0.01, FORWARDS).chance == pytest.approx(2 / 3)
 
 
-def test_guesses_that_the_end_of_a_reply_cut_off_are_not_counted_as_wrong():
+def test_draft_tokens_that_the_end_of_a_reply_cut_off_are_not_counted_as_wrong():
     ended = Round(4, 2, 2, 0.02, 0.017)
     assert forecast([ended], 0.01, FORWARDS).chance == 1
     assert forecast([ALL_RIGHT], 0.01, FORWARDS).chance == 1
 
 
-def test_without_guesses_a_round_is_a_plain_one():
+def test_without_drafts_a_round_is_a_plain_one():
     found = forecast([PLAIN_ROUND], 0.01, FORWARDS)
     assert found.chance is None
     assert found.tokens == 1
@@ -70,7 +72,7 @@ def test_a_round_costs_what_such_forwards_take_and_its_own_rest():
     assert found.speedup == pytest.approx(found.tokens / (found.forward + found.rest))
 
 
-def test_costs_are_medians_by_how_many_guesses_were_checked():
+def test_costs_are_medians_by_how_many_tokens_were_verified():
     timed = [
         ([ALL_RIGHT, PLAIN_ROUND], 0.01),
         ([HALF_RIGHT], 0.0085),

@@ -401,11 +401,11 @@ def test_nonsense_is_no_address(address):
 def test_where_nobody_answers_that_is_said():
     with raw(MODELS) as server:
         pass
-    with pytest.raises(BackendError, match=f"nobody answers at {server.address}: .*refused"):
+    with pytest.raises(BackendError, match=f"no server answers at {server.address}: .*refused"):
         Door(server.address, "", usual)
     with (
         raw(MODELS) as server,
-        pytest.raises(BackendError, match=r"nobody answers at https://.*SSL"),
+        pytest.raises(BackendError, match=r"no server answers at https://.*SSL"),
     ):
         Door(server.address.replace("http", "https"), "", usual)
 
@@ -439,7 +439,7 @@ def test_no_proxy_leads_to_this_machine(monkeypatch):
         for host in ("127.0.0.1", "localhost"):
             address = server.address.replace("127.0.0.1", host)
             assert Door(address, "", usual).names() == ["other"]
-    with pytest.raises(BackendError, match=r"nobody answers at http://far\.example"):
+    with pytest.raises(BackendError, match=r"no server answers at http://far\.example"):
         Door("http://far.example", "", usual)  # by the proxy, which is not there
     monkeypatch.setenv("all_proxy", "nonsense://here")
     with pytest.raises(UsageError, match="cannot be asked"):

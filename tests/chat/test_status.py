@@ -62,14 +62,14 @@ def test_guesses_without_rounds_are_no_rate():
 def test_statistics_are_columns_where_there_is_room():
     heard = [Heard(rounds=[Round(4, 2, "ngram")] * 3, ended=Ended("stop", FIGURES))]
     assert shown(80, heard) == [
-        "answer  tokens  tokens/s  rounds  guessed  right  read  known",
-        "     1   1,200      40.0     500      900    700   200    100",
+        "answer  tokens  tokens/s  rounds  drafted  accepted  read  known",
+        "     1   1,200      40.0     500      900       700   200    100",
         "",
-        "right by position    1    2",
-        "ngram              80%  75%",
-        "suffix               -    -",
+        "accepted by position    1    2",
+        "ngram                 80%  75%",
+        "suffix                  -    -",
         "",
-        "guesses a round in the last answer, up to 4:",
+        "drafted tokens a round in the last answer, up to 4:",
         "███",
     ]
 
@@ -78,14 +78,14 @@ def test_statistics_are_lines_where_there_is_none():
     lines = shown(20, [Heard(ended=Ended("stop", FIGURES))])
     assert all(len(line) <= 20 for line in lines)
     assert " ".join(lines[:6]).startswith("answer 1, tokens 1,200, tokens/s 40.0, rounds 500,")
-    assert "right by position ngram, 1 80%, 2 75%" in " ".join(lines)
+    assert "accepted by position ngram, 1 80%, 2 75%" in " ".join(lines)
 
 
 def test_an_answer_that_failed_has_a_line_too():
     assert shown(80, [Heard()])[1].split() == ["1", "0", "-", "0", "0", "0", "0", "0"]
 
 
-def test_the_sparkline_shows_how_far_was_guessed_in_at_most_so_many_characters():
+def test_the_sparkline_shows_how_much_was_drafted_in_at_most_so_many_characters():
     rounds = [Round(at % 9, 0, "ngram") for at in range(9)]
     assert sparkline(rounds) == BARS
     assert sparkline([]) == sparkline([Round(0, 0, "")]) == ""

@@ -317,7 +317,7 @@ def test_what_the_command_line_wished_holds_until_something_else_is(home):
         heed(talk, line)
         assert talk.settings.prediction == prediction
     heed(talk, "/plain off")
-    assert shown(talk).endswith("nothing is guessed\n")
+    assert shown(talk).endswith("nothing is drafted\n")
     heed(talk, "/set depth=auto")
     heed(talk, "/set seed=4")
     assert (talk.settings.depth, talk.settings.seed) == (None, 4)

@@ -88,11 +88,11 @@ def test_a_pair_is_proven_in_words(model, few, capsys):
     assert run(["prove", model, "--draft", draft, "--prompts", few, *QUICK]) == 0
     out, err = capsys.readouterr()
     first, *_, last = out.strip().splitlines()
-    assert first.startswith("greedy: 20 of 20 texts equal")  # 2 prompts, 5 guessers, alone and not
+    assert first.startswith("greedy: 20 of 20 texts equal")  # 2 prompts, 5 proposers, alone and not
     assert last.startswith("proven: speculation changed nothing")
     for name in ("ngram", "draft-model", "auto", "slips", "drawn", "plain"):
         assert f"  {name} " in out
-    assert "guesses right" in out
+    assert " accepted " in out
     assert "smallest p" in out
     assert "speculative texts" in err
 
@@ -103,11 +103,11 @@ def test_json_holds_every_figure(model, few, capsys):
     assert found["proven"]
     assert found["faults"] == []
     assert found["greedy"]["texts"] == 16
-    assert found["greedy"]["guesses"]["slips"]["drafted"] > 0
+    assert found["greedy"]["drafts"]["slips"]["drafted"] > 0
     assert found["sampled"]["temperature"] == 0.8
     assert found["sampled"]["rounds"] == 5 * 120
     assert found["sampled"]["limit"] == LEVEL / len(found["sampled"]["tests"])
-    assert {"guesser", "token", "samples", "fit"} == set(found["sampled"]["tests"][0])
+    assert {"proposer", "token", "samples", "fit"} == set(found["sampled"]["tests"][0])
 
 
 def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
@@ -250,7 +250,7 @@ def test_equal_texts_and_fitting_samples_are_a_proof():
     assert found.sampled.limit == LEVEL / 2
     text = said(found)
     assert "greedy: 1 of 1 texts equal\n" in text
-    assert "10 of 20 guesses right" in text
+    assert "10 of 20 accepted" in text
     assert "sampled: 2 tests of 1,000 samples at temperature 1, smallest p 0.4" in text
     assert text.endswith("proven: speculation changed nothing")
 
@@ -277,30 +277,32 @@ def test_a_defect_is_no_proof_and_comes_first():
 
 def test_what_was_never_put_to_the_test_is_no_proof():
     cases = {
-        "ngram guessed nothing in greedy text": verdict([replace(EQUAL, drafted=0, accepted=0)]),
-        "no guess was right in greedy text": verdict([replace(EQUAL, accepted=0)]),
-        "no guess was wrong in greedy text": verdict([replace(EQUAL, accepted=20)]),
+        "ngram drafted nothing in greedy text": verdict([replace(EQUAL, drafted=0, accepted=0)]),
+        "no draft token was accepted in greedy text": verdict([replace(EQUAL, accepted=0)]),
+        "no draft token was rejected in greedy text": verdict([replace(EQUAL, accepted=20)]),
         "no greedy text was compared": verdict([]),
         "nothing was sampled": verdict(tallies={}, tests=[]),
         "ngram was sampled too seldom": verdict(tests=FITS[:1]),
-        "ngram guessed nothing in sampled": verdict(tallies={**SAID, "ngram": Tally(500)}),
-        "no guess was right in sampled": verdict(tallies={**SAID, "ngram": Tally(500, 9)}),
-        "no guess was wrong in sampled": verdict(tallies={**SAID, "ngram": Tally(500, 9, 9)}),
+        "ngram drafted nothing in sampled": verdict(tallies={**SAID, "ngram": Tally(500)}),
+        "no draft token was accepted in sampled": verdict(tallies={**SAID, "ngram": Tally(500, 9)}),
+        "no draft token was rejected in sampled": verdict(
+            tallies={**SAID, "ngram": Tally(500, 9, 9)}
+        ),
     }
     for words, found in cases.items():
         assert not found.proven
         assert words in found.faults[0]
         assert len(found.faults) == 1
-    other = replace(EQUAL, guesser="slips", accepted=0)
+    other = replace(EQUAL, proposer="slips", accepted=0)
     assert verdict([EQUAL, other]).proven  # one that is always wrong is fine beside another
 
 
 def test_a_misfit_is_no_proof_and_the_control_points_elsewhere():
     for name, blame in (("ngram", False), ("plain", True)):
         low = Fit(60.0, 10, 0.0004)
-        tests = [replace(test, fit=low) if test.guesser == name else test for test in FITS]
+        tests = [replace(test, fit=low) if test.proposer == name else test for test in FITS]
         [fault] = verdict(tests=tests).faults
-        assert f"what {name} samples is not the target's law" in fault
+        assert f"samples of {name} do not follow the target's distribution" in fault
         assert ("no fault of speculation's" in fault) == blame
     near = [replace(test, fit=Fit(40.0, 10, 0.0006)) for test in FITS]
     assert verdict(tests=near).proven  # two tests: each may be as low as half the level

@@ -13,7 +13,7 @@ from localspec.errors import BackendError
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.prove.greedy import compare, differ, sizes
-from localspec.prove.guessers import Slips, usual
+from localspec.prove.proposers import Slips, usual
 from localspec.prove.recording import Recorder, answer, heard
 from localspec.prove.refeed import refeed
 from localspec.prove.runs import Want, plain, run
@@ -83,7 +83,7 @@ def forgetful(model):
 
 
 def credulous(model):
-    """What was guessed looks better than it is."""
+    """What was drafted looks better than it is."""
 
     def says(rows, logits):
         for row, each in zip(rows, logits, strict=True):
@@ -105,10 +105,10 @@ def leaking():
     return Altered(says=says)
 
 
-def compared(model, draft=None, guessers=None):
+def compared(model, draft=None, proposers=None):
     replies = list(plain(model, PROMPTS, TOKENS))
-    guessers = guessers or {**usual(draft), "slips": lambda: Slips(replies)}
-    return list(compare(model, replies, guessers, TOKENS))
+    proposers = proposers or {**usual(draft), "slips": lambda: Slips(replies)}
+    return list(compare(model, replies, proposers, TOKENS))
 
 
 def differences(found):
@@ -121,16 +121,16 @@ def test_all_texts_are_equal_where_nothing_is_wrong(recurrent, slots):
     model = scripted(recurrent=recurrent)
     model.slots = slots
     found = compared(model, draft=scripted(9))
-    assert {each.guesser for each in found} == {"ngram", "suffix", "draft-model", "auto", "slips"}
+    assert {each.proposer for each in found} == {"ngram", "suffix", "draft-model", "auto", "slips"}
     assert len(found) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
     assert not differences(found)
 
 
-def test_every_guesser_is_right_and_wrong_alone_and_in_company_at_many_depths():
+def test_every_proposer_is_right_and_wrong_alone_and_in_company_at_many_depths():
     found = compared(scripted(), draft=scripted(9))
     for name in ("ngram", "suffix", "draft-model", "auto", "slips"):
         for alone in (True, False):
-            some = [e for e in found if e.guesser == name and (e.together == 1) == alone]
+            some = [e for e in found if e.proposer == name and (e.together == 1) == alone]
             assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
             assert 0 < sum(each.accepted for each in some) < sum(each.drafted for each in some)
             assert len({each.depth for each in some}) == len(PROMPTS)
@@ -143,10 +143,10 @@ def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
     right = defaultdict(int)
     for step in reply.steps[2:]:
         [row], [answers] = step.rows, step.answers
-        guesses = row.tokens[len(row.tokens) - row.tentative :].tolist()
-        if len(guesses) == 3:
+        drafts = row.tokens[len(row.tokens) - row.tentative :].tolist()
+        if len(drafts) == 3:
             said = [answer.best for answer in answers]
-            right[next((at for at in range(3) if guesses[at] != said[at]), 3)] += 1
+            right[next((at for at in range(3) if drafts[at] != said[at]), 3)] += 1
     assert set(right) == {0, 1, 2, 3}
 
 
@@ -176,7 +176,7 @@ def test_rounding_that_never_comes_again_is_told_by_its_size(slots):
 def test_a_defect_is_not_taken_for_rounding(broken, make):
     found = differences(compared(broken(make())))
     assert sum(not each.explained for each in found) > len(found) / 2
-    assert any("with nothing guessed" in each.why for each in found if not each.explained)
+    assert any("with nothing drafted" in each.why for each in found if not each.explained)
 
 
 def test_neighbours_that_turn_a_clear_choice_are_not_taken_for_rounding():

@@ -1,4 +1,4 @@
-"""A proof's samples: wrong laws are found out, right ones pass, and laws come from clean slots."""
+"""A proof's samples: wrong distributions are found, right ones pass, and slots are clean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.prove.chi_square import Sample, fit, survival
-from localspec.prove.guessers import drawn
+from localspec.prove.proposers import drawn
 from localspec.prove.runs import Want, plain, run
 from localspec.prove.sampled import FEWEST, LEAST, MOST, Tally, Throw, enough, hold, throws
 from localspec.prove.spots import Case, Spot, spots, state
@@ -34,10 +34,10 @@ def scripted(seed=1, **options):
     return ScriptedModel(hashed_logits(seed), **options)
 
 
-def sample(model, guessers, rounds, sampling=WARM, places=SPOTS):
-    tallies = {name: Tally() for name in guessers}
-    for throw in islice(throws(model, places, guessers, sampling), rounds * len(guessers)):
-        tallies[throw.guesser].add(throw)
+def sample(model, proposers, rounds, sampling=WARM, places=SPOTS):
+    tallies = {name: Tally() for name in proposers}
+    for throw in islice(throws(model, places, proposers, sampling), rounds * len(proposers)):
+        tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)
 
 
@@ -68,30 +68,30 @@ def test_p_values_stay_within_bounds():
     assert 0 < survival(1000, 901) < survival(900, 901) < 1
 
 
-def law(*probs):
+def distribution(*probs):
     return Distribution(np.arange(len(probs)), np.array(probs))
 
 
 def test_a_fit_is_pearsons_statistic():
-    found = fit([Sample(law(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
+    found = fit([Sample(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
     assert found.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
     assert found.freedom == 2
 
 
 def test_what_is_due_fewer_than_five_times_is_taken_together():
     # 2 and 3 are due 4 and 3 times: one cell. 1 joins where they would still be too few.
-    together = fit([Sample(law(0.43, 0.5, 0.04, 0.03), Counter({0: 43, 1: 49, 2: 8}))])
+    together = fit([Sample(distribution(0.43, 0.5, 0.04, 0.03), Counter({0: 43, 1: 49, 2: 8}))])
     assert together.freedom == 2
     assert together.statistic == pytest.approx(1 / 50 + 1 / 7)
-    joined = fit([Sample(law(0.53, 0.44, 0.02, 0.01), Counter({0: 50, 1: 44, 2: 6}))])
+    joined = fit([Sample(distribution(0.53, 0.44, 0.02, 0.01), Counter({0: 50, 1: 44, 2: 6}))])
     assert joined.freedom == 1
     assert joined.statistic == pytest.approx(3**2 / 53 + 3**2 / 47)
 
 
 def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
-    one = Sample(law(0.5, 0.5), Counter({0: 60, 1: 40}))
-    other = Sample(law(0.2, 0.8), Counter({0: 20, 1: 80}))
-    certain = Sample(law(0.99, 0.01), Counter({0: 100}))
+    one = Sample(distribution(0.5, 0.5), Counter({0: 60, 1: 40}))
+    other = Sample(distribution(0.2, 0.8), Counter({0: 20, 1: 80}))
+    certain = Sample(distribution(0.99, 0.01), Counter({0: 100}))
     assert fit([certain]).freedom == 0
     assert fit([certain]).p == 1
     found = fit([one, other, certain])
@@ -99,8 +99,8 @@ def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
 
 
 def test_a_token_that_the_law_does_not_have_is_never_chance():
-    assert fit([Sample(law(0.5, 0.5), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
-    assert fit([Sample(law(0.5, 0.5, 0.0), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
+    assert fit([Sample(distribution(0.5, 0.5), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
+    assert fit([Sample(distribution(0.5, 0.5, 0.0), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
 
 
 def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
@@ -111,25 +111,25 @@ def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
 
     def p(probs):
         counts = dice.multinomial(2000, probs)
-        return fit([Sample(law(*fair), Counter(dict(enumerate(counts.tolist()))))]).p
+        return fit([Sample(distribution(*fair), Counter(dict(enumerate(counts.tolist()))))]).p
 
     assert 0.02 < np.mean([p(fair) < 0.05 for _ in range(400)]) < 0.08
     assert all(p(biased) < LEVEL / 8 for _ in range(20))
 
 
 class Lying:
-    """Draws from one law and says it was another."""
+    """Draws from one distribution and says it was another."""
 
     def __init__(self, real, said):
         self.real, self.said = real, said
 
     def propose(self, asks):
-        return [self.guess(ask) for ask in asks]
+        return [self.draft(ask) for ask in asks]
 
     def release(self, slot):
         pass
 
-    def guess(self, ask):
+    def draft(self, ask):
         token = self.real.draw(ask.sampler.dice.roll(len(ask.history), DRAFT))
         sources = None if self.said is None else (self.said,)
         return Draft(tokens_of([token][: ask.limit]), "lying", sources)
@@ -137,17 +137,17 @@ class Lying:
 
 @pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
 @pytest.mark.parametrize("sampling", [WARM, Sampling(temperature=0.6), Sampling(temperature=2.0)])
-def test_what_is_sampled_with_guesses_fits_the_targets_law(recurrent, sampling):
+def test_what_is_sampled_with_drafts_fits_the_targets_distribution(recurrent, sampling):
     model = scripted(recurrent=recurrent)
-    guessers = {
+    proposers = {
         "plain": Silent(),
         "ngram": NgramProposer(3, 1),
         "drawn": drawn(model, SPOTS, sampling),
         "draft-model": DraftModelProposer(scripted(9), floor=0),
     }
-    tallies, tests = sample(model, guessers, 300, sampling)
-    tested = {(test.guesser, test.token) for test in tests}
-    assert tested >= {*((name, 1) for name in guessers), ("drawn", 2)}
+    tallies, tests = sample(model, proposers, 300, sampling)
+    tested = {(test.proposer, test.token) for test in tests}
+    assert tested >= {*((name, 1) for name in proposers), ("drawn", 2)}
     assert ("plain", 2) not in tested
     assert min(test.fit.p for test in tests) > LEVEL
     for name in ("ngram", "drawn", "draft-model"):
@@ -159,16 +159,16 @@ def test_what_is_sampled_with_guesses_fits_the_targets_law(recurrent, sampling):
 
 def test_a_draft_that_names_a_wrong_law_is_found_out():
     model = scripted()
-    uniform = law(*[1 / 7] * 7)
-    skewed = law(0.4, *[0.1] * 6)
+    uniform = distribution(*[1 / 7] * 7)
+    skewed = distribution(0.4, *[0.1] * 6)
     honest, lying = Lying(skewed, skewed), Lying(skewed, uniform)
     _, tests = sample(model, {"honest": honest, "lying": lying}, 900)
-    p = {test.guesser: test.fit.p for test in tests if test.token == 1}
+    p = {test.proposer: test.fit.p for test in tests if test.token == 1}
     assert p["lying"] < LEVEL / 8 < p["honest"]
 
 
 def test_a_model_that_does_not_forget_is_found_out():
-    """Its own logits at the time would not show it: the law is that of a clean slot."""
+    """Its own logits at the time would not show it: the distribution is that of a clean slot."""
 
     class Forgetful(ScriptedModel):
         def truncate(self, slot, length):
@@ -190,14 +190,14 @@ def test_samples_differ_and_come_again_in_the_next_proof():
     assert said()[0::2] != said()[1::2]
 
 
-def test_every_spot_is_sampled_by_every_guesser_in_turn():
+def test_every_spot_is_sampled_by_every_proposer_in_turn():
     thrown = throws(scripted(), SPOTS, {"a": Silent(), "b": Silent()}, WARM)
-    found = Counter((throw.guesser, throw.spot.slot) for throw in islice(thrown, 12))
+    found = Counter((throw.proposer, throw.spot.slot) for throw in islice(thrown, 12))
     assert set(found.values()) == {2}
     assert len(found) == 6
 
 
-def test_guessers_hear_that_a_sample_is_over_before_the_next():
+def test_proposers_hear_that_a_sample_is_over_before_the_next():
     heard = []
 
     class Noting(Silent):
@@ -221,10 +221,10 @@ def test_cases_that_came_up_too_seldom_are_left_out():
     assert test.samples == FEWEST
 
 
-def test_drawn_guesses_come_from_a_flatter_law_than_the_targets():
-    guesser = drawn(scripted(), SPOTS, WARM)
+def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
+    proposer = drawn(scripted(), SPOTS, WARM)
     ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, 0, SPOTS[0].text))
-    [draft] = guesser.propose([ask])
+    [draft] = proposer.propose([ask])
     logits = hashed_logits(1)(SPOTS[0].text.tolist())
     flatter = Sampling(temperature=1.5).distribution(logits)
     assert [each.probs.tolist() for each in draft.sources] == [flatter.probs.tolist()] * 2
@@ -232,8 +232,8 @@ def test_drawn_guesses_come_from_a_flatter_law_than_the_targets():
 
 def test_a_tally_tells_cases_apart_by_width_and_by_what_was_accepted():
     tally = Tally()
-    for guessed, said in (((4, 5), (4, 5, 6)), ((4, 5), (4, 2)), ((4, 5), (3,)), ((), (1,))):
-        tally.add(Throw("x", SPOTS[0], guessed, said))
+    for drafted, said in (((4, 5), (4, 5, 6)), ((4, 5), (4, 2)), ((4, 5), (3,)), ((), (1,))):
+        tally.add(Throw("x", SPOTS[0], drafted, said))
     assert (tally.rounds, tally.drafted, tally.accepted) == (4, 6, 3)
     assert tally.cases == {
         Case(SPOTS[0], 3): Counter({4: 2, 3: 1}),
@@ -271,7 +271,7 @@ def test_spots_are_where_ngrams_may_be_right_and_the_target_is_undecided():
         heard = reply.heard[len(place.text)].answer
         leads.append(heard.lead)
         [throw] = islice(throws(scripted(), [place], {"ngram": NgramProposer(3, 1)}, WARM), 1)
-        assert throw.guessed[0] in (heard.best, heard.second)
+        assert throw.drafted[0] in (heard.best, heard.second)
     assert leads == sorted(leads)
     assert leads[0] < np.median([each.answer.lead for r in replies for each in r.heard.values()])
 
@@ -295,13 +295,13 @@ def test_real_engines_sample_from_the_law_they_state(name):
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = run(model, Silent(), [Want(text, 12) for text in texts])
     places = spots(replies, 2)
-    guessers = {
+    proposers = {
         "plain": Silent(),
         "drawn": drawn(model, places, WARM),
         "draft-model": DraftModelProposer(draft, floor=0),
     }
-    tallies, tests = sample(model, guessers, 120, places=places)
-    assert {test.guesser for test in tests} == set(guessers)
+    tallies, tests = sample(model, proposers, 120, places=places)
+    assert {test.proposer for test in tests} == set(proposers)
     assert min(test.fit.p for test in tests) > LEVEL / 8
     assert tallies["drawn"].accepted < tallies["drawn"].drafted
     model.close()

@@ -1,1 +1,1 @@
-"""Who answers in a chat: a model in this process, or a server."""
+"""The two kinds of models to talk to: in this process, and behind a server."""

@@ -1,4 +1,4 @@
-"""Models on this machine as those who answer."""
+"""Models on this machine as speakers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from localspec.sampling.parameters import Sampling
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Loads one at a time."""
+    """Opens models in this process, one at a time."""
 
     loading: Loading
     draft: str | None
     settings: Settings  # as the command line wishes them
-    given: frozenset[str]  # of the ways to draw, those that it named
+    given: frozenset[str]  # of the ways to draw, those that it set
 
     def names(self) -> Sequence[str]:
         return [f"{each.name}:{each.weights}" for each in store.everything()]
@@ -46,21 +46,21 @@ class Here:
 
 
 def drawn(name: str, wished: Settings, given: frozenset[str], usual: Sampling) -> Settings:
-    """As was wished, and what was left open as the model's makers recommend."""
+    """Combine the wished settings with the sampling that the model's makers recommend."""
     sampling = advised(name, usual)
     sampling = replace(sampling, **{each: getattr(wished.sampling, each) for each in given})
     return replace(wished, sampling=sampling)
 
 
 def described(name: str, wish: Wish, runtime: Runtime) -> Iterator[str]:
-    """What is loaded and who guesses; what it takes of which memory."""
+    """Describe the loaded model, its proposers and the memory it takes."""
     file, known = inspect(name, wish), runtime.known
-    guessers = [each for each in known.guessers or () if known.pairing or each != DRAFT]
-    guessing = f"guesses by {', '.join(guessers)}" if guessers else "nobody guesses"
+    proposers = [each for each in known.proposers or () if known.pairing or each != DRAFT]
+    drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
     engine = locate(name, wish).engine
     yield (
         f"{Path(name).name} ({file.quantisation}, {engine}), "
-        f"{runtime.context:,} tokens of context, {guessing}"
+        f"{runtime.context:,} tokens of context, {drafting}"
     )
     if known.plan:
         pools = known.plan.pools

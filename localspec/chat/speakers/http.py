@@ -1,4 +1,4 @@
-"""HTTP as the chat speaks it: short questions, and streams that another thread may cut."""
+"""The chat's HTTP client: short requests, and streams that another thread may cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Line:
         self._cut = False
 
     def trace(self, _: str, told: Mapping[str, object]) -> None:
-        """Hear of the connection as soon as there is one, long before it brings an answer."""
+        """Remember the socket as soon as it is connected, long before an answer comes."""
         stream = told.get("return_value")
         if isinstance(stream, httpcore.NetworkStream):
             self._socket = stream.get_extra_info("socket")
@@ -45,7 +45,7 @@ class Line:
                 self.cut()
 
     def cut(self) -> None:
-        """Hang up, by which the server hears of it; any thread may."""
+        """Close the connection, which tells the server to stop; any thread may call this."""
         self._cut = True
         if self._socket is not None:
             with suppress(OSError):  # it has ended
@@ -53,7 +53,7 @@ class Line:
 
 
 class Wire:
-    """A server by its address."""
+    """A client of one server."""
 
     def __init__(self, address: str, key: str) -> None:
         try:
@@ -73,7 +73,7 @@ class Wire:
             raise UsageError(f"{address!r} cannot be asked: {error}") from error
 
     def told(self, path: str, asked: Json = None, seconds: float = SILENT_SECONDS) -> Object:
-        """The answer to a question that is answered in one piece."""
+        """Send a request whose answer comes in one piece, and return the answer."""
         method, timeout = "GET" if asked is None else "POST", patient(seconds)
         ask = self._client.stream(method, path, json=asked, timeout=timeout)
         with self._translated(seconds), ask as answer:
@@ -81,7 +81,7 @@ class Wire:
             return objects(json.loads(self._content(answer)))
 
     def events(self, path: str, asked: Json, line: Line) -> Iterator[Json]:
-        """What is streamed, until the server says that this was all."""
+        """Stream the events of an answer until the server says that it is complete."""
         ask = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
         with self._translated(SILENT_SECONDS), ask as answer:
             self._succeed(answer)
@@ -97,7 +97,7 @@ class Wire:
         raise BackendError(f"{self.address} {did}")
 
     def _lines(self, answer: httpx.Response) -> Iterator[bytes]:
-        """They end in line feeds only: what else ends a line may stand in JSON as it is."""
+        """Split at line feeds only: other line endings may stand inside JSON."""
         held = bytearray()
         for block in answer.iter_bytes():
             first, *more = block.split(b"\n")
@@ -119,7 +119,7 @@ class Wire:
             raise BackendError(f"{self.address} sends over {MOST_BYTES:,} bytes in one piece")
 
     def _succeed(self, answer: httpx.Response) -> None:
-        """Raise what a server refused, in its own words if it has any."""
+        """Raise the server's error, in its own words if it has any."""
         if answer.is_success:
             return
         if answer.is_redirect:
@@ -142,7 +142,7 @@ class Wire:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise BackendError(f"nobody answers at {where}: {said(error)}") from error
+            raise BackendError(f"no server answers at {where}: {said(error)}") from error
         except httpx.TimeoutException as error:
             raise BackendError(f"{where} has said nothing for {seconds:.0f} s") from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
@@ -152,7 +152,7 @@ class Wire:
 
 
 def headers(key: str) -> dict[str, str]:
-    """A connection for each request, so that to cut one cuts nothing else."""
+    """Ask for a connection per request, so that cutting one cuts no other."""
     if not (key.isascii() and key.isprintable()):
         raise UsageError("a key is of visible ASCII letters")
     found = {"connection": "close"}

@@ -1,4 +1,4 @@
-"""A model in this process as the one who answers."""
+"""A model in this process as a speaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server as the one who answers: LocalSpec's own, or another with OpenAI's API."""
+"""A server as a speaker: LocalSpec's own, or another with OpenAI's API."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from localspec.errors import BackendError, UsageError, reported
 from localspec.templates.message import Json, Message
 
 OURS = "localspec"
-READS_ALOUD = (OURS, "llamacpp")  # who tell how far a prompt is read, and their contexts
+READS_ALOUD = (OURS, "llamacpp")  # these report prompt progress and their context
 
 Event = tuple[float, Json] | Exception | None  # None: that was all
-Usual = Callable[[str], Settings]  # what is wished of a model's answers if nobody says anything
+Usual = Callable[[str], Settings]  # the settings of a model where the user has none
 
 
 class Server:
-    """Where models are asked for by name."""
+    """The models of a server, by name."""
 
     def __init__(self, address: str, key: str, usual: Usual) -> None:
         self.usual = usual
@@ -60,7 +60,9 @@ class Attached:
         self._wire = wire
         self._owner = told.get("owned_by")
         self.context = count(told, "context_length") or count(told, "max_model_len")
-        if self._owner in READS_ALOUD:  # which also loads it, and only then its context is known
+        if (
+            self._owner in READS_ALOUD
+        ):  # asking also loads the model, and only then its context is known
             props = wire.told(f"/props?{urlencode({'model': name})}")
             found = objects(props.get("default_generation_settings"))
             self.context = count(found, "n_ctx") or self.context
@@ -73,7 +75,7 @@ class Attached:
             text = self._wire.told("/apply-template", asked).get("prompt")
             asked = {"model": self.name, "content": text, "add_special": True}
             tokens = self._wire.told("/tokenize", asked).get("tokens")
-        except UsageError:  # which it will say in better words when it is asked to answer
+        except UsageError:  # the request itself gets a better message
             return None
         return len(tokens) if isinstance(tokens, list) else None
 
@@ -90,11 +92,11 @@ class Attached:
         return AttachedAnswer(self._wire, asked)
 
     def close(self) -> None:
-        """The server goes on without us."""
+        """Do nothing: the server goes on."""
 
 
 class AttachedAnswer:
-    """Read by a thread of its own, so that nobody has to wait for the network to leave it."""
+    """An answer that a thread of its own reads, so that leaving never waits for the network."""
 
     def __init__(self, wire: Wire, asked: Object) -> None:
         self._wire = wire

@@ -1,4 +1,4 @@
-"""Who answers: the seam between a conversation and a model in this process, or a server."""
+"""The seam between a conversation and a model in this process, or behind a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localspec.templates.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was guessed in a round, and how much of that was right."""
+    """The tokens drafted and accepted in one round."""
 
     drafted: int
     accepted: int
@@ -24,17 +24,17 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What an answer went on with."""
+    """The next part of an answer."""
 
     text: str = ""
     kind: Literal["answer", "thought"] = "answer"
-    said: Sequence[Span] = ()  # who said its characters
+    said: Sequence[Span] = ()  # the source of its characters
     round: Round | None = None  # of each round once
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an answer took; nothing of what is not known."""
+    """Measurements of an answer; unknown ones keep their defaults."""
 
     tokens: int = 0
     prompt: int = 0
@@ -57,17 +57,17 @@ class Ended:
 
 
 class Answer(Protocol):
-    """One answer on its way, which is taken by one thread."""
+    """One answer in progress, read by one thread."""
 
     def next(self, seconds: float) -> Piece | Ended | None:
-        """What comes next, or nothing in so many seconds. Raises what went wrong."""
+        """Return what comes next, or None after so many seconds; raise what went wrong."""
 
     @property
     def read(self) -> float | None:
-        """How much of the prompt was read, from 0 to 1, if that is known."""
+        """The share of the prompt that was read, from 0 to 1, where it is known."""
 
     def cancel(self) -> None:
-        """Come to an end soon; what was said until then stays."""
+        """End soon; the text up to then stays."""
 
 
 class Speaker(Protocol):
@@ -76,10 +76,10 @@ class Speaker(Protocol):
 
     @property
     def about(self) -> Sequence[str]:
-        """Two lines: what it is, and how it is run."""
+        """Two lines: the model, and how it runs."""
 
     def count(self, messages: Sequence[Message]) -> int | None:
-        """The tokens that ask for the next answer, if they can be counted."""
+        """Count the tokens that would ask for the next answer, if that is possible."""
 
     def ask(self, messages: Sequence[Message], settings: Settings) -> Answer: ...
 

@@ -1,4 +1,4 @@
-"""What a server streams, read as pieces of an answer and as what it took."""
+"""The stream of a server, read as pieces of an answer and as measurements."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ KINDS: Mapping[str, Literal["answer", "thought"]] = {
 }
 MOST = 1e15  # no number that a server tells of an answer is larger
 LETTERS = 500  # of what it says is wrong
-NAME = 40  # letters of who guesses
+NAME = 40  # letters of a proposer's name
 
 
 @dataclass(slots=True)
 class Tally:
-    """A server may say anything: what cannot be read is left out."""
+    """Reads the events of one answer; what cannot be read is left out."""
 
     begun: float  # seconds, as all that is told here of time
     first: float | None = None
@@ -41,7 +41,7 @@ class Tally:
     usage: Object = field(default_factory=dict)
 
     def take(self, chunk: Json, now: float) -> Iterator[Piece]:
-        """One event of the stream, and when it came."""
+        """Read one event of the stream, which came at `now`."""
         told = objects(chunk)
         if told.get("error"):
             raise BackendError(said_of(told) or "the server failed in mid-answer")
@@ -78,7 +78,7 @@ class Tally:
         return Ended(finish or self.finish or "stop", self.figures(), self.notices)
 
     def figures(self) -> Figures:
-        """By what the server tells of itself, else by our own clock."""
+        """Measure the answer by the server's figures, else by our own clock."""
         told, used = self.timings, self.usage
         tokens = count(used, "completion_tokens") or self._counted()
         seconds = self.last - (self.first or self.last)
@@ -120,7 +120,7 @@ def objects(value: Json) -> Object:
 
 
 def number(told: Object, name: str) -> float:
-    """Nothing is 0, and so is what cannot be."""
+    """Read a number; a missing or impossible one is 0."""
     value = told.get(name)
     return value if isinstance(value, int | float) and 0 <= value <= MOST else 0.0
 
@@ -140,7 +140,7 @@ def texts(value: Json) -> Iterator[str]:
 
 
 def said_of(told: Object) -> str:
-    """What a server says is wrong, in any of the forms that there are for it, as one line."""
+    """Find the message in any of the usual forms of an error, as one line."""
     error = told.get("error")
     forms = (objects(error).get("message"), error, told.get("detail"), told.get("message"))
     found = next((each for each in forms if isinstance(each, str) and each), "")
@@ -154,13 +154,13 @@ def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
 
 
 def spans(value: Json, length: int) -> list[Span]:
-    """Who said how many characters, if that is told of all of them."""
+    """Read how many characters came from which source, if all are accounted for."""
     found = [(size, named(by)) for size, by in pairs(value) if isinstance(size, int) and size > 0]
     return found if sum(size for size, _ in found) == length else []
 
 
 def guesses(told: Object) -> Mapping[str, Sequence[PositionCounts]]:
-    """Of each guesser by position: how often it was asked, and right."""
+    """Read drafted and accepted counts by proposer and position."""
     return {
         named(by): tuple(
             PositionCounts(drafted, accepted)

@@ -1,1 +1,1 @@
-"""What the chat draws and reads: the screen, Markdown, the line editor."""
+"""The screen, Markdown and the line editor of the chat."""

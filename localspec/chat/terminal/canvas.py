@@ -1,4 +1,4 @@
-"""The last lines of a terminal, which may still change; what is above them stays as it is."""
+"""The last lines of a terminal, which may still change; those above them stay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Size = Callable[[], tuple[int, int]]  # columns and rows
 class Canvas:
     """Draws lines, of which the open ones may be drawn anew; the cursor stays behind the last.
 
-    What the terminal has scrolled away cannot be reached, and stays as it was drawn.
+    Lines that the terminal has scrolled away cannot be reached, and stay as they were drawn.
     """
 
     def __init__(self, out: TextIO, size: Size) -> None:
@@ -27,7 +27,7 @@ class Canvas:
         self._gone: list[str] = []  # open lines before those, scrolled away
 
     def draw(self, settled: Sequence[str], open_: Sequence[str] = ()) -> None:
-        """Put these in the place of the open lines; the settled ones are not drawn again."""
+        """Replace the open lines; settled ones are not drawn again."""
         columns, rows = self._size()
         self._scroll(rows)
         lines = [*settled, *open_]
@@ -49,7 +49,7 @@ class Canvas:
         del self._open[:count]
 
     def _past(self, lines: Sequence[str]) -> int:
-        """How many of the lines stand where the cursor cannot go, rather one less than too many."""
+        """Count the lines above the cursor's reach, rather one less than too many."""
         if lines[: len(self._gone)] == self._gone:
             return len(self._gone)
         left, past = letters("".join(self._gone)), 0  # which are in other lines now
@@ -62,10 +62,10 @@ class Canvas:
         return past
 
     def _changes(self, lines: Sequence[str], *, anew: bool) -> str:
-        """What to write to turn the open lines into these.
+        """Compute the output that turns the open lines into these.
 
-        A narrower terminal may have put each of them in several rows, or not; to go up by as many
-        rows as there were lines never reaches what is above them.
+        A narrower terminal may have put each of them in several rows, or not. Moving up by as many
+        rows as there were lines never reaches the settled lines.
         """
         old = self._open
         if lines == old and not anew:
@@ -79,7 +79,7 @@ class Canvas:
 
 
 def up(count: int) -> str:
-    """To the beginning of a line so many above."""
+    """Move to the beginning of a line so many above."""
     return f"\r\x1b[{count}A" if count > 0 else "\r"
 
 

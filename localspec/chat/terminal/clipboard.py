@@ -1,4 +1,4 @@
-"""The clipboard: by the system's own command, or through the terminal, also from afar."""
+"""The clipboard, by the system's own command, or through the terminal, also remotely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 5.0
 
 
 def copy(text: str, terminal: IO[str] | None) -> str:
-    """Put a text on the clipboard, through the terminal if it may be one; how that was done."""
+    """Copy a text, through the terminal if it may be one; return how it was done."""
     for name, *arguments in COMMANDS:
         if (path := shutil.which(name)) and taken(path, arguments, text):
             return f"copied with {name}"
@@ -34,7 +34,7 @@ def copy(text: str, terminal: IO[str] | None) -> str:
 
 
 def taken(path: str, arguments: list[str], text: str) -> bool:
-    """Whether a command took it; it may be there and have no desktop to work for."""
+    """Tell whether a command accepted the text; without a desktop it fails."""
     encoding = "utf-16" if Path(path).stem.lower() == "clip" else "utf-8"
     quiet = subprocess.DEVNULL
     try:

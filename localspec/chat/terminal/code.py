@@ -1,4 +1,4 @@
-"""Code in colours."""
+"""Syntax highlighting of code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Line = tuple[Run, ...]
 
 
 def parts(source: str, language: str) -> Iterator[list[Line]]:
-    """Lines of code by and by; how one is coloured does not depend on what follows its part."""
+    """Yield lines of code in parts; colours of a part do not depend on what follows it."""
     lines = split(source)
     while True:
         count, found = part(lines, language)
@@ -55,7 +55,7 @@ def split(source: str) -> list[str]:
 
 
 def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
-    """So many lines that what follows can be understood without them."""
+    """Take so many lines that the rest can be lexed without them."""
     size = PART
     while size < len(lines):
         found = lexed("".join(lines[:size]), language)
@@ -69,7 +69,7 @@ def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
 
 @lru_cache(64)
 def lexed(source: str, language: str) -> list[tuple[Line, bool]]:
-    """Each line, and whether nothing is open at its end, as a comment might be."""
+    """Lex lines; of each, tell whether nothing is open at its end, as a comment might be."""
     found: list[tuple[Line, bool]] = []
     line: list[Run] = []
     for kind, text in lex(source, lexer(language)):

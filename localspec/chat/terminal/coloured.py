@@ -1,4 +1,4 @@
-"""Text as it is, in colours that say who guessed it, or faint where it is but thought."""
+"""Plain text in the colours of its proposers; reasoning is faint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {
     "prediction": "magenta",
     "forced": "blue",
 }
-HEAD = "red"  # whoever else guesses: heads of the target, and plug-ins
+HEAD = "red"  # other proposers: heads of the target, and plug-ins
 
 
 class Coloured:
@@ -63,7 +63,7 @@ class Coloured:
 
 
 def parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """Those of whole lines, and those of the last one."""
+    """Split spans into those of whole lines and those of the last line."""
     for at in range(len(runs) - 1, -1, -1):
         text, style = runs[at]
         before, newline, behind = text.rpartition("\n")
@@ -73,7 +73,7 @@ def parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 
 def legend(by_source: Mapping[str, int]) -> Text:
-    """Which colour is whose."""
+    """Show which colour belongs to which proposer."""
     shown = Text()
     for by in by_source:
         shown.append(f"■ {by}  ", COLOURS.get(by, HEAD))

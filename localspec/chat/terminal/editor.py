@@ -1,4 +1,4 @@
-"""The line that one types on: history, several lines, and what a command goes on with."""
+"""The input line: history, several lines, and completion of commands."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ AT = "@"
 
 
 class Words(Protocol):
-    """What may be typed after a slash."""
+    """The words that can follow a slash."""
 
     def names(self) -> Iterable[tuple[str, str]]:
-        """Commands, with what each does."""
+        """The commands, with what each does."""
 
     def values(self, command: str) -> Sequence[str] | None:
-        """What a command goes on with; None: a path."""
+        """The values that a command takes; None: a path."""
 
 
 class Editor(Protocol):
     def read(self, begun: str = "") -> str | None:
-        """What was typed; None at the end of input. Ctrl-C raises KeyboardInterrupt."""
+        """Read what is typed; None at the end of input. Ctrl-C raises KeyboardInterrupt."""
 
 
 class Typing:
-    """On a terminal. Enter sends, Alt-Enter begins a line; so does Enter within three quotes."""
+    """Reads at a terminal: Enter sends, Alt-Enter or Enter within three quotes begins a line."""
 
     def __init__(self, words: Words) -> None:
         self._session: PromptSession[str] = PromptSession(
@@ -59,7 +59,7 @@ class Typing:
         return unquoted(whole(text))
 
     def _commands(self) -> bool:
-        """Only where one would otherwise have to know the names."""
+        """Complete commands only behind a slash."""
         return self._session.default_buffer.text.startswith("/")
 
     def _keys(self) -> KeyBindings:
@@ -89,7 +89,7 @@ class Typing:
 
 
 class Asking:
-    """On a terminal that cannot move its cursor."""
+    """Reads from a terminal that cannot move its cursor."""
 
     def read(self, begun: str = "") -> str | None:
         if begun:
@@ -104,7 +104,7 @@ class Asking:
 
 
 def is_open(text: str) -> bool:
-    """Whether three quotes begin a message that three quotes have yet to end."""
+    """Tell whether three quotes begin a message that has not ended yet."""
     begun = text.lstrip()
     return begun.startswith(QUOTE) and not (len(begun) >= 6 and begun.rstrip().endswith(QUOTE))
 
@@ -117,7 +117,7 @@ def unquoted(text: str) -> str:
 
 
 class Kept(FileHistory):
-    """What was typed; where it cannot be written, it is known until one leaves."""
+    """A history that falls back to memory where its file cannot be written."""
 
     def store_string(self, string: str) -> None:
         with suppress(OSError):
@@ -125,7 +125,7 @@ class Kept(FileHistory):
 
 
 def history() -> History:
-    """Of all conversations, for nobody else to read; where that cannot be kept, of this one."""
+    """Open the history of all conversations, for this user alone; in memory if that fails."""
     place = folder().parent / "history"
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

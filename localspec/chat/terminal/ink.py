@@ -1,4 +1,4 @@
-"""From text in styles to the lines of a terminal."""
+"""Styled text as lines of a terminal."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ ATOM = re.compile(f"\n| +|[{WIDE}][{CLOSING}]*|[^\n {WIDE}]+")
 
 
 def visible(text: str) -> str:
-    """A text without anything that a terminal would obey; such characters show as signs."""
+    """Replace characters that a terminal would obey with visible signs."""
     return text.translate(SIGNS)
 
 
 def shown(text: str) -> tuple[str, str]:
-    """A text to be shown, and what is kept until it is known whether it ends a line."""
+    """Split off a last carriage return, which is kept until it is known whether it ends a line."""
     half = "\r" if text.endswith("\r") else ""
     return visible(text.removesuffix(half).replace("\r\n", "\n")), half
 
 
 def writable(text: str, out: TextIO) -> str:
-    """A text without what cannot be written in a stream's encoding."""
+    """Replace what cannot be written in a stream's encoding."""
     encoding = out.encoding or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
 
 
 def bare(line: str) -> str:
-    """A line as `Ink` wrote it, without its styles."""
+    """Remove the styles that `Ink` wrote."""
     return CODES.sub("", line)
 
 
 def cells(text: str) -> int:
-    """The most that a text takes, also where a terminal joins no characters to one."""
+    """Count the most cells that a text takes, where a terminal joins no characters."""
     return len(text) if text.isascii() else sum(map(get_character_cell_size, text))
 
 
 def fitting(text: str, room: int) -> int:
-    """How many characters there is room for."""
+    """Count the characters that there is room for."""
     for at, character in enumerate(text):
         room -= get_character_cell_size(character)
         if room < 0:
@@ -73,7 +73,7 @@ class Ink:
         return f"\x1b[{style}m{text}\x1b[0m" if style and text.strip() else text
 
     def lines(self, runs: Iterable[Run], width: int, *, words: bool = True) -> list[str]:
-        """Broken where they reach the width; at spaces if there are any, and words count."""
+        """Wrap text at the width, at spaces if there are any."""
         page = Page(max(width, 2))
         for text, style in runs:
             text = text.replace("\t", TAB)
@@ -139,7 +139,7 @@ def size(runs: Iterable[Run]) -> int:
 
 
 def joined(runs: Iterable[Run]) -> Iterator[Run]:
-    """Neighbours of one style as one."""
+    """Join neighbours of one style."""
     text, style = "", ""
     for more, other in runs:
         if other != style:

@@ -1,4 +1,4 @@
-"""Markdown to the lines of a terminal, such that everything that was said can be read there."""
+"""Markdown as lines of a terminal; everything in the source can be read there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEEPEST = 60  # levels; what lies deeper is shown as it was written
 
 
 class Faithful(MarkdownIt):
-    """Addresses as they were written; nothing that would only be hidden, as HTML is."""
+    """A parser that keeps addresses as they were written, and shows HTML in place of hiding it."""
 
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": False, "maxNesting": DEEPEST})
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What stands for itself: an item of a list, or anything else."""
+    """A block: an item of a list, or anything else that stands on its own."""
 
     node: Node
     line: int  # of the source, where it begins
@@ -64,7 +64,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A block that goes on below its beginning, which was shown before."""
+    """A block whose beginning was shown before."""
 
     columns: Sequence[int] = ()  # of a table
 
@@ -146,7 +146,7 @@ class Sheet:
         return self._hung(node, self.ink.paint(mark, "36") + " ", " " * (len(mark) + 1), width)
 
     def _hung(self, node: Node, first: str, others: str, width: int) -> list[str]:
-        """Behind a mark, or below it where there is no room for that."""
+        """Put lines behind a mark, or below it where there is no room."""
         room = width - len(bare(others))
         if room < NARROW:
             mark = self.ink.lines([(bare(first), FAINT)], width)
@@ -180,7 +180,7 @@ class Sheet:
         return Table(heads, [row for body in bodies for row in body], sides)
 
     def _row(self, row: Node) -> list[list[Run]]:
-        """With what there is more than columns in the last of them, for it would be left out."""
+        """Read a row; cells beyond the columns go into the last, where they would be dropped."""
         found = [self.inline(cell, "1" if cell.token.tag == "th" else "") for cell in row.children]
         written = CELL.findall(self.source[row.begins].lstrip(" \t>").removeprefix("|"))
         more = "|".join(written[len(found) :]).rstrip(" \t|")
@@ -189,7 +189,7 @@ class Sheet:
         return found
 
     def inline(self, node: Node, base: str = "") -> list[Run]:
-        """What is written in a line, with its styles."""
+        """Read the text and styles of a line."""
         [content] = node.children
         found: list[Run] = []
         styles, links = [base], list[tuple[Token, int]]()
@@ -237,7 +237,7 @@ def indented(lines: Sequence[str], first: str, others: str) -> list[str]:
 
 
 def target(link: Token) -> str:
-    """Where a link or an image points, with its title."""
+    """The address of a link or an image, with its title."""
     where = str(link.attrs.get("href", link.attrs.get("src", "")))
     title = link.attrs.get("title")
     return f'{where} "{title}"' if title else where

@@ -12,7 +12,7 @@ from localspec.chat.terminal.table import ROWS, drawn
 
 
 class Prose:
-    """Takes in text and gives lines: those that are settled once, the open ones each time."""
+    """Takes in text and gives lines: settled ones once, open ones each time."""
 
     def __init__(self, ink: Ink) -> None:
         self._ink = ink
@@ -45,7 +45,7 @@ class Prose:
         return lines
 
     def _settle(self, width: int) -> list[str]:
-        """All but the last block; a line that is not complete may yet belong to the one before."""
+        """Settle all but the last block; an incomplete line may yet belong to the one before."""
         found = blocks(self._source[: self._source.rfind("\n") + 1])
         if not found:
             return []
@@ -63,7 +63,7 @@ class Prose:
         return []
 
     def _settle_code(self, node: Node, width: int) -> list[str]:
-        """The parts of a long block of code that are complete."""
+        """Settle the complete parts of a long block of code."""
         sheet = self._sheet
         *above, _ = code.parts(node.token.content, language(node.token))
         if not above:
@@ -74,7 +74,7 @@ class Prose:
         return lines
 
     def _settle_rows(self, node: Node, width: int) -> list[str]:
-        """All rows of a long table but the last."""
+        """Settle all rows of a long table but the last."""
         table = self._sheet.table(node)
         if len(table.rows) <= ROWS:
             return []
@@ -86,7 +86,7 @@ class Prose:
         return lines
 
     def _go_on(self, at: int, count: int, begun: Begun) -> None:
-        """Leave out so many lines below the first ones of a block, which say what it is."""
+        """Drop so many lines below the first ones of a block, which name it."""
         self._leave(at, at + count)
         self._gap, self._begun = False, begun
 

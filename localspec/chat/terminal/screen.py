@@ -1,4 +1,4 @@
-"""The terminal: what it can do, and everything that is said on it but for answers."""
+"""The terminal: its abilities, and everything written to it but answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Screen:
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Show that something is going on which takes its time."""
+        """Show that work is going on."""
         if not self.moves:
             yield
             return
@@ -66,7 +66,7 @@ class Screen:
         self.console.print(what)
 
     def markdown(self, text: str) -> None:
-        """A text that is there already, as an answer would be shown."""
+        """Show a complete text as an answer would be shown."""
         view = self.view(lens=False)
         view.add(Piece(text))
         view.close()

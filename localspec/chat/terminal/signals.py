@@ -1,4 +1,4 @@
-"""What the system and the keyboard do to a chat besides typing."""
+"""Signals and keys that reach a chat while nothing reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDINGS = ("SIGTERM", "SIGHUP")  # the latter when a terminal is closed, and not
 
 @contextmanager
 def leaving() -> Iterator[None]:
-    """Leave in order when the system ends us, so that the terminal and what was said are kept."""
+    """Leave in order when the process is ended, so that terminal and conversation are kept."""
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
@@ -33,7 +33,7 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def unechoed() -> Iterator[None]:
-    """Keep what is typed meanwhile off the terminal; it is there when somebody reads."""
+    """Keep typed keys off the terminal until something reads them."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield
         return

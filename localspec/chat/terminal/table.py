@@ -1,4 +1,4 @@
-"""A table, as wide as what its first rows hold, or as the terminal."""
+"""A table, as wide as its first rows need, or as the terminal."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Table:
 
     @property
     def columns(self) -> list[int]:
-        """How wide they would be if there were room."""
+        """Measure how wide the columns would be if there were room."""
         known = [self.header, *self.rows[:ROWS]]
         return [max(map(size, column)) for column in zip(*known, strict=True)]
 
 
 def drawn(table: Table, ink: Ink, width: int, begun: Sequence[int] | None = None) -> list[str]:
-    """All of it, or without its header where it has begun above."""
+    """Draw the table, without its header where it has begun above."""
     columns = fitted(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
     if columns is None:
         return listed(table, ink, width, headed=begun is None)
@@ -42,7 +42,7 @@ def drawn(table: Table, ink: Ink, width: int, begun: Sequence[int] | None = None
 
 
 def fitted(columns: Sequence[int], room: int) -> list[int] | None:
-    """The widest ones made narrower until they fit; nothing if they would be too narrow."""
+    """Narrow the widest columns until they fit; None if they would be too narrow."""
     most = max(*columns, LEAST)
     if sum(columns) > room:
         most = min(most, room)
@@ -54,7 +54,7 @@ def fitted(columns: Sequence[int], room: int) -> list[int] | None:
 def across(
     row: Sequence[Cell], columns: Sequence[int], sides: Sequence[str], ink: Ink
 ) -> list[str]:
-    """A row of the table, in as many lines as its longest cell takes."""
+    """Draw a row in as many lines as its longest cell takes."""
     written = [ink.lines(cell, column) for cell, column in zip(row, columns, strict=True)]
     between = ink.paint(BETWEEN, FAINT)
     found = []
@@ -71,7 +71,7 @@ def placed(text: str, column: int, side: str) -> str:
 
 
 def listed(table: Table, ink: Ink, width: int, *, headed: bool) -> list[str]:
-    """Where columns would be too narrow: each cell in a line, behind what heads it."""
+    """List cells one a line behind their headings, where columns would be too narrow."""
     if not table.rows and headed:
         return [line for head in table.header for line in ink.lines(head, width)]
     found = []

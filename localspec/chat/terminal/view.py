@@ -25,14 +25,14 @@ class View(Protocol):
     def add(self, piece: Piece) -> None: ...
 
     def wait(self, read: float | None) -> float:
-        """Show that something is going on, or what came; return for how long that will do."""
+        """Show progress or new text; return for how many seconds that will do."""
 
     def close(self) -> None:
         """Show all that came, for good."""
 
 
 class Typed:
-    """For pipes, and for terminals that cannot take anything back."""
+    """Shows text as it comes, for pipes and terminals that cannot take anything back."""
 
     def __init__(self, out: TextIO, *, thoughts: bool = True) -> None:
         self._out = out
@@ -60,7 +60,7 @@ class Typed:
 
 
 class Drawn:
-    """As Markdown, or in colours by who guessed it. Drawing takes a small share of the time."""
+    """Shows Markdown, or colours by proposer. Drawing takes a small share of the time."""
 
     def __init__(
         self,

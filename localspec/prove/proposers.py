@@ -1,4 +1,4 @@
-"""Who guesses in a proof: those a user would have, and two that are often wrong."""
+"""The proposers of a proof: those a user would have, and two that are often wrong."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import DRAFT, Dice
 from localspec.tokens import tokens_of
 
-Guessers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
+Proposers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
 
-FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any guess adds nothing
+FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any draft adds nothing
 FLATTER = 1.5  # how much warmer than the target `Drawn` draws
 
 
-def usual(draft: Model | None) -> Guessers:
-    """Those a user would have, each guessing as much as it is allowed to, and the best of them."""
+def usual(draft: Model | None) -> Proposers:
+    """Make the usual proposers, each drafting as much as it is allowed to, and the best of them."""
     found: dict[str, Callable[[], Proposer]] = {
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
@@ -41,7 +41,7 @@ def usual(draft: Model | None) -> Guessers:
 
 
 class Slips:
-    """Foretells known texts, but at some place the token that came second there.
+    """Drafts known texts, but with the second most likely token at one place.
 
     So drafts of every length occur with a mistake at every place, and without one.
     """
@@ -51,12 +51,12 @@ class Slips:
         self._dice = Dice(0)
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return [self._guess(ask) for ask in asks]
+        return [self._draft(ask) for ask in asks]
 
     def release(self, slot: int) -> None:
         pass
 
-    def _guess(self, ask: Ask) -> Draft:
+    def _draft(self, ask: Ask) -> Draft:
         history = ask.history.tolist()
         known = len(history)
         for reply in self._replies:
@@ -70,25 +70,25 @@ class Slips:
 
 
 class Drawn:
-    """Draws a draft from the target's law at a higher temperature, as if it stayed the same.
+    """Draws drafts from the target's distribution at a higher temperature, taken to stay the same.
 
-    So the first guess is often right, and the next is mostly wrong.
+    So the first draft token is often right, and the next is mostly wrong.
     """
 
-    def __init__(self, laws: Mapping[bytes, Distribution]) -> None:
-        self._laws = laws  # by history
+    def __init__(self, distributions: Mapping[bytes, Distribution]) -> None:
+        self._distributions = distributions  # by history
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return [self._guess(ask) if ask.limit else EMPTY for ask in asks]
+        return [self._draft(ask) if ask.limit else EMPTY for ask in asks]
 
     def release(self, slot: int) -> None:
         pass
 
-    def _guess(self, ask: Ask) -> Draft:
-        law, dice = self._laws[ask.history.tobytes()], ask.sampler.dice
+    def _draft(self, ask: Ask) -> Draft:
+        distribution, dice = self._distributions[ask.history.tobytes()], ask.sampler.dice
         places = range(len(ask.history), len(ask.history) + ask.limit)
-        tokens = [law.draw(dice.roll(place, DRAFT)) for place in places]
-        return Draft(tokens_of(tokens), "drawn", (law,) * len(tokens))
+        tokens = [distribution.draw(dice.roll(place, DRAFT)) for place in places]
+        return Draft(tokens_of(tokens), "drawn", (distribution,) * len(tokens))
 
 
 def drawn(model: Model, spots: Sequence[Spot], sampling: Sampling) -> Drawn:
