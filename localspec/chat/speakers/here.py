@@ -55,7 +55,7 @@ def drawn(name: str, wished: Settings, given: frozenset[str], usual: Sampling) -
 def described(name: str, wish: Wish, runtime: Runtime) -> Iterator[str]:
     """Describe the loaded model, its proposers and the memory it takes."""
     file, known = inspect(name, wish), runtime.known
-    proposers = [each for each in known.proposers or () if known.pairing or each != DRAFT]
+    proposers = [each for each in known.guessers or () if known.pairing or each != DRAFT]
     drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
     engine = locate(name, wish).engine
     yield (

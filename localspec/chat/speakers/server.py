@@ -60,9 +60,9 @@ class Attached:
         self._wire = wire
         self._owner = told.get("owned_by")
         self.context = count(told, "context_length") or count(told, "max_model_len")
-        if (
-            self._owner in READS_ALOUD
-        ):  # asking also loads the model, and only then its context is known
+        if self._owner == OURS:
+            self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
+        if self._owner in READS_ALOUD:  # a llama-server loads the model here
             props = wire.told(f"/props?{urlencode({'model': name})}")
             found = objects(props.get("default_generation_settings"))
             self.context = count(found, "n_ctx") or self.context
