@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -172,6 +172,11 @@ def rm(name: str) -> None:
     found = [each for each in store.everything() if named(each, name)]
     if not found:
         raise UsageError(f"{name} is not here; `localspec list` shows what is")
+    click.echo(f"{name} is gone; {size(forget(found))} are free again")
+
+
+def forget(found: Sequence[store.PulledPair]) -> int:
+    """Forget pairs, and remove what was downloaded for them alone; the bytes that frees."""
     for pulled in found:
         store.forget(pulled)
     used = {file.path for each in store.everything() for held in each.helds for file in held.files}
@@ -180,7 +185,7 @@ def rm(name: str) -> None:
         for held in pulled.helds:
             if held.source.startswith(("hf:", "http")):
                 freed += sum(removed(file.path) for file in held.files if file.path not in used)
-    click.echo(f"{name} is gone; {size(freed)} are free again")
+    return freed
 
 
 def named(pulled: store.PulledPair, name: str) -> bool:

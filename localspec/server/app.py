@@ -18,10 +18,13 @@ from starlette.responses import JSONResponse, Response
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
 from localspec.server.anthropic.routes import anthropic
+from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import RequestHandler
 from localspec.server.llamacpp.routes import llamacpp
+from localspec.server.lmstudio.routes import lmstudio
 from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
 from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
@@ -48,6 +51,7 @@ class Terms:
     waiting: int = 64  # requests that may wait for a slot
     idle_seconds: float | None = None  # after which a model leaves memory
     docs: bool = False
+    library: Library | None = None  # of models that clients may download and delete
     manage: bool = True  # whether clients may load, unload, download and delete models
     responses: int = STORED  # that are kept for requests that go on from them
     cache_dir: Path | None = None  # keeps them for the next start too
@@ -71,8 +75,9 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         idle_seconds=terms.idle_seconds,
     )
     metrics.registry.register(Now(house))
+    downloads = Downloads(house, terms.library)
     manager = Manager(terms.manage, terms.origins)
-    desk = RequestHandler(house, Limit(terms.reply_seconds), manager, terms.quotes)
+    desk = RequestHandler(house, Limit(terms.reply_seconds), manager, downloads, terms.quotes)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,11 +99,12 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     )
     app.state.house = house
     store = ResponseStore(terms.responses, terms.cache_dir)
-    for routes in (anthropic, ollama, llamacpp):
+    for routes in (anthropic, ollama, llamacpp, lmstudio):
         app.include_router(routes(desk))
     for api in (openai(desk), responses(desk, store)):
         app.include_router(api, prefix="/v1")
-        app.include_router(api, include_in_schema=False)  # as llama.cpp's server has it
+        for others in ("", "/api/v0"):  # as llama.cpp's server and LM Studio have it
+            app.include_router(api, prefix=others, include_in_schema=False)
     app.include_router(status(house, metrics))
     tell_errors(app)
     app.add_middleware(Guard, rules=terms.rules)

@@ -27,6 +27,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
+from localspec.server.model_library import PulledLibrary
 from localspec.server.options import ServingOptions
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
@@ -55,6 +56,8 @@ def serve(
     for name in names:
         pulled(name, loading)
     offers = [offer(name, draft, loading) for name in names]
+    library = PulledLibrary(loading.backend, partial(offer, draft=None, loading=loading))
+    terms = replace(terms, library=library)
     with listening(wanted) as listener:
         asyncio.run(answer(offers, terms, listener, wanted))
 

@@ -11,6 +11,7 @@ from localspec.errors import (
     NotPulled,
     OutOfMemory,
     PromptTooLong,
+    PullError,
     UnknownModel,
     UsageError,
 )
@@ -19,6 +20,7 @@ KINDS: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
+    409: "conflict_error",
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
@@ -32,6 +34,7 @@ STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is o
     UsageError: 400,
     OutOfMemory: 503,
     DoesNotFit: 503,
+    PullError: 502,
 }
 
 RETRY_SECONDS = 1

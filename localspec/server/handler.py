@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault
 from localspec.server.model_host import ModelHost, Served
 from localspec.server.monitoring.request_log import quote
@@ -40,6 +41,7 @@ class RequestHandler:
     house: ModelHost
     limit: Limit
     manager: Manager
+    downloads: Downloads
     quotes: bool = False  # whether the log tells what is said
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:

@@ -77,13 +77,13 @@ class ModelHost:
         waiting: int = 64,
         idle_seconds: float | None = None,
     ) -> None:
-        self.offers = offers
+        self.offers = dict(offers)
         self.loaded: dict[str, Served] = {}
         self.failed: dict[str, str] = {}  # why the last attempt to load a model failed
         self.events = ModelEvents()
         self._note = note
         self._waiting = waiting
-        self._idle = idle_seconds
+        self.idle_seconds = idle_seconds
         self._door = asyncio.Lock()  # one loads or leaves at a time
         self._rung: Bell | None = None
         self._loading = ""
@@ -94,15 +94,34 @@ class ModelHost:
     def names(self) -> list[str]:
         return list(self.offers)
 
+    def knows(self, name: str) -> bool:
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> ServedOffer | None:
+        found = self.offers.get(name or next(iter(self.offers), ""))
+        return found or self.offers.get(name.removesuffix(":latest"))
+
     def offer(self, name: str) -> ServedOffer:
         """By its name; none is the first, and `:latest` says nothing."""
-        found = self.offers.get(name or self.names[0])
-        found = found or self.offers.get(name.removesuffix(":latest"))
+        found = self._find(name)
         if found is None:
             near = get_close_matches(name, self.names, n=1)
             served = f"did you mean {near[0]}?" if near else f"served: {', '.join(self.names)}"
             raise UnknownModel(f"there is no model {name[:200]!r} here; {served}")
         return found
+
+    def add(self, offer: ServedOffer) -> None:
+        """Serve another model, or one in place of another of its name; a loaded one stays."""
+        self.offers[offer.name] = offer
+        self._facts.pop(offer.name, None)
+        self.events.tell("*", "models_reload")
+
+    def remove(self, name: str) -> None:
+        """Serve a model no more; it is not loaded."""
+        if self.offers.pop(name, None):
+            self._facts.pop(name, None)
+            self.failed.pop(name, None)
+            self.events.tell(name, "model_remove")
 
     @asynccontextmanager
     async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
@@ -123,7 +142,7 @@ class ModelHost:
             served.users -= places
             served.used = time.monotonic()
             if served.leaving and not served.users:
-                self._begin(self._unload(served))
+                self.work(self._unload(served))
 
     async def facts(self, name: str) -> ModelFacts:
         """What a model can do; it is not loaded for that."""
@@ -140,13 +159,14 @@ class ModelHost:
 
     def begin_loading(self, name: str) -> None:
         """Load a model without waiting for it; what becomes of it is told as events."""
-        self._begin(self._attempt(self.offer(name).name))
+        self.work(self._attempt(self.offer(name).name))
 
     async def _attempt(self, name: str) -> None:
         with suppress(Exception):  # it is told as an event
             await self.preload(name)
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def work(self, work: Coroutine[None, None, None]) -> None:
+        """Do something that nobody waits for, for as long as the server runs."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -222,15 +242,18 @@ class ModelHost:
 
     async def tidy(self) -> None:
         """Send away who was not asked for in a long time, for as long as the server runs."""
-        while self._idle is not None:
-            await asyncio.sleep(min(self._idle / 4, 30))
+        while self.idle_seconds is not None:
+            await asyncio.sleep(min(self.idle_seconds / 4, 30))
             async with self._door:
-                late = time.monotonic() - self._idle
+                late = time.monotonic() - self.idle_seconds
                 for served in [each for each in self.loaded.values() if not each.users]:
                     if served.used < late:
                         await self._leave(served)
 
     async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         async with self._door:
             for served in list(self.loaded.values()):
                 await self._leave(served)

@@ -109,6 +109,10 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         | {"input_prefix": "def", "input_suffix": "end", "prompt": "a", "t_max_predict_ms": 50}
         | {"input_extra": [{"text": "more", "filename": "other.py"}]},
     ],
+    "/api/pull": [{"model": "small", "stream": False}, {"name": "other", "insecure": True}],
+    "/api/copy": [{"source": "small", "destination": "other"}],
+    "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
+    "/api/v1/models/unload": [{"instance_id": "other"}],
     "/models/load": [{"model": "scripted"}],
     "/models/unload": [{"model": "other"}],
     "/tokenize": [{"content": "here <|im_end|>", "add_special": True, "with_pieces": True}],

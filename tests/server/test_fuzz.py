@@ -18,6 +18,7 @@ from schemathesis import GenerationMode
 
 from localspec.server.app import Terms
 from tests.server import raw
+from tests.server.library import ScriptedLibrary
 from tests.server.mutation import mutated
 from tests.server.requests import REQUESTS
 from tests.server.scripted import Server
@@ -33,7 +34,8 @@ BUSY = (503, 504)  # these say why, and are nobody's fault
 @pytest.fixture(scope="module")
 def attacked() -> Iterator[Server]:
     """Small, so that what is let through by chance ends soon."""
-    made = Server(terms=Terms(docs=True, reply_seconds=SECONDS / 2))
+    library = ScriptedLibrary({"small": 1000})
+    made = Server(terms=Terms(docs=True, reply_seconds=SECONDS / 2, library=library))
     made.model.context = 512
     yield made
     made.close()

@@ -125,7 +125,19 @@ def test_a_name_that_is_not_here_is_told(fresh, path):
     assert fresh.client.post(path, json={"model": 1}).json()["error"]["code"] == 400
 
 
-MANAGING = [("/models/load", {"model": "scripted"}), ("/models/unload", {"model": "scripted"})]
+NAMED = {"model": "scripted"}
+MANAGING = [
+    ("/models/load", NAMED),
+    ("/models/unload", NAMED),
+    ("/api/v1/models/load", NAMED),
+    ("/api/v1/models/unload", {"instance_id": "scripted"}),
+]
+WRITING = [
+    ("/models", NAMED),
+    ("/api/pull", NAMED),
+    ("/api/copy", {"source": "scripted", "destination": "other"}),
+    ("/api/generate", NAMED | {"keep_alive": 0}),
+]
 
 
 @pytest.mark.parametrize(("path", "body"), MANAGING)
@@ -146,7 +158,13 @@ def closed():
     made.close()
 
 
-@pytest.mark.parametrize(("path", "body"), MANAGING)
+def test_a_page_of_another_site_deletes_nothing(fresh):
+    headers = {"origin": "https://other.example"}
+    for path in ("/models?model=scripted", "/api/delete"):
+        assert fresh.client.request("DELETE", path, json=NAMED, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(("path", "body"), MANAGING + WRITING)
 def test_a_server_may_let_nobody_manage_it(closed, path, body):
     assert closed.client.post(path, json=body).status_code == 401
     answer = closed.client.post(path, json=body, headers={"x-api-key": "a-key"})

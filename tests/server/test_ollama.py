@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import ollama
 import pytest
@@ -409,13 +410,10 @@ def test_clients_can_tell_that_somebody_is_there(server):
     assert tuple(map(int, version.split("."))) >= (0, 6, 4)
 
 
-def test_what_would_write_is_not_here(client):
+def test_what_is_not_here_says_so(client):
     for ask_for in (
-        lambda: client.pull("scripted"),
         lambda: client.push("scripted"),
         lambda: client.create("scripted"),
-        lambda: client.delete("scripted"),
-        lambda: client.copy("scripted", "other"),
         lambda: client.embed("scripted", "text"),
         lambda: client.embeddings("scripted", "text"),
     ):
@@ -430,3 +428,25 @@ def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):
         with pytest.raises(ollama.ResponseError, match="longer than"):
             for _ in stream:
                 pass
+
+
+def test_a_model_is_unloaded_at_once_when_it_is_not_to_be_kept(coder):
+    with client_of(coder.server) as client:
+        client.generate("scripted", "load")
+        assert client.generate("scripted", keep_alive=0).done_reason == "unload"
+        assert not client.ps().models
+        assert client.chat("scripted", [], keep_alive=0).done_reason == "unload"
+
+
+def test_what_editors_read_of_a_model_is_there(server, client):
+    shown = client.show("scripted")
+    assert shown.modelinfo["general.basename"] == "scripted"
+    lines = shown.parameters.splitlines()
+    found = dict(re.fullmatch(r'(\S+)\s+((?:".*")|\S+)', line).groups() for line in lines)
+    assert found["num_ctx"] == "8192"
+    [listed] = client.list().models
+    assert re.fullmatch("[0-9a-f]{64}", listed.digest)
+    client.generate("scripted", "load")
+    [running] = client.ps().models
+    assert running.expires_at.year == 9999
+    assert running.size_vram == 0

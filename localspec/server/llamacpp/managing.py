@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from localspec.server.handler import RequestHandler
+from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
-from localspec.server.replies.streaming import KEEP_ALIVE, SSE
+from localspec.server.replies.streaming import KEEP_ALIVE, SSE, reported
 from localspec.server.requests.fields import Strict
 
 Object = dict[str, object]
@@ -25,13 +27,28 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/models/load", dependencies=allowed)
     async def load(body: ModelNamed) -> Object:
         """Begin to load a model; `/models/sse` tells when it is loaded."""
+        await desk.downloads.look_for(body.model)
         desk.house.begin_loading(body.model)
         return {"success": True}
 
     @routes.post("/models/unload", dependencies=allowed)
     async def unload(body: ModelNamed) -> Object:
-        """Free a model's memory, at once or when its requests have ended."""
+        """Free a model's memory, at once or when its requests have ended; or stop its download."""
+        if desk.downloads.stop(body.model):
+            return {"success": True}
         return {"success": True, "requests": await desk.house.unload(body.model)}
+
+    @routes.post("/models", dependencies=allowed, include_in_schema=False)
+    async def download(body: ModelNamed) -> Object:
+        """Begin to download a model; `/models/sse` tells how far that is."""
+        desk.house.work(follow_download(desk, body.model, desk.downloads.begin(body.model)))
+        return {"success": True}
+
+    @routes.delete("/models", dependencies=allowed)
+    async def delete(model: str) -> Object:
+        """Forget a model that was pulled, and free its disk."""
+        await desk.downloads.delete(model)
+        return {"success": True}
 
     @routes.get("/models/sse")
     async def follow() -> Response:
@@ -43,3 +60,19 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
                 yield KEEP_ALIVE if change is None else event(change)
 
         return StreamingResponse(told(), media_type=SSE, headers={"Cache-Control": "no-store"})
+
+
+async def follow_download(
+    desk: RequestHandler, name: str, downloading: AsyncGenerator[Download]
+) -> None:
+    """Tell listeners how far a download is, and how it ended."""
+    tell, last = desk.house.events.tell, -1
+    try:
+        async with aclosing(downloading) as looks:
+            async for look in looks:
+                if look.done != last:
+                    last = look.done
+                    tell(name, "download_progress", **{name: {"done": last, "total": look.total}})
+        tell(name, "download_finished")
+    except Exception as error:
+        tell(name, "download_failed", message=reported(error).message)

@@ -54,8 +54,8 @@ class Words:
             told = {"message": {"role": "assistant", "content": content, **besides}}
         return {"model": self.model, "created_at": now(), **told, **end}
 
-    def loaded(self) -> dict[str, object]:
-        return self.body("", end={"done": True, "done_reason": "load"})
+    def loaded(self, reason: str = "load") -> dict[str, object]:
+        return self.body("", end={"done": True, "done_reason": reason})
 
 
 @dataclass(slots=True, eq=False)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from localspec.dialects import dialect_of
+from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import ModelHost, Served, ServedOffer
-from localspec.templates.chat_template import ChatTemplate
-from localspec.tokenizer import Tokenizer
 
 FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "safetensors"}
-THOUGHTS = frozenset({"</think>", "[/THINK]", "<|channel|>"})
+NEVER = "9999-12-31T23:59:59Z"
 
 Object = dict[str, object]
 
@@ -21,12 +20,26 @@ def tags(house: ModelHost) -> Object:
 
 
 def running(house: ModelHost) -> Object:
-    return {
-        "models": [
-            described(served.offer) | {"context_length": served.runtime.context}
-            for served in house.loaded.values()
-        ]
+    return {"models": [loaded(served, house.idle_seconds) for served in house.loaded.values()]}
+
+
+def loaded(served: Served, idle_seconds: float | None) -> Object:
+    plan = served.runtime.known.plan
+    on_gpus = sum(plan.taken(pool) for pool in plan.machine.gpus) if plan else 0
+    total = sum(item.bytes for item in plan.items) if plan else served.offer.bytes
+    return described(served.offer) | {
+        "size": total,
+        "size_vram": on_gpus,
+        "expires_at": expires(idle_seconds),
+        "context_length": served.runtime.context,
     }
+
+
+def expires(idle_seconds: float | None) -> str:
+    """When a model is unloaded that nobody asks from now on."""
+    if idle_seconds is None:
+        return NEVER
+    return (datetime.now(UTC) + timedelta(seconds=idle_seconds)).isoformat()
 
 
 def described(offer: ServedOffer) -> Object:
@@ -36,9 +49,15 @@ def described(offer: ServedOffer) -> Object:
         "model": name,
         "modified_at": modified(offer),
         "size": offer.bytes,
-        "digest": offer.digest,
+        "digest": digest(offer),
         "details": details(offer),
     }
+
+
+def digest(offer: ServedOffer) -> str:
+    """What stands for a file: clients show the beginning, and take it for unchanged by it."""
+    told = f"{offer.path}\n{offer.bytes}\n{offer.created}"
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 
 def details(offer: ServedOffer) -> Object:
@@ -47,7 +66,7 @@ def details(offer: ServedOffer) -> Object:
         "format": FORMATS.get(offer.engine, offer.engine),
         "family": offer.family,
         "families": [offer.family],
-        "parameter_size": "",
+        "parameter_size": offer.parameters,
         "quantization_level": offer.quantisation,
     }
 
@@ -56,41 +75,54 @@ def modified(offer: ServedOffer) -> str:
     return datetime.fromtimestamp(offer.created, UTC).isoformat()
 
 
-def shown(offer: ServedOffer, served: Served | None) -> Object:
-    """Editors ask this of all models, so none is loaded for it.
-
-    Reads files and asks a chat template what it takes, so not on the event loop.
-    """
-    if served:
-        return told(offer, served.runtime.tokenizer, served.runtime.context)
-    with offer.vocabulary() as tokenizer:
-        return told(offer, tokenizer, offer.context)
-
-
-def told(offer: ServedOffer, tokenizer: Tokenizer, context: int) -> Object:
+def shown(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+    """Editors ask this of all models, so none is loaded for it."""
+    context = served.runtime.context if served else offer.context
     return {
+        "modelfile": f"FROM {offer.path or offer.name}\n",
+        "parameters": parameters(offer, context),
+        "template": template(facts),
         "modified_at": modified(offer),
         "details": details(offer),
-        "template": template(tokenizer),
-        "model_info": {
-            "general.architecture": offer.family,
-            f"{offer.family}.context_length": context,
-        },
-        "capabilities": capabilities(tokenizer),
+        "model_info": info(offer, context),
+        "capabilities": capabilities(facts),
     }
 
 
-def capabilities(tokenizer: Tokenizer) -> list[str]:
-    able = {
-        "tools": bool(tokenizer.chat_template) and ChatTemplate(tokenizer).takes.tools,
-        "insert": tokenizer.infill is not None,
-        "thinking": not THOUGHTS.isdisjoint(dialect_of(tokenizer.chat_template).marks),
+def parameters(offer: ServedOffer, context: int) -> str:
+    """A line for each, as editors take them apart."""
+    usual = offer.usual
+    told: dict[str, float] = {"num_ctx": context, "temperature": usual.temperature}
+    told |= {"top_k": usual.top_k, "top_p": usual.top_p, "min_p": usual.min_p}
+    return "\n".join(f"{name:<30} {value:g}" for name, value in told.items())
+
+
+def info(offer: ServedOffer, context: int) -> Object:
+    family, looked = offer.family, offer.footprint
+    found: Object = {
+        "general.architecture": family,
+        "general.basename": offer.name,
+        f"{family}.context_length": context,  # that is served, which editors fill
     }
+    if looked is None:
+        return found
+    return found | {
+        f"{family}.block_count": looked.layers,
+        f"{family}.embedding_length": looked.embedding,
+        f"{family}.attention.head_count": looked.heads,
+        f"{family}.attention.head_count_kv": looked.kv_heads,
+        f"{family}.vocab_size": looked.vocabulary,
+        "tokenizer.ggml.model": looked.tokenizer,
+    }
+
+
+def capabilities(facts: ModelFacts) -> list[str]:
+    able = {"tools": facts.calls, "insert": facts.fills_in, "thinking": facts.thinks}
     return ["completion", *(name for name, is_able in able.items() if is_able)]
 
 
-def template(tokenizer: Tokenizer) -> str:
+def template(facts: ModelFacts) -> str:
     """In Ollama's own notation, in which editors look for whether there is a suffix."""
-    if tokenizer.infill is None:
+    if not facts.fills_in:
         return "{{ .Prompt }}"
     return "{{ if .Suffix }}{{ .Prompt }} {{ .Suffix }}{{ else }}{{ .Prompt }}{{ end }}"

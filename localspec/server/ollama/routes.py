@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from localspec.server.faults import Fault, Refused, refused
+from localspec.server.faults import Fault, Refused
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
 from localspec.server.ollama.listing import running, shown, tags
+from localspec.server.ollama.managing import Named, managing
 from localspec.server.ollama.request import ChatRequest, GenerateRequest
 from localspec.server.replies.streaming import LINES
-from localspec.server.requests.fields import Strict
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
-WRITING = ("pull", "push", "create", "delete", "copy", "embed", "embeddings", "blobs/{digest}")
+INSTEAD: Mapping[str, str] = {
+    "push": "models are only downloaded",
+    "create": "give localspec serve the file, or pull a model by name",
+    "blobs/{digest}": "give localspec serve the file, or pull a model by name",
+    "embed": "a server of embeddings answers that",
+    "embeddings": "a server of embeddings answers that",
+}
 
 
-class ShowRequest(Strict):
-    model: str = ""
-    name: str = ""  # as older clients call it
+class ShowRequest(Named):
     verbose: bool = False  # harmless: there is no more to tell
 
 
@@ -32,6 +36,7 @@ def ollama(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["Ollama"])
     asking(routes, desk)
     telling(routes, desk)
+    managing(routes, desk)
     return routes
 
 
@@ -42,6 +47,10 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
+            if body.keep_alive in (0, "0", "0s"):
+                await desk.manager(request)
+                await desk.house.unload(body.model)
+                return Response(line(words.loaded("unload")), media_type=LINES)
             await desk.house.preload(body.model)
             return Response(line(words.loaded()), media_type=LINES)
         errand = ApiRequest(
@@ -85,17 +94,18 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/api/show")
     async def show(body: ShowRequest) -> dict[str, object]:
-        name = body.model or body.name
-        if not name:
-            raise refused("say which model", "model")
-        offer = desk.house.offer(name)
-        return await asyncio.to_thread(shown, offer, desk.house.loaded.get(offer.name))
+        offer = desk.house.offer(body.wanted)
+        facts = await desk.house.facts(offer.name)
+        return shown(offer, desk.house.loaded.get(offer.name), facts)
 
-    for path in WRITING:
+    for path, instead in INSTEAD.items():
         routes.add_api_route(
-            f"/api/{path}", unable, methods=["POST", "DELETE", "HEAD"], include_in_schema=False
+            f"/api/{path}",
+            partial(unable, instead),
+            methods=["POST", "HEAD"],
+            include_in_schema=False,
         )
 
 
-async def unable(request: Request) -> Response:
-    raise Refused(Fault(501, f"this server has no {request.url.path}"))
+async def unable(instead: str, request: Request) -> Response:
+    raise Refused(Fault(501, f"this server has no {request.url.path}: {instead}"))

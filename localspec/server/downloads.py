@@ -1,0 +1,90 @@
+"""Downloads that clients begin, follow and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from localspec.errors import UnknownModel
+from localspec.server.faults import Fault, Refused, overloaded
+from localspec.server.model_host import ModelHost
+from localspec.server.model_library import Download, Library
+
+AT_ONCE = 2
+LOOK_SECONDS = 0.25  # between two looks at how far one is
+
+
+class Downloads:
+    """Belongs to the event loop; each download has a thread of its own."""
+
+    def __init__(self, house: ModelHost, library: Library | None) -> None:
+        self._house = house
+        self._library = library
+        self._under_way: dict[Download, str] = {}
+
+    @property
+    def library(self) -> Library:
+        if self._library is None:
+            raise Refused(Fault(501, "this server has no models of its own to manage"))
+        return self._library
+
+    def begin(self, name: str) -> AsyncGenerator[Download]:
+        """Download a model for as long as somebody follows it, and serve it then."""
+        if len(self._under_way) >= AT_ONCE:
+            raise overloaded(f"{AT_ONCE} downloads are under way: wait for one of them")
+        return self._followed(name, self.library)
+
+    async def _followed(self, name: str, library: Library) -> AsyncGenerator[Download]:
+        download, thread = Download(), ThreadPoolExecutor(1, "localspec-pulling")
+        self._under_way[download] = name
+        loop = asyncio.get_running_loop()
+        pulling = loop.run_in_executor(thread, library.pull, name, download)
+        pulling.add_done_callback(lambda _: self._under_way.pop(download))
+        pulling.add_done_callback(_ignore)
+        try:
+            while not pulling.done():
+                yield download
+                await asyncio.wait({pulling}, timeout=LOOK_SECONDS)
+            await self.serve(pulling.result())
+        finally:
+            download.stop()
+            thread.shutdown(wait=False)
+        yield download
+
+    def stop(self, name: str) -> bool:
+        """End the downloads of a model; whether there were any."""
+        found = [each for each, wanted in self._under_way.items() if wanted == name]
+        for download in found:
+            download.stop()
+        return bool(found)
+
+    async def look_for(self, name: str) -> None:
+        """Serve a model that was pulled, if there is one of that name."""
+        if self._library is not None and not self._house.knows(name):
+            with suppress(UnknownModel):
+                await self.serve(name)
+
+    async def serve(self, name: str) -> None:
+        """Offer a model that was pulled to clients."""
+        offer = await asyncio.to_thread(self.library.offer, name)
+        self._house.add(offer)
+
+    async def delete(self, name: str) -> None:
+        library = self.library
+        name = name.removesuffix(":latest")
+        if name in self._house.offers and (users := await self._house.unload(name)):
+            raise Refused(Fault(409, f"{name} answers {users} requests: wait, or stop them"))
+        await asyncio.to_thread(library.delete, name)
+        self._house.remove(name)
+
+    async def copy(self, name: str, other: str) -> None:
+        await asyncio.to_thread(self.library.copy, name, other)
+        await self.serve(other)
+
+
+def _ignore(pulling: asyncio.Future[str]) -> None:
+    """Of a download that nobody follows any more."""
+    with suppress(asyncio.CancelledError):
+        pulling.exception()

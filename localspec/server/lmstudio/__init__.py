@@ -1,0 +1,1 @@
+"""The API of LM Studio: models, and what OpenAI has under its paths."""

@@ -1,0 +1,62 @@
+"""What LM Studio's clients are told of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from localspec.server.model_facts import ModelFacts
+from localspec.server.model_host import Served, ServedOffer
+
+FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "mlx"}
+PUBLISHER = "localspec"
+
+Object = dict[str, object]
+
+
+def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+    """As the paths of version 0 have it."""
+    found: Object = {
+        "id": offer.name,
+        "object": "model",
+        "type": "llm",
+        "publisher": PUBLISHER,
+        "arch": offer.family,
+        "compatibility_type": FORMATS.get(offer.engine, offer.engine),
+        "quantization": offer.quantisation,
+        "state": "loaded" if served else "not-loaded",
+        "max_context_length": trained(offer),
+        "capabilities": ["tool_use"] if facts.calls else [],
+    }
+    return found | ({"loaded_context_length": served.runtime.context} if served else {})
+
+
+def listed(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+    """As the paths of version 1 have it."""
+    return {
+        "type": "llm",
+        "publisher": PUBLISHER,
+        "key": offer.name,
+        "display_name": offer.name,
+        "architecture": offer.family,
+        "quantization": {"name": offer.quantisation, "bits_per_weight": None},
+        "size_bytes": offer.bytes,
+        "params_string": offer.parameters or None,
+        "loaded_instances": [instance(served)] if served else [],
+        "max_context_length": trained(offer),
+        "format": FORMATS.get(offer.engine),
+        "capabilities": {"vision": False, "trained_for_tool_use": facts.calls},
+        "description": None,
+    }
+
+
+def instance(served: Served) -> Object:
+    return {"id": served.name, "config": config(served)}
+
+
+def config(served: Served) -> Object:
+    return {"context_length": served.runtime.context}
+
+
+def trained(offer: ServedOffer) -> int:
+    """Tokens that the model was made for, where its files say that."""
+    return offer.footprint.context if offer.footprint else offer.context

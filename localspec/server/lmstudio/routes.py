@@ -1,0 +1,69 @@
+"""The paths of LM Studio's API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from localspec.server.handler import RequestHandler
+from localspec.server.lmstudio.listing import config, described, listed
+from localspec.server.model_facts import ModelFacts
+from localspec.server.model_host import Served, ServedOffer
+
+Object = dict[str, object]
+Told = Callable[[ServedOffer, Served | None, ModelFacts], Object]
+
+
+class LoadRequest(BaseModel):
+    """Harmless: how to load it, which the server was told when it started."""
+
+    model: str
+
+
+class UnloadRequest(BaseModel):
+    instance_id: str
+
+
+def lmstudio(desk: RequestHandler) -> APIRouter:
+    routes = APIRouter(tags=["LM Studio"])
+    house, allowed = desk.house, [Depends(desk.manager)]
+
+    async def told(name: str, words: Told) -> Object:
+        offer = house.offer(name)
+        return words(offer, house.loaded.get(offer.name), await house.facts(offer.name))
+
+    @routes.get("/api/v0/models")
+    async def models() -> Object:
+        """The models that can be asked for."""
+        return {"object": "list", "data": [await told(name, described) for name in house.names]}
+
+    @routes.get("/api/v0/models/{name:path}")
+    async def model(name: str) -> Object:
+        return await told(name, described)
+
+    @routes.get("/api/v1/models")
+    async def keys() -> Object:
+        """The models that can be asked for, and those of them that are loaded."""
+        return {"models": [await told(name, listed) for name in house.names]}
+
+    @routes.post("/api/v1/models/load", dependencies=allowed)
+    async def load(body: LoadRequest) -> Object:
+        """Load a model; the answer comes when it is loaded."""
+        begun = time.perf_counter()
+        await desk.downloads.look_for(body.model)
+        async with house.lease(body.model) as served:
+            seconds = time.perf_counter() - begun
+            found: Object = {"type": "llm", "status": "loaded", "config": config(served)}
+            names = {"instance_id": served.name, "model_instance_id": served.name}
+            return found | names | {"load_time_seconds": seconds}
+
+    @routes.post("/api/v1/models/unload", dependencies=allowed)
+    async def unload(body: UnloadRequest) -> Object:
+        """Free a model's memory, at once or when its requests have ended."""
+        await house.unload(body.instance_id)
+        return {"instance_id": body.instance_id}
+
+    return routes

@@ -1,0 +1,117 @@
+"""Models that clients download, copy and delete, as `localspec pull` and `localspec rm` do."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from localspec.commands.models import forget
+from localspec.errors import PullError, UnknownModel, UsageError
+from localspec.models import catalogue, store
+from localspec.models.catalogue_file import NAME
+from localspec.models.entry import Wish
+from localspec.server.model_host import ServedOffer
+
+HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
+PULLABLE = re.compile(r"hf:[\w./@:*-]+|[a-z0-9][a-z0-9._-]{0,63}(:[\w.-]{1,32})?", re.ASCII)
+LATEST = ":latest"
+
+
+class Download:
+    """How far a download is; any thread may count, ask, or stop it."""
+
+    def __init__(self) -> None:
+        self.name = ""  # under which it will be there, once that is known
+        self.total = 0  # bytes
+        self.done = 0
+        self.phase = "pulling manifest"
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    def count(self, number: int) -> None:
+        if self._stopped.is_set():
+            raise PullError("the download was stopped; what came is kept for another time")
+        with self._lock:
+            self.done += number
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+class Library(Protocol):
+    """May take minutes, so not on the event loop; names are those that clients send."""
+
+    def offer(self, name: str) -> ServedOffer:
+        """A model that was pulled, to be served."""
+
+    def pull(self, name: str, download: Download) -> str:
+        """Get a model, telling how far that is; return its name."""
+
+    def copy(self, name: str, other: str) -> None:
+        """Give a model that was pulled another name."""
+
+    def delete(self, name: str) -> None:
+        """Forget a model that was pulled, and free what no other one uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class PulledLibrary:
+    """The user's own models; files that were never pulled are not touched."""
+
+    engine: Wish
+    offered: Callable[[str], ServedOffer]
+
+    def offer(self, name: str) -> ServedOffer:
+        pulled(name)
+        return self.offered(name.removesuffix(LATEST))
+
+    def pull(self, name: str, download: Download) -> str:
+        from localspec.pulling.pull import pull  # the hub's client takes a third of a start
+        from localspec.pulling.resolve import order
+
+        wanted = pullable(name)
+        plan = order(wanted, self.engine)
+        download.name, download.total = plan.name, sum(part.bytes for part in plan.parts)
+        download.count(0)
+        download.phase = f"pulling {plan.name}"
+
+        def say(_: str) -> None:
+            download.phase = "verifying that it runs"
+
+        found = pull(plan, download.count, say)
+        return found.name if wanted.startswith("hf:") else wanted
+
+    def copy(self, name: str, other: str) -> None:
+        new = other.removesuffix(LATEST)
+        if not NAME.fullmatch(new):
+            raise UsageError(f"{other[:80]!r} is no name: it must match {NAME.pattern}")
+        if new in catalogue.entries() or store.find(new):
+            raise UsageError(f"there is a model {new} already: choose another name")
+        for each in pulled(name):
+            store.keep(replace(each, name=new))
+
+    def delete(self, name: str) -> None:
+        forget(pulled(name))
+
+
+def pulled(name: str) -> list[store.PulledPair]:
+    found = store.find(name.removesuffix(LATEST))
+    if not found:
+        raise UnknownModel(f"{name[:200]!r} was not pulled; `localspec list` shows what was")
+    return found
+
+
+def pullable(name: str) -> str:
+    """A name of the catalogue, or a repository of the hub; paths and addresses are the user's."""
+    wanted = name.removesuffix(LATEST)
+    if hub := HUB.fullmatch(wanted):
+        file = f":*{hub['file']}*" if hub["file"] else ""
+        return f"hf:{hub['repository']}{file}"
+    if not PULLABLE.fullmatch(wanted):
+        raise UsageError(
+            f"{name[:200]!r} is no name of the catalogue, and no hf:ORG/REPOSITORY[:FILE]"
+        )
+    return wanted

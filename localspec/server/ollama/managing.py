@@ -1,0 +1,97 @@
+"""The paths of Ollama's API by which models are downloaded, copied and deleted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from localspec.server.faults import refused
+from localspec.server.handler import RequestHandler
+from localspec.server.model_library import Download
+from localspec.server.ollama.answer import failing, line
+from localspec.server.replies.streaming import LINES, answered, reported
+from localspec.server.requests.fields import Strict
+
+SUCCESS: dict[str, object] = {"status": "success"}
+
+
+class Named(Strict):
+    model: str = ""
+    name: str = ""  # as older clients call it
+
+    @property
+    def wanted(self) -> str:
+        if not (self.model or self.name):
+            raise refused("say which model", "model")
+        return self.model or self.name
+
+
+class PullRequest(Named):
+    stream: bool = True
+    insecure: bool = False  # harmless: there is no registry of one's own to trust
+
+
+class CopyRequest(Strict):
+    source: str = Field(min_length=1)
+    destination: str = Field(min_length=1)
+
+
+def managing(routes: APIRouter, desk: RequestHandler) -> None:
+    allowed = [Depends(desk.manager)]
+
+    @routes.post("/api/pull", dependencies=allowed)
+    async def pull(request: Request, body: PullRequest) -> Response:
+        """Download a model; a client that goes away stops that, and may go on later."""
+        downloading = desk.downloads.begin(body.wanted)
+        if body.stream:
+            return StreamingResponse(lines(downloading), media_type=LINES)
+        await answered(request, finished(downloading))
+        return Response(line(SUCCESS), media_type="application/json")
+
+    @routes.delete("/api/delete", dependencies=allowed)
+    async def delete(body: Named) -> Response:
+        """Forget a model that was pulled, and free its disk."""
+        await desk.downloads.delete(body.wanted)
+        return Response()
+
+    @routes.post("/api/copy", dependencies=allowed)
+    async def copy(body: CopyRequest) -> Response:
+        """Give a model that was pulled another name."""
+        await desk.downloads.copy(body.source, body.destination)
+        return Response()
+
+
+async def finished(downloading: AsyncGenerator[Download]) -> None:
+    async with aclosing(downloading) as looks:
+        async for _ in looks:
+            pass
+
+
+async def lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[bytes]:
+    last = line({"status": "pulling manifest"})
+    yield last
+    try:
+        async with aclosing(downloading) as looks:
+            async for download in looks:
+                if (fresh := line(told(download))) != last:
+                    yield fresh
+                last = fresh
+        yield line({"status": "writing manifest"})
+        yield line(SUCCESS)
+    except Exception as error:
+        yield failing(reported(error))
+
+
+def told(download: Download) -> dict[str, object]:
+    if not download.phase.startswith("pulling ") or not download.total:
+        return {"status": download.phase}
+    digest = hashlib.sha256(download.name.encode()).hexdigest()  # clients tell bars apart by it
+    done = min(download.done, download.total)
+    found = {"digest": f"sha256:{digest}", "total": download.total, "completed": done}
+    return {"status": download.phase, **found}

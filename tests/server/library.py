@@ -1,0 +1,66 @@
+"""Models to download that a test wrote down, and how fast they come."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+
+from localspec.engine.engine import Engine
+from localspec.errors import PullError, UnknownModel, UsageError
+from localspec.proposers.silent import Silent
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY
+from localspec.server.model_host import ServedOffer
+from localspec.server.model_library import Download
+from localspec.testing import LETTERS, ScriptedModel, hashed_logits
+
+PIECES = 5
+
+
+@dataclass
+class ScriptedLibrary:
+    sizes: dict[str, int]  # of what could be downloaded
+    piece_seconds: float = 0.0
+    here: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+    def offer(self, name):
+        name = name.removesuffix(":latest")
+        if name not in self.here:
+            raise UnknownModel(f"{name!r} was not pulled")
+
+        def load():
+            return Runtime(Engine(ScriptedModel(hashed_logits(1)), Silent()), ExitStack())
+
+        return ServedOffer(name, load, lambda: nullcontext(LETTERS), GREEDY, "llamacpp")
+
+    def pull(self, name: str, download: Download) -> str:
+        name = name.removesuffix(":latest")
+        if name not in self.sizes:
+            raise UnknownModel(f"there is no model {name!r}")
+        download.name, download.total = name, self.sizes[name]
+        download.phase = f"pulling {name}"
+        if name == "broken":
+            raise PullError("its sum is another one")
+        try:
+            for _ in range(PIECES):
+                time.sleep(self.piece_seconds)
+                download.count(self.sizes[name] // PIECES)
+        except PullError:
+            self.stopped.append(name)
+            raise
+        self.here.append(name)
+        return name
+
+    def copy(self, name, other):
+        if name not in self.here:
+            raise UnknownModel(f"{name!r} was not pulled")
+        if "/" in other:
+            raise UsageError(f"{other!r} is no name")
+        self.here.append(other.removesuffix(":latest"))
+
+    def delete(self, name):
+        if name not in self.here:
+            raise UnknownModel(f"{name!r} was not pulled")
+        self.here.remove(name)

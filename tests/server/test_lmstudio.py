@@ -1,0 +1,56 @@
+"""LM Studio's API, in the shapes that its clients read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.scripted import Server
+from tests.server.test_load import until
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    made = Server()
+    yield made
+    made.close()
+
+
+def test_models_are_listed_with_what_they_are(fresh):
+    client = fresh.client
+    for name, state in (("unload", "not-loaded"), ("load", "loaded")):
+        body = {"model": "scripted", "instance_id": "scripted", "context_length": 4096}
+        assert client.post(f"/api/v1/models/{name}", json=body).status_code == 200
+        [model] = client.get("/api/v0/models").json()["data"]
+        assert client.get("/api/v0/models/scripted").json() == model
+        assert (model["id"], model["type"], model["state"]) == ("scripted", "llm", state)
+        assert (model["arch"], model["compatibility_type"]) == ("llama", "gguf")
+        assert model["max_context_length"] == 8192
+        assert model["capabilities"] == ["tool_use"]
+        [key] = client.get("/api/v1/models").json()["models"]
+        assert key["key"] == "scripted"
+        assert key["capabilities"] == {"vision": False, "trained_for_tool_use": True}
+        loaded = [{"id": "scripted", "config": {"context_length": 8192}}]
+        assert key["loaded_instances"] == (loaded if state == "loaded" else [])
+
+
+def test_a_model_is_loaded_before_the_answer_comes(fresh):
+    told = fresh.client.post("/api/v1/models/load", json={"model": "scripted"}).json()
+    assert (told["instance_id"], told["status"]) == ("scripted", "loaded")
+    assert told["config"] == {"context_length": 8192}
+    assert told["load_time_seconds"] >= 0
+    gone = fresh.client.post("/api/v1/models/unload", json={"instance_id": "scripted"})
+    assert gone.json() == {"instance_id": "scripted"}
+    until(lambda: fresh.client.get("/api/v0/models").json()["data"][0]["state"] == "not-loaded")
+
+
+def test_conversations_are_answered_under_its_path(fresh):
+    body = {"messages": [{"role": "user", "content": "here"}], "max_tokens": -1}
+    answer = fresh.client.post("/api/v0/chat/completions", json=body).json()
+    assert answer["choices"][0]["message"]["content"] == "You said: here"
+
+
+@pytest.mark.parametrize("path", ["/api/v0/models/other", "/api/v1/nothing"])
+def test_errors_are_in_the_words_of_openai(fresh, path):
+    answer = fresh.client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"]
