@@ -1,4 +1,4 @@
-"""Make tiny models of many architectures, and see that what engines run, LocalSpec runs alike."""
+"""Make tiny models of many architectures, and compare LocalSpec on them with their engines."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def keep(options: argparse.Namespace) -> int:
-    """Of each model the first form that is there."""
+    """Pack the first form of each model that is there."""
     folder, kinds = options.folder.resolve(), chosen(options.types, ALL)
     names = chosen(options.only, list(all_recipes(WIDTH)))
     forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
@@ -85,7 +85,7 @@ def keep(options: argparse.Namespace) -> int:
 
 
 def chosen(wish: str, known: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The names in a wish, all if it is empty."""
+    """Read the names in a wish; all if it is empty."""
     names = tuple(filter(None, wish.split(","))) or tuple(known)
     if strange := sorted({*names} - {*known}):
         sys.exit(f"Unknown: {', '.join(strange)}. Known: {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""Pack small files and what llama-server says of them, for the tests."""
+"""Pack small files and llama-server's answers, for the tests."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Where files are kept."""
+    """Packs files into a folder."""
 
     folder: Path
     tools: Tools
 
     def keep(self, cells: list[Cell]) -> list[str]:
-        """Pack files with the answers that do not depend on rounding; which had none."""
+        """Pack files with answers that do not depend on rounding; return those without any."""
         self.folder.mkdir(parents=True, exist_ok=True)
         said: dict[str, Continued] = {}
         for cell in cells:
@@ -55,7 +55,7 @@ class Keeping:
 
 
 def sure(tools: Tools, file: Path) -> Continued:
-    """Texts and how llama-server continues them, as far as that is the same however it rounds."""
+    """List texts and llama-server's continuations, as far as they do not depend on rounding."""
     program = tools.program("llama-server")
     try:
         answers = [Answer.of(each) for each in llama_server.answers(program, file, TEXTS)]
@@ -78,7 +78,7 @@ def written(said: Mapping[str, Continued]) -> str:
 
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same on every machine and day."""
+    """Remove what differs between machines and days."""
     member.mtime = member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

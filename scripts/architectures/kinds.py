@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def drafting_layers(self) -> int:
-        """Those that are in the files; configurations promise more, and mlx-lm drops them."""
+        """The drafting layers in the files; configurations promise more, and mlx-lm drops them."""
         return int("-mtp" in self.name and self.kind not in MLX)
 
 
@@ -35,5 +35,5 @@ def cell(folder: Path, name: str, kind: str) -> Cell:
 
 
 def suits(recipe: Recipe, kind: str) -> bool:
-    """Whether a model is to be had in a form."""
+    """Tell whether a model is to be had in a form."""
     return kind != "MXFP4_MOE" or recipe.expert

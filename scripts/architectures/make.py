@@ -23,7 +23,7 @@ Worker = subprocess.Popen[str]
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What is to be made, where, and by which tools."""
+    """A job: what to make, where, and by which tools."""
 
     folder: Path
     names: tuple[str, ...]
@@ -33,7 +33,7 @@ class Making:
     python: Path  # with torch
 
     def run(self) -> dict[str, str]:
-        """Make all that is missing; what went wrong, by model and form."""
+        """Make all that is missing; return the faults by model and form."""
         for part in ("gguf", "mlx", "hf"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         faults: dict[str, str] = {}
@@ -60,7 +60,7 @@ class Making:
         return cell(self.folder, name, kind).path
 
     def _convert(self, name: str, kinds: Sequence[str], worker: Worker) -> str:
-        """Let the worker make the folder and the files of 16 bits; why it could not."""
+        """Let the worker make the folder and the 16-bit files; return the fault, if any."""
         wide = {kind for kind in kinds if kind in WIDE}
         if any(kind in QUANTISED for kind in kinds):
             wide.add("BF16")  # that which others are made of
@@ -85,7 +85,7 @@ class Making:
         return f"{kind}: {last(done.stderr)}" if done.returncode else ""
 
     def _fold(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Convert for mlx-lm by its installed version, which knows a model or does not."""
+        """Convert for mlx-lm by its installed version, if that knows the model."""
         source = self.folder / "hf" / name
         for kind in kinds:
             aside = self.folder / "mlx" / f"{name}-{kind}.part"
@@ -100,7 +100,7 @@ class Making:
 
 @contextmanager
 def maker(python: Path) -> Iterator[Worker]:
-    """A process with torch that makes what it is asked for."""
+    """Start a process with torch that makes what it is sent."""
     environment = {**os.environ, "PYTHONPATH": str(SCRIPTS), "HF_HUB_OFFLINE": "1"}
     worker = subprocess.Popen(
         [python, "-m", "architectures.making"],
@@ -119,7 +119,7 @@ def maker(python: Path) -> Iterator[Worker]:
 
 
 def asked(worker: Worker, order: dict[str, object]) -> str:
-    """Send an order; what went wrong, if anything did."""
+    """Send an order; return the fault, if any."""
     if worker.stdin is None or worker.stdout is None or worker.poll() is not None:
         return "the process that makes models has ended"
     print(json.dumps(order), file=worker.stdin, flush=True)

@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def by_layer() -> Callable[[str, object], Chosen]:
-    """Bits, groups or none by the number of the layer, as people mix them by hand."""
+    """Choose bits, groups or none by the number of the layer, as people mix them by hand."""
     ways: tuple[Chosen, ...] = (
         {"bits": 8, "group_size": 32, "mode": "affine"},
         {"bits": 4, "group_size": 64, "mode": "affine"},

@@ -90,6 +90,6 @@ def base(width: int) -> dict[str, object]:
 
 
 def layer_types(count: int, every: int, other: str = "sliding_attention") -> Values:
-    """Full attention in every so many layers."""
+    """Make a list of layers with full attention in every so many."""
     full = ["full_attention" if (at + 1) % every == 0 else other for at in range(count)]
     return {"layer_types": full}

@@ -1,4 +1,4 @@
-"""How to make one tiny model: transformers' class, its configuration and its vocabulary."""
+"""A recipe for one tiny model: transformers' class, its configuration and its vocabulary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recipe:
 
     @property
     def expert(self) -> bool:
-        """Whether it is a mixture of experts."""
+        """Tell whether it is a mixture of experts."""
         return any(word in str(self.values) for word in ("num_experts", "enable_moe"))
 
 

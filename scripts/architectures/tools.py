@@ -47,7 +47,7 @@ def cache() -> Path:
 
 
 def ready(folder: Path | None = None) -> Tools:
-    """llama.cpp's programs, of the very sources that the installed package is built from."""
+    """Get llama.cpp's programs, of the very sources that the installed package is built from."""
     tools = Tools(folder or cache() / f"{PACKAGE}-{version(PACKAGE)}")
     if not tools.source.exists():
         unpack(tools.folder)
@@ -80,7 +80,7 @@ def build(tools: Tools) -> None:
 
 
 def torch_python(folder: Path | None = None) -> Path:
-    """The Python of an environment with torch and transformers, made where it is missing."""
+    """Get the Python of an environment with torch and transformers, made where it is missing."""
     folder = folder or cache() / "torch"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     stamp = folder / "ready"

@@ -1,4 +1,4 @@
-"""What drawing answers takes of the time in which they come: real drawing, but no waiting."""
+"""The share of time that drawing answers takes: real drawing, but no waiting."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def texts() -> Mapping[str, str]:
 
 
 class Output(io.TextIOWrapper):
-    """Knows how many bytes were written, and how often."""
+    """An output that counts bytes and writes."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(os.fdopen(descriptor, "wb"), encoding="utf-8")
@@ -66,7 +66,7 @@ class Output(io.TextIOWrapper):
 
 @contextmanager
 def terminal() -> Iterator[Output]:
-    """One that is read as fast as possible, as by a good terminal."""
+    """Open a terminal that is read as fast as possible, as by a good one."""
     master, slave = os.openpty()
 
     def read() -> None:
@@ -86,7 +86,7 @@ def terminal() -> Iterator[Output]:
 
 @dataclass(slots=True)
 class Clock:
-    """Real time, but nothing is waited for."""
+    """A clock of real time, on which waiting takes none."""
 
     skipped: float = 0.0
 
@@ -96,7 +96,7 @@ class Clock:
 
 @dataclass(slots=True)
 class Taken:
-    """Seconds."""
+    """Times in seconds."""
 
     drawing: list[float] = field(default_factory=list)
     late: float = 0.0  # what was longest not seen

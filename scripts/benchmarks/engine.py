@@ -1,4 +1,4 @@
-"""Plain decoding beside llama.cpp alone: what LocalSpec costs where it guesses nothing.
+"""Plain decoding beside llama.cpp alone: the cost of LocalSpec where it drafts nothing.
 
 `scripts/bench engine [NAME_OR_PATH]` compares the engine with a bare loop of llama_decode and
 argmax in one process, in turns, and a process of its own with llama.cpp's llama-bench. On the
@@ -59,7 +59,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def beside_loop(path: Path, given: argparse.Namespace) -> bool:
-    """Let both say as many tokens in turns, from the beginning in every round."""
+    """Let both generate as many tokens in turns, from the beginning in every round."""
     rounds = [loop_round(path, given.tokens, given.threads, at) for at in range(given.rounds)]
     bare, ours = zip(*rounds, strict=True)
     return told("bare llama_decode loop", bare, ours, LOOP_GOAL)

@@ -1,4 +1,4 @@
-"""What stands above every table, and how times are printed."""
+"""The heading above every table, and the format of times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was planned, beside what engine and process then take, each in a process of its own."""
+"""Planned memory beside what engine and process then take, each in a process of its own."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ Said = Iterator[tuple[int, bool]]  # tokens, and whether they were drafted
 
 @dataclass
 class Side:
-    """One way of saying a text, and what that took."""
+    """One way to generate a text, with its measurements."""
 
     loop: Said
     drafts: bool
@@ -88,7 +88,7 @@ class Side:
 
 @contextmanager
 def counted() -> Iterator[list[int]]:
-    """How often anything is asked to be worked out, by whomever."""
+    """Count how often arrays are evaluated, by any code."""
     calls = [0]
     wait, start = mx.eval, mx.async_eval
 
@@ -107,7 +107,7 @@ def counted() -> Iterator[list[int]]:
 
 
 def theirs(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
-    """mlx-lm's own generation."""
+    """Generate with mlx-lm."""
     options: dict[str, object] = {"sampler": make_sampler(temp=sampling.temperature)}
     if depth:
         options |= {"draft_model": pair.draft, "num_draft_tokens": depth}
@@ -118,7 +118,7 @@ def theirs(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Sai
 
 
 def ours(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
-    """The same through LocalSpec's engine."""
+    """Generate with LocalSpec's engine."""
     proposer = DraftModelProposer(pair.our_draft, 0) if depth else Silent()
     engine = Engine(pair.our_target, proposer, depth)
     heard: list[Event] = []
@@ -149,7 +149,7 @@ def ours_of(network: Module) -> MlxModel:
 
 
 def rounded(folder: Path, made: Path) -> Path:
-    """A copy of a model with its matrices rounded to 4 bits and stored in 32."""
+    """Copy a model with its matrices rounded to 4 bits and stored in 32."""
     made.mkdir()
     for each in folder.iterdir():
         if each.suffix == ".json":
@@ -164,7 +164,7 @@ def rounded(folder: Path, made: Path) -> Path:
 
 
 def speculation(folder: Path) -> bool:
-    """The table of replies; False where a greedy text left that of mlx-lm's plain decoding."""
+    """Print the table; False if a greedy text left that of mlx-lm's plain decoding."""
     target = folder / "target"
     convert(locate("smollm2-135m", "llamacpp").path, target, WeightFormat(dtype="float32"), *QUIET)
     pair = Pair(target, rounded(target, folder / "draft"))
@@ -184,7 +184,7 @@ def speculation(folder: Path) -> bool:
 def compare(
     pair: Pair, prompt: list[int], name: str, sampling: Sampling, depth: int
 ) -> list[tuple[int, ...]]:
-    """Let both say a text in turns of a few tokens; print what it took and return the texts."""
+    """Let both generate a text in turns of a few tokens; print the figures and return the texts."""
     sides = {
         who: Side(loop(pair, prompt, sampling, depth), depth > 0)
         for who, loop in (("mlx-lm", theirs), ("LocalSpec", ours))
@@ -200,7 +200,7 @@ def compare(
 
 
 def toy() -> qwen3.Model:
-    """36 layers so narrow that only Python's own time is left."""
+    """Make a model of 36 layers so narrow that only Python's own time is left."""
     arguments = qwen3.ModelArgs(
         model_type="qwen3",
         hidden_size=64,
@@ -221,7 +221,7 @@ def toy() -> qwen3.Model:
 
 
 def host_time() -> bool:
-    """Milliseconds until a forward is laid out, and of a token in either pipelined loop."""
+    """Measure the milliseconds to lay out a forward, and of a token in either pipelined loop."""
     model = toy()
     vocabulary = Alphabet([b"x"] * 512)
     fits = proven(model, 600, 1)
@@ -246,7 +246,7 @@ def host_time() -> bool:
 
 
 def layouts(model: qwen3.Model, runner: Runner) -> dict[str, list[float]]:
-    """Seconds Python takes before anything is worked out, in turns."""
+    """Measure Python's seconds before anything is evaluated, in turns."""
     caches = make_prompt_cache(model)
     found: dict[str, list[float]] = {}
 

@@ -1,4 +1,4 @@
-"""What a round costs besides the model: its logits are ready, so only our Python is timed."""
+"""The cost of a round besides the model: its logits are ready, so only our Python is timed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHOOSING = ((1, 30), (16, 150))  # texts at once, and the goal
 
 
 class ReadyModel:
-    """Returns views of logits prepared beforehand, in which every text goes round in a circle."""
+    """A model that returns views of logits prepared beforehand; every text is a cycle."""
 
     slots, context, pool, batch, tentative = 1, 1 << 20, 1 << 20, 512, 4
 
@@ -84,7 +84,7 @@ class ReadyModel:
 
 
 def rounds(sampling: Sampling, proposer: Proposer) -> tuple[list[float], float]:
-    """Seconds of each round, and the tokens a round gave on average."""
+    """Measure the seconds of each round, and the mean tokens of a round."""
     engine = Engine(ReadyModel(), proposer, depth=4)
     prompt = tokens_of([at % PERIOD for at in range(3 * PERIOD)])
     settings = Settings(sampling=sampling, seed=1)
@@ -118,7 +118,7 @@ def main() -> bool:
     seconds, _ = rounds(GREEDY, Silent())
     print(f"{'greedy, plain':40} {spread(seconds)}   1.00 tokens")
     print(f"{'the argmax of five rows alone':40} {spread(argmax_alone())}")
-    print("\nmicroseconds a round for choosing who guesses how far, drafts of four\n")
+    print("\nmicroseconds a round to choose proposer and depth, drafts of four\n")
     for rows, goal in CHOOSING:
         seconds = choosing(rows)
         within = float(np.median(seconds)) <= goal * 1e-6
@@ -129,7 +129,7 @@ def main() -> bool:
 
 
 class HalfRight:
-    """Foretells that a text counts upwards: two tokens right, two wrong."""
+    """Drafts that a text counts upwards: two tokens right, two wrong."""
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return [self._guess(ask.history[-1]) for ask in asks]
@@ -143,7 +143,7 @@ class HalfRight:
 
 
 def choosing(rows: int) -> list[float]:
-    """Seconds that `Best` takes of each round beside those whom it asks."""
+    """Measure the seconds that `Best` takes of each round beside its proposers."""
     asking = Stopwatch(HalfRight())
     drafting = {name: {1: 1e-5, 8: 2e-5} for name in ("forced", "prediction", "suffix")}
     proposers = {name: asking if name == "suffix" else Silent() for name in drafting}
@@ -162,7 +162,7 @@ def choosing(rows: int) -> list[float]:
 
 
 class Stopwatch:
-    """Takes the time of a proposer."""
+    """Measures the time of a proposer."""
 
     def __init__(self, proposer: Proposer) -> None:
         self.seconds = 0.0
@@ -179,7 +179,7 @@ class Stopwatch:
 
 
 def argmax_alone() -> list[float]:
-    """What no greedy round at depth 4 can be quicker than: reading 3 MB of logits once."""
+    """Measure the least time of a greedy round at depth 4: reading 3 MB of logits once."""
     logits = ReadyModel().logits[:5]
     seconds = []
     for _ in range(ROUNDS):

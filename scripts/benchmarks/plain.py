@@ -43,7 +43,7 @@ SLOWER, HEAVIER_BYTES = 1.03, 60 << 20  # goals
 def bare_loop(
     path: Path, threads: int | None = None, *, as_localspec: bool = True
 ) -> Generator[int, None, None]:
-    """Greedy tokens with nothing around the engine; KV types are LocalSpec's or llama.cpp's."""
+    """Generate greedy tokens with a bare loop; KV types are LocalSpec's or llama.cpp's."""
     model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
     params = lib.llama_context_default_params()
     params.n_ctx = CONTEXT
@@ -68,7 +68,7 @@ def bare_loop(
 
 
 def through_engine(path: Path, threads: int | None = None) -> Generator[int, None, None]:
-    """The same tokens through slots, rounds, sampling and text; what a stream is fed from."""
+    """Generate the same tokens through slots, rounds, sampling and text, as a stream does."""
     target = localspec_llamacpp.load(path, Options(context=CONTEXT, threads=threads))
     engine = Engine(target, Silent(), 0)
     prompt: Tokens = target.tokenizer.encode(PROMPT)
@@ -92,7 +92,7 @@ def seconds_a_token(loop: Iterator[int]) -> tuple[float, list[int]]:
 
 
 def resident(name: str, path: Path) -> int:
-    """Bytes a process of its own holds after some tokens."""
+    """Measure the bytes that a process of its own holds after some tokens."""
     command = [sys.executable, "-m", "benchmarks.plain", name, str(path)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -1,1 +1,1 @@
-"""Tools for those who keep the catalogue."""
+"""Tools for maintainers of the catalogue."""

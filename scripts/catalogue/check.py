@@ -1,4 +1,4 @@
-"""Hold a catalogue against the hub, by headers alone; with --write, put down what was found."""
+"""Compare a catalogue with the hub, by headers alone; with --write, write down what was found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from localspec.pulling.resolve import PullPart
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 if every entry, or every one that was named, is what the catalogue says."""
+    """Return 0 if every entry, or every one that was named, is what the catalogue says."""
     wishes = parser().parse_args(arguments)
     try:
         entries = read(wishes.catalogue)
@@ -81,7 +81,7 @@ def put_down(place: Path, findings: Sequence[Finding]) -> None:
 
 
 def written(text: str, name: str, weights: Weights, part: PullPart) -> str:
-    """The catalogue with a line that tells what was found."""
+    """Replace the line of one set of weights by what was found."""
     line = re.compile(
         rf'^{re.escape(name)} = \{{ from = "{re.escape(str(weights.source))}".*$', re.M
     )

@@ -1,4 +1,4 @@
-"""What headers on the hub say of a model, read by range; nothing else is downloaded."""
+"""Facts of models by their headers on the hub, read by range; nothing else is downloaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS: Mapping[Engine, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a model by its headers."""
+    """The facts of a model by its headers."""
 
     footprint: Footprint
     pre: str = ""  # how a GGUF's tokenizer splits a text
@@ -42,21 +42,21 @@ class Look:
 
 
 class Looks:
-    """Looks at models, at each one once; the heads of their files are kept in a folder."""
+    """Looks at each model once; the heads of files are kept in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[tuple[str, tuple[str, ...]], Look] = {}
 
     def look(self, part: PullPart, engine: Engine) -> Look:
-        """Read what a model's headers say; raise what its engine has against them."""
+        """Read a model's headers; raise what its engine has against them."""
         key = (str(part.source), tuple(file.name for file in part.files))
         if key not in self._known:
             self._known[key] = self._judged(part, engine, lambda path: looked(path, engine))
         return self._known[key]
 
     def require_header(self, part: PullPart, engine: Engine) -> None:
-        """Refuse a file beside a model, as a drafter is, that is broken or no GGUF."""
+        """Refuse a file beside a model, such as a drafter, that is broken or no GGUF."""
         if engine == "llamacpp":
             self._judged(part, engine, read)
 
@@ -75,7 +75,7 @@ class Looks:
 
     @contextmanager
     def _outlined(self, part: PullPart, engine: Engine, most: int) -> Iterator[Path]:
-        """Files of which so much is here, and of a GGUF's later parts what describes them."""
+        """Download only the heads of files, and of a GGUF's later parts the tensor records."""
         assert part.listing is not None
         later = most if engine == "mlx" else min(most, LATER)
         heads = [self._head(part.listing, part.files[0], most)]

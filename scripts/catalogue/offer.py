@@ -1,4 +1,4 @@
-"""Hold what the catalogue says of one offer against what the hub has."""
+"""Compare the catalogue's description of one offer with the hub."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What there is for a claim, and what is wrong with it."""
+    """The facts for a claim, and what is wrong with it."""
 
     claim: Claim
     part: PullPart | None
@@ -103,7 +103,7 @@ def shapes(entry: Entry, look: Look) -> Iterator[str]:
 
 
 def templates(entry: Entry, look: Look) -> Iterator[str]:
-    """A template must be there for whoever chats, and write what was asked."""
+    """Require a template of a chat model, and that it writes what was asked."""
     template = look.footprint.chat_template
     if not template:
         if not entry.good_at or not set(entry.good_at) <= WITHOUT_CHAT:
@@ -133,7 +133,7 @@ def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
 
 
 def drafting(offer: Offer, engine: Engine) -> PullPart:
-    """The draft model of an offer, by the name that the catalogue gives it or by its source."""
+    """Find the draft model of an offer, by its name in the catalogue or by its source."""
     named = drafts(offer, engine)
     if named is None:
         return part(source(offer.draft), engine, "")
@@ -141,7 +141,7 @@ def drafting(offer: Offer, engine: Engine) -> PullPart:
 
 
 def vocabularies(offer: Offer, target: Look, draft: Look) -> Iterator[str]:
-    """A draft model reads texts as its target does, by all that headers tell."""
+    """Require that a draft model reads texts as its target does, by all that headers tell."""
     ours, theirs = target.footprint, draft.footprint
     if (ours.tokenizer, target.pre) != (theirs.tokenizer, draft.pre):
         kinds = f"{theirs.tokenizer} {draft.pre}, the model's {ours.tokenizer} {target.pre}"

@@ -1,4 +1,4 @@
-"""Whether the tokenizer of a folder is llama.cpp's: compared token by token, and on hard texts."""
+"""Comparison of a folder's tokenizer with llama.cpp's, token by token, and on hard texts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def agree(source: Path, does: str, expected: object, found: object) -> None:
 
 
 def samples(tokenizer: Tokenizer) -> list[str]:
-    """Every token as it is spelt and as it is written, hard pieces, and all joined at random."""
+    """Make texts: every token as spelt and as written, hard pieces, and all joined at random."""
     ids = range(tokenizer.size)
     spelt = [tokenizer.token_text(token) for token in ids]
     written = [tokenizer.token_bytes(token).decode(errors="replace") for token in ids]

@@ -1,4 +1,4 @@
-"""From a GGUF to a folder that mlx-lm loads."""
+"""The conversion of a GGUF to a folder that mlx-lm loads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # tensors done, and of how many
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """How weights are to be stored."""
+    """The format in which weights are stored."""
 
     dtype: str | None = None  # of what is not quantised; None: 16 bits as in the file
     bits: int | None = None  # of a quantised number; None: nothing is quantised
@@ -79,7 +79,7 @@ def check_groups(file: GgufFile, weights: list[Weight], wanted: WeightFormat) ->
 def arrays(
     file: GgufFile, weights: list[Weight], wanted: WeightFormat, progress: Progress
 ) -> dict[str, mx.array]:
-    """All weights as they will be stored; only a part of one at a time is held in 32 bits."""
+    """Convert all weights; only a part of one at a time is held in 32 bits."""
     kinds = {weight.tensor.kind for weight in weights}
     natural = "bfloat16" if GGMLQuantizationType.BF16 in kinds else "float16"
     found: dict[str, mx.array] = {}

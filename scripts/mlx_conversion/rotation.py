@@ -1,4 +1,4 @@
-"""How a model stretches the rotation of positions beyond the length it was first trained for."""
+"""The scaling of rotary positions beyond the length that a model was first trained for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_scaling(file: GgufFile, name: str, head_width: int, theta: float) -> Sc
 
 
 def llama3(file: GgufFile, head_width: int, theta: float) -> Scaling | None:
-    """Low frequencies are divided, high ones are not, and those between them are in part."""
+    """Find Llama 3's rule: low frequencies are divided, high ones are not, others in part."""
     tensor = file.tensors[FACTORS]
     if tensor.shape != (head_width // 2,) or tensor.kind != GGMLQuantizationType.F32:
         found = f"{tensor.kind.name} of shape {list(tensor.shape)}"

@@ -1,4 +1,4 @@
-"""The sizes of a llama-like model, and the config.json that says them to mlx-lm."""
+"""The sizes of a llama-like model, and its config.json for mlx-lm."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def architecture(file: GgufFile) -> str:
 
 
 def biased(file: GgufFile, name: str) -> frozenset[str]:
-    """Llama adds to all projections of a part or to none; Qwen's files must be as Qwen is."""
+    """Name the biased projections: of llama all of a part or none, of Qwen those of its family."""
     if name != "llama":
         return frozenset(("attn_q", "attn_k", "attn_v") if name == "qwen2" else ())
     found = {tensor.split(".")[-2] for tensor in file.tensors if tensor.endswith(".bias")}
@@ -101,7 +101,7 @@ def positive(file: GgufFile, key: str, default: float | None = None) -> float:
 
 
 def check_heads(file: GgufFile, name: str, width: int) -> None:
-    """MLX turns whole heads, and values are as wide as keys."""
+    """Refuse heads that MLX cannot run: it rotates whole heads, and values are as wide as keys."""
     for key in ("attention.value_length", "rope.dimension_count"):
         found = size(file, f"{name}.{key}", width)
         if found != width:
@@ -113,7 +113,7 @@ def check_heads(file: GgufFile, name: str, width: int) -> None:
 
 
 def config(shape: Shape) -> dict[str, object]:
-    """What mlx-lm builds the model from."""
+    """Write the configuration from which mlx-lm builds the model."""
     found: dict[str, object] = {
         "model_type": shape.architecture,
         "architectures": [CLASSES[shape.architecture]],

@@ -1,4 +1,4 @@
-"""How each pre-tokenizer that a GGUF may name cuts a text before its bytes are merged.
+"""The pre-tokenizers that a GGUF may name: how each cuts a text before its bytes are merged.
 
 The patterns say what llama.cpp does, which is what a name in a GGUF stands for: the case of a
 letter, for instance, is looked at in ASCII only.
@@ -17,13 +17,13 @@ WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s
 
 
 def any_case(number: str) -> str:
-    """Words with whatever sign precedes them, numbers, signs with the line ends after them."""
+    """Match words with one sign before them, numbers, and signs with the line ends after them."""
     words = rf"{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+"
     return rf"{words}|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{LINES}"
 
 
 def by_case(number: str) -> str:
-    """The same, but a word also ends where capitals follow, and contractions do not stand alone."""
+    """Match the same, but end words before capitals too; contractions do not stand alone."""
     start = r"[^\r\n\p{L}\p{N}]?"
     words = f"{start}{NOT_LOWER}*{NOT_UPPER}+|{start}{NOT_LOWER}+{NOT_UPPER}*"
     return rf"{words}|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{LINES}"
@@ -31,7 +31,7 @@ def by_case(number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Patterns, each of which cuts what the one before it left, and what goes with them."""
+    """Patterns, each of which cuts what the one before it left, and their settings."""
 
     patterns: tuple[str, ...]
     whole_words: bool = False  # a word that is a token is not merged but taken

@@ -32,7 +32,7 @@ Pair = tuple[str, str]
 
 
 def write_tokenizer(file: GgufFile, folder: Path) -> None:
-    """Write what turns text into tokens and back, and says which of them end a reply."""
+    """Write the files that turn text into tokens and back, and name the end tokens."""
     kind = file.text(PREFIX + "model")
     if kind not in ("gpt2", "llama"):
         file.refuse(f"has a vocabulary of kind {kind!r}; gpt2 and llama can be converted")
@@ -60,7 +60,7 @@ def split_of(file: GgufFile) -> Split:
 
 
 def byte_level(file: GgufFile, vocabulary: Vocabulary, split: Split) -> Tokenizer:
-    """Bytes, each written as a letter, that merge within words."""
+    """Build a tokenizer of bytes, each written as a letter, that merge within words."""
     ids = {text: at for at, text in enumerate(vocabulary.tokens)}
     merges = read_merges(file, ids)
     tokenizer = Tokenizer(models.BPE(ids, merges, ignore_merges=split.whole_words))
@@ -88,7 +88,7 @@ def read_merges(file: GgufFile, ids: Mapping[str, int]) -> list[Pair]:
 
 
 def sentence_pieces(file: GgufFile, vocabulary: Vocabulary) -> Tokenizer:
-    """Characters that merge into the token of the highest score; others are spelt in bytes."""
+    """Build one of characters that merge by score; others are spelt in bytes."""
     tokens = vocabulary.tokens
     scores = file.number_list(PREFIX + "scores")
     if len(scores) != len(tokens) or not all(map(math.isfinite, scores)):
@@ -107,7 +107,7 @@ def sentence_pieces(file: GgufFile, vocabulary: Vocabulary) -> Tokenizer:
 
 
 def with_spaces(tokenizer: Tokenizer, indented: bool) -> Tokenizer:
-    """Spaces are written as another sign, and may be put before every text."""
+    """Write spaces as another sign, and put one before every text if `indented`."""
     spaces = normalizers.Replace(" ", SPACE)
     start = [normalizers.Prepend(SPACE)] * indented
     tokenizer.normalizer = normalizers.Sequence([*start, spaces])
@@ -117,7 +117,7 @@ def with_spaces(tokenizer: Tokenizer, indented: bool) -> Tokenizer:
 
 
 def merges_by_score(file: GgufFile, tokens: tuple[str, ...], scores: list[float]) -> list[Pair]:
-    """Every way to make a token of two others, the highest score first.
+    """List every way to make a token of two others, the highest score first.
 
     Of equal scores the pair that stands further left goes first, which no order of merges can say
     in general. It can for runs of one letter: they grow from the left, so the longest goes first.

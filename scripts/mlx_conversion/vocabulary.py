@@ -1,4 +1,4 @@
-"""The tokens of a GGUF and what they are for, as llama.cpp understands them."""
+"""The tokens of a GGUF and their roles, as llama.cpp understands them."""
 
 from __future__ import annotations
 

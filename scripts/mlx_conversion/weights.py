@@ -97,7 +97,7 @@ def layer_places(shape: Shape, layer: int) -> dict[str, Place]:
 
 
 def parts(file: GgufFile, weight: Weight, most: int = PART) -> Iterator[Array]:
-    """The values of a weight in 32 bits, about so many at a time: whole rows, and whole heads."""
+    """Read a weight in 32 bits, about so many values at a time: whole rows, and whole heads."""
     tensor = weight.tensor
     *rows, columns = tensor.shape
     count = rows[0] if rows else 1

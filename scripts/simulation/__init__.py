@@ -1,1 +1,1 @@
-"""The depth controller against texts and hardware that are not at hand."""
+"""A simulation of the depth controller on recorded texts and modelled hardware."""

@@ -1,4 +1,4 @@
-"""Try every text on every kind of hardware, and print what the controller made of it."""
+"""Try every text on every kind of hardware, and print how the controller did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEAR, PLAIN, COLD = 0.97, 0.98, 0.95  # of the best depth then; of plain in all,
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Texts of one kind on one machine. Speeds are in terms of plain decoding."""
+    """Texts of one kind on one machine. Speeds are multiples of plain decoding."""
 
     text: str
     hardware: str
@@ -60,7 +60,7 @@ Span = tuple[int, int]  # of a text, between two places
 def trial(texts: Sequence[Text], hardware: str, drafting: float) -> Trial:
     machine = Machine(CURVES[hardware], drafting)
     own = [controlled(text, machine, seed) for seed, text in enumerate(texts)]
-    by = list(texts[0].guesses)
+    by = list(texts[0].drafts)
     fixed_runs = {
         f"{name} {depth}" if depth else "plain": [fixed(t, machine, name, depth) for t in texts]
         for name in by
@@ -96,7 +96,7 @@ def least(many: Iterable[Sequence[Run]], spans: Sequence[Span]) -> float:
 def back(
     texts: Sequence[Text], own: Sequence[Run], fixed_runs: Sequence[Sequence[Run]]
 ) -> Iterator[float]:
-    """How near it is to the best fixed depth from so many rounds after each switch to the next."""
+    """Compare it with the best fixed depth from so many rounds after each switch of text."""
     switches = [*texts[0].switches, texts[0].length]
     for switch, end in pairwise(switches):
         spans = [(run.later(switch, AGAIN), end) for run in own]
@@ -109,7 +109,7 @@ def trials() -> Iterator[Trial]:
         (alike, hardware, drafting)
         for alike in texts()
         for hardware in CURVES
-        for drafting in (DRAFTING if "draft-model" in alike[0].guesses else DRAFTING[:1])
+        for drafting in (DRAFTING if "draft-model" in alike[0].drafts else DRAFTING[:1])
     ]
     with ProcessPoolExecutor() as pool:
         yield from pool.map(trial, *zip(*wanted, strict=True))

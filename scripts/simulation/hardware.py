@@ -1,4 +1,4 @@
-"""What a forward takes on several kinds of hardware, by how many tokens it checks at once."""
+"""The cost of a forward on several kinds of hardware, by the tokens it verifies at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record at each place of real replies what every proposer would draft, and how much is right."""
+"""Record at each place of real replies every proposer's draft, and how much of it is right."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokens import Tokens, common_prefix, tokens_of
 from simulation.texts import RECORDED
 
-LEAST = 0.01  # of a draft being right, at which no more is guessed
+LEAST = 0.01  # of a draft being right, at which no more is drafted
 LENGTH = 120  # tokens of a reply
 EACH = 2  # prompts of a category
-REACH = 12  # guesses of a draft
+REACH = 12  # tokens of a draft
 
 
 def main() -> None:
-    """Write `recorded.json`: SmolLM2 in Q8_0, guessed by Q4_0 and by what looks up."""
+    """Write `recorded.json`: SmolLM2 in Q8_0, drafted by Q4_0 and by lookup."""
     with tempfile.TemporaryDirectory() as folder:
         starter = locate("smollm2-135m", "llamacpp").path
         target = quantised(starter, Path(folder) / "q8.gguf", "Q8_0")
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def recorded(pair: Pair, question: Question) -> dict[str, object]:
-    """One reply, said without guesses; then guessed at each of its places by everybody."""
+    """Record one plain reply, then every proposer's draft at each of its places."""
     reply = said(pair, question)
     text = np.concatenate((question.tokens, reply))
     hints = Hints(pair.target.tokenizer.encode(question.prompt.prediction))
@@ -70,7 +70,7 @@ def recorded(pair: Pair, question: Question) -> dict[str, object]:
     for proposer in proposers.values():
         proposer.release(0)
     print(f"{question.prompt.name}: {len(reply)} tokens", file=sys.stderr)
-    return {"name": question.prompt.name, "guesses": found}
+    return {"name": question.prompt.name, "drafts": found}
 
 
 def said(pair: Pair, question: Question) -> Tokens:
@@ -99,7 +99,7 @@ def sure_enough(confidences: Sequence[float]) -> bool:
 
 
 def quantised(source: Path, made: Path, kind: str) -> Path:
-    """The starter model at another precision, by llama.cpp's own quantiser."""
+    """Quantise the starter model to another precision, by llama.cpp's own quantiser."""
     backend("llamacpp")  # which keeps llama.cpp quiet
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")

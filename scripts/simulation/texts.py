@@ -1,4 +1,4 @@
-"""Texts as the controller sees them: at each place, what would be drafted and how much is right."""
+"""Texts as the controller sees them: at each place a draft, and how much of it is right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 RECORDED = Path(__file__).parent / "recorded.json"
-FURTHEST = 16  # guesses of a draft
+FURTHEST = 16  # tokens of a draft
 TAKES = 4  # of each invented text
 SPREAD = 6.0  # of confidences around the rate; the more, the narrower
 
@@ -18,8 +18,8 @@ FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Guesses:
-    """What a proposer would draft at one place: how sure of each, and how many are right."""
+class PlaceDraft:
+    """A proposer's draft at one place: its confidences, and how many tokens are right."""
 
     confidences: Sequence[float]
     right: int
@@ -28,17 +28,17 @@ class Guesses:
 @dataclass(frozen=True, slots=True)
 class Text:
     name: str
-    guesses: Mapping[str, Sequence[Guesses]]  # by proposer, at each place
+    drafts: Mapping[str, Sequence[PlaceDraft]]  # by proposer, at each place
     switches: Sequence[int] = ()  # places where it changes character
     begins: Sequence[int] = ()  # places where it is another text that begins
 
     @property
     def length(self) -> int:
-        return min(map(len, self.guesses.values()))
+        return min(map(len, self.drafts.values()))
 
 
 def texts() -> Iterator[Sequence[Text]]:
-    """All that the controller is tried on; of each invented text several, against chance."""
+    """List the texts that the controller is tried on, several of each invented kind."""
     for rate in (0.2, 0.5, 0.7, 0.8, 0.9, 0.97):
         yield invented(f"right {rate:.0%}", [(3000, rate)])
     yield invented("good, bad, good", [(1500, 0.9), (500, 0.15), (1500, 0.9)])
@@ -49,14 +49,14 @@ def texts() -> Iterator[Sequence[Text]]:
 
 
 def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[Text]:
-    """Texts whose guesses are right at known rates, one after the other."""
+    """Make texts with draft tokens right at known rates, one after the other."""
     rates = np.repeat([rate for _, rate in stretches], [length for length, _ in stretches])
     ends = np.cumsum([length for length, _ in stretches])[:-1].tolist()
     switches = [place for place in ends if len(stretches) < 4]
-    return [Text(name, {"draft-model": guesses(rates, take)}, switches) for take in range(TAKES)]
+    return [Text(name, {"draft-model": drafts(rates, take)}, switches) for take in range(TAKES)]
 
 
-def guesses(rates: FloatArray, seed: int) -> list[Guesses]:
+def drafts(rates: FloatArray, seed: int) -> list[PlaceDraft]:
     """Draft as a proposer that half knows when it is right."""
     rng = np.random.default_rng(seed)
     ahead = np.append(rates, [rates[-1]] * FURTHEST)
@@ -67,13 +67,13 @@ def guesses(rates: FloatArray, seed: int) -> list[Guesses]:
         sure = rng.beta(SPREAD * expected + 0.05, SPREAD * (1 - expected) + 0.05)
         hits = rng.random(FURTHEST) < sure
         right = int(np.argmin(hits)) if not hits.all() else FURTHEST
-        found.append(Guesses([float(round(c, 3)) for c in sure], right))
+        found.append(PlaceDraft([float(round(c, 3)) for c in sure], right))
     return found
 
 
 def recorded() -> list[Text]:
-    """Replies of a real pair, as recorded by `scripts/simulate record`, in several orders."""
-    replies = [entry["guesses"] for entry in json.loads(RECORDED.read_text(encoding="utf-8"))]
+    """Read replies of a real pair, as recorded by `scripts/simulate record`, in several orders."""
+    replies = [entry["drafts"] for entry in json.loads(RECORDED.read_text(encoding="utf-8"))]
     takes = [np.random.default_rng(take).permutation(len(replies)) for take in range(TAKES)]
     return [one_by_one([replies[at] for at in order]) for order in takes]
 
@@ -81,7 +81,9 @@ def recorded() -> list[Text]:
 def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]]) -> Text:
     joined = {
         by: [
-            Guesses([c / 100 for c in sure], right) for each in replies for sure, right in each[by]
+            PlaceDraft([c / 100 for c in sure], right)
+            for each in replies
+            for sure, right in each[by]
         ]
         for by in replies[0]
     }

@@ -1,4 +1,4 @@
-"""A text said under the real controller, on a clock that moves by what things cost."""
+"""A text decoded under the real controller, on a clock that moves by modelled costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
 from simulation.hardware import PLAIN, seconds
-from simulation.texts import FURTHEST, Guesses, Text
+from simulation.texts import FURTHEST, PlaceDraft, Text
 
 NOISE = 0.04  # how much forwards differ in time
 HICCUP, LONG = 1 / 150, 4.0  # how often one takes much longer, and how much
@@ -27,7 +27,7 @@ WRONG = 1 << 20  # a token that no text has
 
 @dataclass(slots=True)
 class Clock:
-    """What the controller sees, hiccups included; and what things take on average."""
+    """A clock as the controller sees it, hiccups included; and the costs on average."""
 
     seen: float = 0.0
     true: float = 0.0
@@ -42,7 +42,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What forwards and drafts take."""
+    """The costs of forwards and drafts."""
 
     curve: Mapping[int, float]
     drafting: float  # of a plain forward, each token
@@ -54,7 +54,7 @@ class Machine:
         return self.drafting * PLAIN * tokens if by == "draft-model" else 2e-5
 
     def read(self, by: str, tokens: int) -> float:
-        """A draft model reads as many at once as its target would check."""
+        """Price what a draft model reads beside its own drafts, as a wider batch."""
         extra = self.forward(1 + tokens) - self.forward(1)
         return self.drafting * extra if by == "draft-model" else 0.0
 
@@ -66,10 +66,12 @@ class Machine:
 
 
 class Known:
-    """A proposer whose guesses for each place of a text are known."""
+    """A proposer whose drafts for each place of a text are known."""
 
-    def __init__(self, by: str, guesses: Sequence[Guesses], clock: Clock, machine: Machine) -> None:
-        self._by, self._guesses, self._clock, self._machine = by, guesses, clock, machine
+    def __init__(
+        self, by: str, drafts: Sequence[PlaceDraft], clock: Clock, machine: Machine
+    ) -> None:
+        self._by, self._drafts, self._clock, self._machine = by, drafts, clock, machine
         self.read = 1
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
@@ -77,14 +79,14 @@ class Known:
 
     def _draft(self, ask: Ask) -> Draft:
         place = len(ask.history) - ask.prompt
-        guesses = self._guesses[place]
-        sure = guesses.confidences[: ask.limit]
+        drafts = self._drafts[place]
+        sure = drafts.confidences[: ask.limit]
         length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
         missed = max(len(ask.history) - self.read - 1, 0)
         self._clock.spend(self._machine.read(self._by, missed))
-        self.read = len(ask.history) + min(length, guesses.right)
+        self.read = len(ask.history) + min(length, drafts.right)
         self._clock.spend(self._machine.draft(self._by, length))
-        tokens = [place + at if at < guesses.right else WRONG for at in range(length)]
+        tokens = [place + at if at < drafts.right else WRONG for at in range(length)]
         return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
 
     def release(self, slot: int) -> None:
@@ -93,7 +95,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """When each token of a text was there, in seconds from the first."""
+    """The time of each token of a text, in seconds from the first."""
 
     times: Sequence[float]
     rounds: Sequence[int] = ()  # the place at which each began
@@ -103,15 +105,15 @@ class Run:
         return end - (self.times[first - 1] if first else 0.0)
 
     def later(self, place: int, rounds: int) -> int:
-        """The place of the text so many rounds after another."""
+        """Find the place of the text so many rounds after another."""
         at = bisect_left(self.rounds, place) + rounds
         return self.rounds[at] if at < len(self.rounds) else len(self.times)
 
 
 def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
-    """Let the controller say a text it knows nothing of, on a machine it has measured."""
+    """Let the controller decode a text that is new to it, on a machine it has measured."""
     rng, clock = np.random.default_rng(seed), Clock()
-    known = {by: Known(by, g, clock, machine) for by, g in text.guesses.items()}
+    known = {by: Known(by, g, clock, machine) for by, g in text.drafts.items()}
     best = Best(known, Depth(machine.costs(rng, list(known))), clock)
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
     sampler = Sampler(GREEDY, 0, history[:1])
@@ -146,24 +148,24 @@ def noise(rng: np.random.Generator) -> float:
 
 
 def fixed(text: Text, machine: Machine, by: str, depth: int) -> Run:
-    """The same with a fixed depth."""
+    """Decode the same text with a fixed depth."""
     times: list[float] = []
     now = 0.0
     while (place := len(times)) < text.length:
-        guesses = text.guesses[by][place]
-        length = min(depth, len(guesses.confidences), text.length - place - 1)
+        drafts = text.drafts[by][place]
+        length = min(depth, len(drafts.confidences), text.length - place - 1)
         now += (machine.draft(by, length) if depth else 0.0) + machine.forward(1 + length)
-        times += [now] * (1 + min(guesses.right, length))
+        times += [now] * (1 + min(drafts.right, length))
     return Run(times)
 
 
 def oracle(text: Text, machine: Machine) -> float:
-    """Seconds of one who knows what is right beforehand, and drafts no more than that."""
+    """Compute the seconds of an oracle, which drafts only what is right."""
     least = [0.0] * (text.length + 1)
     for place in reversed(range(text.length)):
         steps = [machine.forward(1) + least[place + 1]]
-        for by, guesses in text.guesses.items():
-            for length in range(1, min(guesses[place].right, text.length - place - 1) + 1):
+        for by, drafts in text.drafts.items():
+            for length in range(1, min(drafts[place].right, text.length - place - 1) + 1):
                 cost = machine.draft(by, length) + machine.forward(1 + length)
                 steps.append(cost + least[place + length + 1])
         least[place] = min(steps)

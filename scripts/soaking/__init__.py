@@ -1,1 +1,1 @@
-"""A mixed load on a server for as long as is wished: `scripts/soak MINUTES`."""
+"""A mixed load on a server: `scripts/soak MINUTES`."""

@@ -1,4 +1,4 @@
-"""Load a server for some minutes, and see that nothing is lost, wrong or growing."""
+"""Load a server for some minutes, and check that nothing is lost, wrong or growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client: its connections, its luck, and how it asks."""
+"""A client: its connections, its random numbers, and its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROMPTS = [prompt.messages for prompt in built_in()]
 
 
 class Busy(Exception):
-    """There was no place, and the client was told when to come back."""
+    """Raised when there was no place, and the client was told when to come back."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"again after {seconds:g} s")
@@ -31,7 +31,7 @@ class Caller:
     said: list[Body] = field(default_factory=list)  # a conversation that goes on
 
     def messages(self) -> Sequence[Body]:
-        """A new conversation, sometimes one that nobody else has, or the next turn of the last."""
+        """Make a new conversation, sometimes a unique one, or the next turn of the last."""
         if self.said and self.luck.random() < 0.4:
             self.said += [{"role": "user", "content": "Go on, and say more about the second part."}]
         else:
@@ -55,7 +55,7 @@ class Caller:
         return {"messages": [*self.messages()], **self.wishes()}
 
     async def ask(self, path: str, body: Body, *, choices: int = 1) -> Reply:
-        """A whole reply, or one that is streamed, as the body says."""
+        """Ask for a reply, whole or streamed, as the body says."""
         reply = Reply(path, choices)
         if not body.get("stream"):
             reply.read(succeeded(await self.client.post(path, json=body)).text)
@@ -87,7 +87,7 @@ def succeeded(answer: httpx.Response) -> httpx.Response:
 
 
 def refused(answer: httpx.Response, status: int = 400, code: str | None = None) -> None:
-    """See that a request was refused, and why."""
+    """Check that a request was refused, and why."""
     if answer.status_code == 503:
         succeeded(answer)
     if answer.status_code != status:

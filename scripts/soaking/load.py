@@ -1,4 +1,4 @@
-"""What is asked how often, and how each request ended."""
+"""The mix of requests, and how each request ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tally:
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     async def note(self, name: str, kind: Kind, caller: Caller) -> None:
-        """Have a request made, and count how it ended."""
+        """Run a request, and count how it ended."""
         try:
             async with asyncio.timeout(HUNG_SECONDS):
                 found = await kind(caller)
@@ -64,13 +64,13 @@ class Tally:
 
 
 def kinds(others: list[str]) -> dict[str, tuple[Kind, int]]:
-    """By name, with how often; the other APIs as far as they are served."""
+    """List the kinds of requests with their shares; other APIs as far as they are served."""
     found = {kind.__name__: (kind, weight) for kind, weight in WEIGHTS.items()}
     return found | {path: (partial(polite.other, path=path), 1) for path in others}
 
 
 async def load(client: httpx.AsyncClient, seconds: float, tally: Tally, seed: int) -> None:
-    """Ask for so long, from several clients at once; what was begun is ended."""
+    """Send requests for so long, from several clients at once; those under way are ended."""
     end = time.monotonic() + seconds
     others = [path for path in polite.OTHERS if await served(client, path)]
     known = kinds(others)

@@ -1,4 +1,4 @@
-"""A soak from its first request to its last, and what must be true of it then."""
+"""A soak from its first request to its last, and the conditions at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPARE = 2  # threads or descriptors more than before
 
 @dataclass(slots=True)
 class Soak:
-    """Threads and descriptors are compared quiet with quiet, memory under load."""
+    """A soak; threads and descriptors are compared at rest, memory under load."""
 
     watch: Watch
     tally: Tally = field(init=False)
@@ -36,7 +36,7 @@ class Soak:
         self.tally = Tally(self.watch.fault)
 
     async def run(self, seconds: float) -> list[str]:
-        """Run the phases; return what is wrong."""
+        """Run the phases; return the faults."""
         try:
             found = await self._run(seconds)
         except (httpx.HTTPError, psutil.Error) as error:
@@ -62,7 +62,7 @@ class Soak:
         return [*grown(before, after), *heavier(self.samples, window)]
 
     async def _fill(self) -> None:
-        """Every slot with as much as it can hold, so that all memory was touched once."""
+        """Fill every slot with as much as it can hold, so that all memory was touched once."""
         async with self.watch.server.client() as client:
             callers = [Caller(client, random.Random(number)) for number in range(FULL)]
             for kind in (polite.largest, polite.schema, rude.too_long):
@@ -97,7 +97,7 @@ class Soak:
 
 def grown(before: Sample, after: Sample) -> Iterator[str]:
     if not after.idle:
-        yield f"nobody asks, and yet {after.busy} slots are busy and {after.queue} requests wait"
+        yield f"no client asks, yet {after.busy} slots are busy and {after.queue} requests wait"
     for name in ("threads", "descriptors", "children"):
         then, now = (asdict(each)[name] for each in (before, after))
         if now > then + SPARE:

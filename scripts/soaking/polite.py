@@ -1,4 +1,4 @@
-"""Requests that are to be answered, each kind with what its replies have to be."""
+"""Requests that are to be answered, each kind with checks of its replies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def with_logprobs(caller: Caller) -> str:
 
 
 async def tools(caller: Caller) -> str:
-    """A call that has to be made, or may."""
+    """Ask for a tool call that has to be made, or may."""
     asked = [{"role": "user", "content": "How will the weather be in Oslo on the weekend?"}]
     must = caller.luck.random() < 0.6
     body = {
@@ -105,7 +105,7 @@ async def two_replies(caller: Caller) -> str:
 
 
 async def other(caller: Caller, path: str) -> str:
-    """The same in the words of another API; that it is answered at all is all that is looked at."""
+    """Ask another API; only that it answers is checked."""
     answer = await caller.client.post(path, json={"stream": False, **OTHERS[path]})
     if answer.status_code not in (200, 503):
         raise Wrong(f"{answer.status_code}: {answer.text[:300]}")
@@ -113,7 +113,7 @@ async def other(caller: Caller, path: str) -> str:
 
 
 async def largest(caller: Caller) -> str:
-    """Ask for as long a text as a slot holds, with all figures of its tokens."""
+    """Ask for as long a text as a slot holds, with the logprobs of its tokens."""
     words = " ".join(str(caller.luck.randrange(1000)) for _ in range(400))
     asked = [{"role": "user", "content": f"Which of these numbers are prime? {words}"}]
     body = {"messages": asked, "max_tokens": 64, "ignore_eos": True}

@@ -1,4 +1,4 @@
-"""Replies, whole or streamed, and whether they are as the API has them."""
+"""Replies, whole or streamed, and checks that they follow the API."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WHOLE: Mapping[str, type[BaseModel]] = {CHAT: ChatCompletion, COMPLETIONS: Compl
 
 
 class Wrong(Exception):
-    """What no request may come to."""
+    """Raised for a result that no request may have."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """Texts and endings by choice. Of a stream, choices may come in any order."""
+    """The texts and endings of the choices. Choices of a stream may come in any order."""
 
     path: str
     choices: int = 1
@@ -60,7 +60,7 @@ class Reply:
                 self._end(choice)
 
     def close(self) -> None:
-        """See that everything ended."""
+        """Check that everything ended."""
         if not self.over:
             raise Wrong("a stream ends without [DONE]")
         if sorted(self.endings) != list(range(self.choices)):

@@ -1,4 +1,4 @@
-"""Requests that come to nothing: refused, given up, or not fit to be one."""
+"""Requests that come to nothing: refused, given up, or malformed."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def too_long(caller: Caller) -> str:
 
 
 async def infill(caller: Caller) -> str:
-    """The starter has no marks to fill in a middle by."""
+    """Ask for a middle, which the starter model has no marks for."""
     body = {"prompt": "def area(a, b):", "suffix": "    return product", "max_tokens": 8}
     refused(await caller.client.post(COMPLETIONS, json=body))
     return "refused"
 
 
 async def leaves(caller: Caller) -> str:
-    """A stream that is given up after some pieces or some time, sometimes before its first."""
+    """Give up a stream after some pieces or some time, sometimes before the first piece."""
     body = {**caller.question(), **GOING_ON, "stream": True}
     pieces, reply = caller.luck.randrange(60), Reply(CHAT)
     try:
@@ -80,7 +80,7 @@ async def leaves(caller: Caller) -> str:
 
 
 async def gives_up_waiting(caller: Caller) -> str:
-    """A whole reply that its client does not wait for."""
+    """Give up waiting for a whole reply."""
     body = {**caller.question(), **GOING_ON}
     try:
         async with asyncio.timeout(caller.luck.uniform(0, 4)):
@@ -91,7 +91,7 @@ async def gives_up_waiting(caller: Caller) -> str:
 
 
 async def drops(caller: Caller) -> str:
-    """A socket that is closed, or reset, somewhere within a request or before its answer."""
+    """Close or reset a socket within a request or before its answer."""
     whole = request(caller, {**caller.question(), **GOING_ON, "stream": True})
     _, writer = await connected(caller)
     writer.write(whole[: caller.luck.choice((1, 20, len(whole) // 2, len(whole) - 1, len(whole)))])
@@ -104,7 +104,7 @@ async def drops(caller: Caller) -> str:
 
 
 async def reads_slowly(caller: Caller) -> str:
-    """Some hundred bytes now and then, and yet to the end."""
+    """Read some hundred bytes now and then, and yet to the end."""
     more = {"stream": True, "max_tokens": 64, "logprobs": True, "top_logprobs": 20}
     reader, writer = await connected(caller, limit=512)
     try:
@@ -123,7 +123,7 @@ async def reads_slowly(caller: Caller) -> str:
 
 
 async def burst(caller: Caller) -> Counter[str]:
-    """More at once than there are places."""
+    """Send more requests at once than there are places."""
 
     async def one(number: int) -> str:
         asked = [{"role": "user", "content": f"Say {number}."}]

@@ -1,4 +1,4 @@
-"""How a server does, looked at every few seconds and written down."""
+"""Measurements of a server, taken every few seconds and written down."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Watch:
         self.write(fault=what)
 
     async def look(self) -> Sample:
-        """Now; from a connection of its own, as a monitor would."""
+        """Take one now, on a connection of its own, as a monitor would."""
         async with self.server.client(60) as client:
             text = (await client.get("/metrics")).raise_for_status().text
         figures = {
@@ -75,7 +75,7 @@ class Watch:
         )
 
     async def keep_looking(self, every: float) -> None:
-        """Until cancelled."""
+        """Take them until cancelled."""
         while True:
             await asyncio.sleep(every)
             try:
@@ -86,7 +86,7 @@ class Watch:
                 self.write(**asdict(self.samples[-1]))
 
     async def quiet(self, within: float = 60.0) -> Sample:
-        """When everything has ended, or is taken to hang."""
+        """Wait until everything has ended, or `within` seconds have passed."""
         end = time.monotonic() + within
         while not (await self.look()).idle and time.monotonic() < end:
             await asyncio.sleep(0.5)

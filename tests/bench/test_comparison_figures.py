@@ -120,10 +120,10 @@ def test_a_long_prompt_is_held_to_the_time_of_its_first_token():
 
 
 @pytest.mark.parametrize(("category", "met"), [("coding", True), ("code edit", False)])
-def test_guessing_has_to_pay_where_texts_repeat_and_to_cost_little_elsewhere(category, met):
+def test_speculation_has_to_pay_where_texts_repeat_and_to_cost_little_elsewhere(category, met):
     others = [reply(category), reply("questions")]
     volleys = [volley(side, *others) for side in ("llama-server", "localspec-plain", "localspec")]
-    assert judged(volleys, setting())[f"guessing beside plain, {category}"].met is met
+    assert judged(volleys, setting())[f"speculation beside plain, {category}"].met is met
 
 
 def test_without_our_own_side_nothing_is_judged():

@@ -1,4 +1,4 @@
-"""What is asked of every model, and what an answer is."""
+"""The prompts of every model, and answers to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEAR = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Tokens that a model continues a text by, up to an end token."""
+    """An answer: tokens that a model continues a text by, up to an end token."""
 
     text: str
     prompt: tuple[int, ...]
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where an answer leaves the engine's."""
+    """The place where an answer leaves the engine's."""
 
     way: str  # how it was asked for
     at: int  # tokens that both begin with
@@ -45,7 +45,7 @@ class Parting:
 
 
 def parting(way: str, engine: Answer, ours: Answer) -> Parting | None:
-    """Nothing if both say the same."""
+    """Find where two answers part; None if they are equal."""
     if engine.prompt == ours.prompt and engine.tokens == ours.tokens:
         return None
     at = shared(engine.tokens, ours.tokens)

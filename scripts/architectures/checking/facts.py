@@ -1,4 +1,4 @@
-"""What transformers' configuration tells of a model, to hold against `localspec info`."""
+"""Facts of a model by transformers' configuration, to compare with `localspec info`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Config:
         return cls({**values, **values.get("text_config", {})})
 
     def number(self, *names: str) -> int:
-        """The first of these that is given, 0 if none is."""
+        """Read the first of these numbers that is given, 0 if none is."""
         found = (self.values.get(name) for name in names)
         return next((value for value in found if isinstance(value, int) and value), 0)
 
@@ -67,7 +67,7 @@ class Config:
         return self.number("head_dim") or self.width // max(self.heads, 1)
 
     def at(self, layer: int) -> Config:
-        """With what is one layer's own."""
+        """The configuration of one layer, with its own values."""
         own = self.values.get("per_layer_config")
         more = own.get(str(layer), {}) if isinstance(own, dict) else {}
         return Config({**self.values, **more})
@@ -77,7 +77,7 @@ class Config:
         return "kv_lora_rank" in self.values
 
     def looks_back(self) -> list[str]:
-        """How each layer does."""
+        """The kind of each layer's attention."""
         if given := self.listed("layer_types"):
             return [str(kind) for kind in given]
         if pattern := self.values.get("hybrid_override_pattern"):
@@ -96,13 +96,13 @@ class Config:
 
 
 def expected(folder: Path) -> dict[str, object]:
-    """Figures of `localspec info --json` by their names, as far as a configuration tells them."""
+    """Compute the figures of `localspec info --json`, as far as a configuration tells them."""
     config = Config.read(folder)
     return {name: value for name, value in figures(config) if value is not None}
 
 
 def figures(config: Config) -> Iterator[tuple[str, object]]:
-    """Figures by name; None where a configuration does not tell."""
+    """Compute figures by name; None where a configuration does not tell."""
     kinds = config.looks_back()
     yield "layers", config.layers or None
     yield "vocabulary", config.number("vocab_size") or None
@@ -123,13 +123,13 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
 
 
 def told_length(config: Config, kinds: list[str]) -> bool:
-    """Whether the converter writes the length of texts that a configuration tells."""
+    """Tell whether the converter writes the context length of the configuration."""
     stateful = any(kind in STATES for kind in kinds)  # where it may be any
     return not stateful and config.values["model_type"] not in OTHER_LENGTH
 
 
 def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
-    """Bytes of a token's keys and values in the layers of these kinds that keep their own."""
+    """Compute a token's KV cache bytes in the layers of these kinds that keep their own."""
     own = config.layers - config.number("num_kv_shared_layers")
     return sum(
         2 * config.at(layer).kv_heads * config.at(layer).head * WIDE
@@ -139,7 +139,7 @@ def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
 
 
 def untrue(told: Mapping[str, object], wanted: Mapping[str, object]) -> Iterator[str]:
-    """Where `info` tells something else; what it does not tell is none of it."""
+    """Yield where `info` tells something else; what it leaves out is none of it."""
     for name, value in wanted.items():
         if name in told and told[name] != value:
             yield f"info says {name} {told[name]}, the configuration {value}"

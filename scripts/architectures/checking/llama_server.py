@@ -22,11 +22,11 @@ LINES = 2  # of a log, to show why a server did not start
 
 
 class Unable(Exception):
-    """An engine does not run a model, and says why."""
+    """Raised where an engine does not run a model, with its reason."""
 
 
 def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list[Said]:
-    """The greedy tokens of every prompt; `Unable` where the engine does not run the file."""
+    """Return the greedy tokens of every prompt; raise `Unable` if the engine cannot run it."""
     with serving(program, file) as client:
         return [answer(client, prompt) for prompt in prompts]
 
@@ -80,7 +80,7 @@ def started(process: subprocess.Popen[bytes], client: httpx.Client) -> bool:
 
 
 def cause(log: str) -> str:
-    """The lines of a log that tell why."""
+    """Find the lines of a log that tell the cause."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     told = [line for line in lines if "error" in line or "GGML_ASSERT" in line]
     return " | ".join((told or lines)[:LINES])

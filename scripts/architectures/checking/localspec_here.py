@@ -17,7 +17,7 @@ from localspec.cli import run
 
 
 def loading(path: str, proposer: str, slots: int = 1) -> Loading:
-    """With a thread as the engine beside it; MLX decides that itself."""
+    """Load with as many threads as the engine beside it; MLX decides that itself."""
     threads = None if Path(path).is_dir() else 1
     depth = 0 if proposer == "none" else 4
     return Loading(Options(slots=slots, context=CONTEXT, threads=threads), proposer, depth)
@@ -28,7 +28,7 @@ def main() -> int:
     found: dict[str, object] = {"fault": "", "info": info(path)}
     try:
         found |= plain(path)
-        found |= guessing(path)
+        found |= drafting(path)
     except LocalSpecError as error:
         found["fault"] = str(error)
     print(json.dumps(found))
@@ -44,7 +44,7 @@ def info(path: str) -> object:
 
 
 def plain(path: str) -> dict[str, object]:
-    """Each prompt alone, without proposers; and what it takes."""
+    """Run each prompt alone, without proposers; measure the memory."""
     before = psutil.Process().memory_info().rss
     with localspec.load(path, loading=loading(path, "none")) as model:
         said = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
@@ -54,15 +54,15 @@ def plain(path: str) -> dict[str, object]:
     return {"plain": said, "grown": grown, "planned": planned}
 
 
-def guessing(path: str) -> dict[str, object]:
-    """With proposers: each prompt alone, then two at once, twice."""
+def drafting(path: str) -> dict[str, object]:
+    """Run with proposers: each prompt alone, then two at once, twice."""
     with localspec.load(path, loading=loading(path, "ngram,suffix", 2)) as model:
         results = [asked(model, path, prompt) for prompt in PROMPTS]
         alone = list(map(answer, [model] * len(PROMPTS), PROMPTS, results))
         pairs = zip(PROMPTS, (*PROMPTS[1:], PROMPTS[0]), strict=True)
         both = [answer(model, *each) for pair in pairs for each in together(model, path, pair)]
     drafted = sum(result.speculation.drafted for result in results)
-    return {"guessing": alone, "together": both, "drafted": drafted}
+    return {"drafting": alone, "together": both, "drafted": drafted}
 
 
 def together(model: Runtime, path: str, pair: tuple[str, str]) -> list[tuple[str, Result]]:
@@ -75,7 +75,7 @@ def asked(model: Runtime, path: str, prompt: str) -> Result:
 
 
 def settings(path: str) -> Settings:
-    """Beyond ends with MLX: LocalSpec knows more end tokens by their texts than mlx-lm does."""
+    """End replies as MLX does: LocalSpec knows more end tokens by their texts than mlx-lm."""
     return Settings(max_tokens=TOKENS, ignore_end=Path(path).is_dir())
 
 

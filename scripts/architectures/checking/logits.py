@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
-    """By how much the token is below the best: as the engine decodes, and the least of all ways."""
+    """Measure a token's distance to the best: as the engine decodes, and the least of all ways."""
     token = parting["token"]
     found = [
         float(row.max() - row[token])
@@ -54,7 +54,7 @@ def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def sure(model: Any, answer: Mapping[str, Any]) -> int:
-    """How many tokens are the best by more than a near-tie, in every way."""
+    """Count the tokens that are the best by more than a near-tie, in every way."""
     prompt, said = answer["prompt"], answer["said"]
     for at, token in enumerate(said):
         for row in every_way(model, prompt, said[:at]):
@@ -65,7 +65,7 @@ def sure(model: Any, answer: Mapping[str, Any]) -> int:
 
 
 def every_way(model: Any, prompt: Tokens, said: Tokens) -> Iterator[NDArray[np.float32]]:
-    """The logits after a text: first as the engine decodes it, then in other batches."""
+    """Compute the logits after a text: first as the engine decodes it, then in other batches."""
     singly = [prompt, *([each] for each in said)]
     yield from logits(model, Way(singly))
     for kind in (F16, BF16):
@@ -87,7 +87,7 @@ def pieces(tokens: Tokens, width: int) -> Iterator[Tokens]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a text is fed."""
+    """A way to feed a text."""
 
     batches: Sequence[Tokens]
     beside: Sequence[Tokens] = ()  # of another text, in the same batches
@@ -97,7 +97,7 @@ class Way:
 
 
 def logits(model: Any, way: Way) -> Iterator[NDArray[np.float32]]:
-    """Those after the last batch; nothing, where the model cannot be run in this way."""
+    """Compute the logits after the last batch; none where the model cannot be run in this way."""
     with context(model, way) as made:
         if not made:
             return
@@ -116,7 +116,7 @@ def logits(model: Any, way: Way) -> Iterator[NDArray[np.float32]]:
 
 
 def filled(parts: Sequence[Tokens], fed: Sequence[int]) -> Any:
-    """A batch of both texts' next tokens, each in a sequence of its own."""
+    """Fill a batch with both texts' next tokens, each in a sequence of its own."""
     total = sum(map(len, parts))
     batch = lib.llama_batch_init(total, 0, 1)
     batch.n_tokens = total

@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
-    """As it was said, token by token; and with all that was said before read at once."""
+    """Measure margins token by token as generated, and with the whole text read at once."""
     steps = generate_step(mx.array(parting["prompt"]), model, max_tokens=len(parting["said"]) + 1)
     *_, (_, logprobs) = steps
     text = mx.array([*parting["prompt"], *parting["said"]])

@@ -1,4 +1,4 @@
-"""What was found of a file, kept beside the files, for the versions it was found with."""
+"""Records of results, kept beside the files, for the versions they were found with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localspec.bench.machine import ROOT, versions
 
 
 def remembered(folder: Path, name: str, key: str, find: Callable[[], object]) -> object:
-    """What is kept under this key, or what `find` gives, which is then kept in its place."""
+    """Return what is kept under this key, or keep and return what `find` gives."""
     file = folder / f"{name}.json"
     if file.exists():
         kept = json.loads(file.read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def digest_of(values: object) -> str:
 
 @cache
 def sources() -> str:
-    """A digest of LocalSpec itself."""
+    """Hash LocalSpec's own sources."""
     return digest(sorted(each for part in ("localspec", "backends") for each in code(ROOT / part)))
 
 

@@ -23,7 +23,7 @@ def lines(verdicts: Verdicts, kinds: Sequence[str]) -> Iterator[str]:
 
 
 def row(verdicts: Verdicts, name: str, kinds: Sequence[str]) -> list[str]:
-    """What came of a model, and the memory of its largest form in MiB."""
+    """Make the row of a model, with the memory of its largest form in MiB."""
     found = [verdicts.get((name, kind)) for kind in kinds]
     words = [each.word if each else "" for each in found]
     most = max((each for each in found if each), key=lambda each: each.planned)

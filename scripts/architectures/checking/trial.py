@@ -24,7 +24,7 @@ SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Keeps what came of each model, so that the next run goes on where this one ends."""
+    """Keeps the results of each model, so that the next run goes on where this one ends."""
 
     folder: Path
     tools: Tools
@@ -50,7 +50,7 @@ class Trial:
         return judge(read(theirs), Found.of(ours), wanted, weigh)
 
     def knows(self, cell: Cell) -> bool:
-        """Whether something is kept of it."""
+        """Tell whether a result is kept."""
         return (self.folder / "results" / f"{cell.name}-{cell.kind}-localspec.json").exists()
 
     def _kept(self, cell: Cell, what: str, key: str, find: Callable[[], object]) -> object:
@@ -59,14 +59,14 @@ class Trial:
 
 
 def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
-    """The engine's own margins where answers part."""
+    """Ask the engine for its own margins where answers part."""
     module = "mlx_alone" if cell.kind in MLX else "logits"
     given = json.dumps([asdict(each) for each in partings])
     return told([f"architectures.checking.{module}", str(cell.path)], {}, given)
 
 
 def engine(cell: Cell, tools: Tools) -> object:
-    """The engine's answers, or why it has none."""
+    """Get the engine's answers, or its reason for having none."""
     if cell.kind in MLX:
         return told(["architectures.checking.mlx_alone", str(cell.path)], {})
     try:
@@ -76,13 +76,13 @@ def engine(cell: Cell, tools: Tools) -> object:
 
 
 def localspec(cell: Cell, folder: Path) -> object:
-    """LocalSpec's answers, or how its process ended."""
+    """Get LocalSpec's answers, or how its process ended."""
     command = ["architectures.checking.localspec_here", str(cell.path)]
     return told(command, {"XDG_CACHE_HOME": str(folder / "cache")})
 
 
 def told(command: Sequence[str], environment: dict[str, str], given: str = "") -> object:
-    """What a module prints as JSON; a text, where it fails."""
+    """Run a module; return the JSON it prints, or a text where it fails."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", *command],

@@ -1,4 +1,4 @@
-"""What came of a model in one form, judged by what both sides said."""
+"""The verdict on a model in one form, by the answers of both sides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Said = Sequence[Answer]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What LocalSpec did with a model; nothing but the fault where it could not load it."""
+    """The results of LocalSpec on a model; only the fault where it could not load it."""
 
     fault: str
     info: Mapping[str, object] | str
@@ -35,7 +35,7 @@ class Found:
     @classmethod
     def of(cls, data: Mapping[str, object]) -> Found:
         info, fault = data["info"], str(data["fault"])
-        ways = ("plain", "guessing", "together")
+        ways = ("plain", "drafting", "together")
         answers = {way: read(data[way]) for way in ways if way in data}
         sizes = (number(data, name) for name in ("planned", "grown", "drafted"))
         return cls(fault, info if isinstance(info, dict) else str(info), answers, *sizes)
@@ -61,7 +61,7 @@ Weigh = Callable[[Sequence[Parting]], Sequence[Margins]]
 
 
 def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh) -> Verdict:
-    """Hold LocalSpec's answers against the engine's, and what `info` tells against `wanted`."""
+    """Compare LocalSpec's answers with the engine's, and what `info` tells with `wanted`."""
     if found.fault:
         return Verdict("refused", (found.fault,))
     parted = list(partings(theirs, found))
@@ -84,7 +84,7 @@ def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh
 
 
 def partings(theirs: Said, found: Found) -> Iterator[Parting]:
-    """Of each answer that is not the engine's, where it parts."""
+    """Find the place where each differing answer parts."""
     for way, said in found.answers.items():
         for at, ours in enumerate(said):
             engine = next(each for each in theirs if each.text == ours.text)
@@ -93,14 +93,14 @@ def partings(theirs: Said, found: Found) -> Iterator[Parting]:
 
 
 def weights(parted: Sequence[Parting], weigh: Weigh) -> Iterator[tuple[Parting, Margins]]:
-    """Margins of those that part at a token."""
+    """List the margins of answers that part at a token."""
     at_tokens = [each for each in parted if each.token is not None]
     if at_tokens:
         yield from zip(at_tokens, weigh(at_tokens), strict=True)
 
 
 def word_of(margins: Margins | None) -> Word:
-    """How bad it is to part by so much."""
+    """Name the word for parting by so much."""
     first, least = margins or (FAR, FAR)
     if first <= NEAR:
         return "near-tie"
@@ -122,14 +122,14 @@ def told_wrongly(found: Found, wanted: Mapping[str, object]) -> Iterator[str]:
 
 
 def unplanned(found: Found) -> Iterator[str]:
-    """Where a process grew by more than was planned, or planned by far too much."""
+    """Tell where a process grew by more than was planned, or planned by far too much."""
     planned, grown = found.planned / MIB, found.grown / MIB
     if found.grown > found.planned * 1.1 + APART or found.planned > 2 * found.grown + APART:
         yield f"{planned:.1f} MiB planned, grown by {grown:.1f} MiB"
 
 
 def read(answers: object) -> Said:
-    """Answers as they are kept."""
+    """Read kept answers."""
     return [Answer.of(each) for each in answers] if isinstance(answers, list) else []
 
 

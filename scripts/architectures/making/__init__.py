@@ -1,1 +1,1 @@
-"""Makes model folders and files; runs in an environment of its own, with torch."""
+"""Programs that make model folders and files, in an environment with torch."""

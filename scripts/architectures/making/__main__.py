@@ -20,7 +20,7 @@ from architectures.recipes import all_recipes
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be made, and where."""
+    """An order: what to make, and where."""
 
     name: str
     width: int
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def fill(order: Order) -> str:
-    """Make what is missing of one model; say what went wrong, if anything did."""
+    """Make what is missing of one model; return the fault, if any."""
     steps = [] if (order.folder / "config.json").exists() else [order.folder]
     for step in (*steps, *order.files):
         if fault := apart(order, step):

@@ -11,7 +11,7 @@ from architectures.recipe import Recipe
 
 
 class Unknown:
-    """Configurations that transformers does not know, as of models with code of their own."""
+    """A model type that transformers does not know, as of models with code of their own."""
 
     @staticmethod
     def from_pretrained(*_: object, **__: object) -> NoReturn:

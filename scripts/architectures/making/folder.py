@@ -1,4 +1,4 @@
-"""From a recipe to a folder as transformers saves it and a hub holds it."""
+"""A folder made of a recipe, as transformers saves it and a hub holds it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def configuration(recipe: Recipe, width: int) -> transformers.PretrainedConfig:
 
 
 def publish(file: Path, recipe: Recipe) -> None:
-    """Let a configuration say what published ones do."""
+    """Write a configuration's keys as published ones have them."""
     config = json.loads(file.read_text(encoding="utf-8"))
     text = config.get("text_config", config)
     for key in [key for key in text if any(fnmatch(key, each) for each in recipe.lacks)]:

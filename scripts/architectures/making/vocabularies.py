@@ -58,7 +58,7 @@ def sentences(count: int) -> list[str]:
 
 
 def save_bytes(folder: Path, size: int) -> None:
-    """BPE over bytes, as GPT-2 began it."""
+    """Save BPE over bytes, as GPT-2 began it."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -78,7 +78,7 @@ def save_bytes(folder: Path, size: int) -> None:
 
 
 def save_gemma(folder: Path, size: int) -> None:
-    """Gemma 4's: BPE over raw text with ▁ for a space and bytes to fall back on."""
+    """Save Gemma 4's: BPE over raw text with ▁ for a space and bytes to fall back on."""
     made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = normalizers.Replace(" ", "▁")
     made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
@@ -100,7 +100,7 @@ def save_fast(folder: Path, made: Tokenizer, template: str, **names: str) -> Non
 
 
 def save_sentencepiece(folder: Path, size: int, ids: Ids) -> None:
-    """SentencePiece's BPE, as llama.cpp's converter and transformers read it."""
+    """Save SentencePiece's BPE, as llama.cpp's converter and transformers read it."""
     model = trained(size, ids)
     (folder / "tokenizer.model").write_bytes(model.SerializeToString())
     fast = LlamaTokenizer.from_pretrained(folder)
@@ -139,6 +139,6 @@ def trained(size: int, ids: Ids) -> pieces.ModelProto:
 def amend(
     file: Path, more: Mapping[str, object], usual: Mapping[str, object] | None = None
 ) -> None:
-    """Add to a JSON file: always `more`, and `usual` where it says nothing."""
+    """Add to a JSON file: always `more`, and `usual` where it has no such key."""
     values = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     file.write_text(json.dumps({**(usual or {}), **values, **more}, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Random weights that give lively logits, and drafting blocks that transformers leaves away."""
+"""Random weights with varied logits, and the drafting blocks that transformers drops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rename(folder: Path, old: str, new: str) -> None:
 
 
 def add_spare(folder: Path) -> None:
-    """Keys and values of layers that take those of earlier ones; published files carry them."""
+    """Add keys and values to layers that share those of earlier ones, as published files do."""
     file = folder / "model.safetensors"
     tensors: Tensors = load_file(file)
     given = [name for name in tensors if ".self_attn.k_" in name or ".self_attn.v_" in name]
@@ -47,7 +47,7 @@ def add_spare(folder: Path) -> None:
 
 
 def add_drafting_block(folder: Path, width: int) -> None:
-    """A copy of the last layer, or of the first with attention, and what leads into it."""
+    """Copy the last layer, or the first with attention, as a drafting block with its inputs."""
     file = folder / "model.safetensors"
     tensors: Tensors = load_file(file)
     linear = any(".linear_attn." in name for name in tensors)
@@ -56,7 +56,7 @@ def add_drafting_block(folder: Path, width: int) -> None:
 
 
 def appended(tensors: Tensors, width: int) -> Tensors:
-    """As GLM and DeepSeek have it: a layer more than the trunk."""
+    """Name a drafting block as GLM and DeepSeek do: a layer more than the trunk."""
     layers = [name.split(".")[2] for name in tensors if name.startswith("model.layers.")]
     last = max(map(int, layers))
     old, new = f"model.layers.{last}.", f"model.layers.{last + 1}."
@@ -74,7 +74,7 @@ def appended(tensors: Tensors, width: int) -> Tensors:
 
 
 def beside(tensors: Tensors, width: int) -> Tensors:
-    """As Qwen has it: tensors of their own names."""
+    """Name a drafting block as Qwen does: tensors of their own names."""
     old = next(name for name in tensors if "self_attn.q_proj" in name).split("self_attn")[0]
     added = {
         f"mtp.layers.0.{name[len(old) :]}": value.clone()
@@ -88,5 +88,5 @@ def beside(tensors: Tensors, width: int) -> Tensors:
 
 
 def joining(width: int) -> torch.Tensor:
-    """From a token and a hidden state to the width of one."""
+    """Make a matrix from a token and a hidden state to the width of one."""
     return torch.randn(width, 2 * width).to(torch.bfloat16) * 0.05

@@ -1,1 +1,1 @@
-"""Servers that people would run instead, beside ours: what `scripts/bench peers` is made of."""
+"""The parts of `scripts/bench peers`, which compares LocalSpec with other servers."""

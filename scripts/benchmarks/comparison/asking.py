@@ -38,7 +38,7 @@ class Reply:
 
     @property
     def decoded(self) -> int:
-        """Tokens after the first."""
+        """The tokens after the first."""
         return max(self.tokens - 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""What LocalSpec is to reach beside llama-server, and whether it did."""
+"""The goals of LocalSpec beside llama-server, and whether they were met."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def goals(setting: Setting, found: Sequence[Figures]) -> Iterator[Goal]:
         yield Goal(
             "p95 of first tokens beside llama-server", ours.first_p95_ratio, 1.0, at_most=True
         )
-    yield from guessing(found)
+    yield from speculation(found)
 
 
 def categories(found: Sequence[Figures]) -> Iterator[Goal]:
@@ -61,11 +61,11 @@ def categories(found: Sequence[Figures]) -> Iterator[Goal]:
             yield Goal(f"{each.category} beside llama-server", each.speed_ratio, 0.97)
 
 
-def guessing(found: Sequence[Figures]) -> Iterator[Goal]:
-    """Judge guessing beside our own plain decoding."""
+def speculation(found: Sequence[Figures]) -> Iterator[Goal]:
+    """Judge speculation beside our own plain decoding."""
     plain = {each.category: each.speeds for each in found if each.side == PLAIN}
     for each in found:
         if each.side == GUESSING and each.category in plain:
             bound = 1.1 if each.category in REPEATS else 0.98
             gain = ratio(each.speeds, plain[each.category])
-            yield Goal(f"guessing beside plain, {each.category}", gain, bound)
+            yield Goal(f"speculation beside plain, {each.category}", gain, bound)

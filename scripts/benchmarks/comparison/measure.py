@@ -1,4 +1,4 @@
-"""Ask all sides the same, in turn, and only one at a time."""
+"""Measurement of all sides with the same requests, in turn, one side at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Volley:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is compared, and how often."""
+    """A comparison: what is compared, and how often."""
 
     sides: Sequence[Side]
     start: Start
@@ -47,7 +47,7 @@ class Comparison:
     together: bool  # whether all sides may stay loaded
 
     def measure(self, setting: Setting) -> Iterator[Volley]:
-        """Begin each round with new servers, which have heard none of the replies before."""
+        """Begin each round with new servers, which have read none of the texts before."""
         for number in range(self.rounds):
             yield from (self._in_turn if self.together else self._one_by_one)(setting, number)
 
@@ -87,7 +87,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks one server, and tells its log's last lines if it dies of it."""
+    """Asks one server; if it dies, raises an error with the last lines of its log."""
 
     server: Server
     name: str

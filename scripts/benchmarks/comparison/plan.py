@@ -1,4 +1,4 @@
-"""What is measured, in which order: settings, and the sections that servers take in turn."""
+"""The plan of a comparison: settings, and the sections that servers take in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is the same for all servers while they are compared."""
+    """A setting, which is the same for all servers while they are compared."""
 
     name: str
     streams: int
@@ -30,7 +30,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How much to measure."""
+    """How much to measure, as wished."""
 
     streams: Sequence[int] = (1, 2, 4, 8, 16)
     temperatures: Sequence[float] = (0.0, 1.0)
@@ -63,6 +63,6 @@ def sections(questions: Sequence[Question], streams: int, wish: Wish) -> list[Se
 
 
 def rotated(sides: Sequence[T], turn: int) -> list[T]:
-    """Return all of them, another one first each turn."""
+    """Return all of them, starting with another one each turn."""
     first = turn % len(sides)
     return [*sides[first:], *sides[:first]]

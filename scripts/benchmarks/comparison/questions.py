@@ -1,4 +1,4 @@
-"""What servers are asked: prompts by category, each under a mark of its own."""
+"""The prompts of a comparison by category, each under a mark of its own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Question:
 
 
 def read(path: Path | None) -> list[Question]:
-    """Return the prompts of a file, and of LocalSpec's own what repeats; all its own without."""
+    """Return the prompts of a file, with LocalSpec's own repetitive ones; else all its own."""
     own = [*map(of_prompt, prompts.built_in()), *asked_of_documents()]
     if path is None:
         return own
@@ -86,7 +86,7 @@ def of_prompt(prompt: prompts.Prompt) -> Question:
 
 
 def asked_of_documents() -> Iterator[Question]:
-    """Questions without and with a document, which the prompts of `localspec bench` lack."""
+    """Ask without and with a document, which the prompts of `localspec bench` lack."""
     for each in QUESTIONS:
         yield Question("questions", each)
     for name, ask in ABOUT_DOCUMENTS:

@@ -53,14 +53,14 @@ def summarise(volleys: Sequence[Volley], streams: int) -> list[Figures]:
 
 
 def decoding_speed(volleys: Sequence[Volley], category: str) -> float:
-    """Tokens after the first by the time they took."""
+    """Divide the tokens after the first by the time they took."""
     replies = replies_of(volleys, category)
     seconds = sum(each.decoding_seconds for each in replies)
     return sum(each.decoded for each in replies) / max(seconds, 1e-9)
 
 
 def throughput(volleys: Sequence[Volley], category: str) -> float:
-    """All tokens by all the time, reading of prompts included."""
+    """Divide all tokens by all the time, reading of prompts included."""
     tokens = sum(each.tokens for each in replies_of(volleys, category))
     return tokens / max(sum(each.seconds for each in volleys), 1e-9)
 
@@ -72,7 +72,7 @@ def replies_of(volleys: Sequence[Volley], category: str) -> list[Reply]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was measured of all sides in a category."""
+    """The measurements of all sides in a category."""
 
     volleys: Sequence[Volley]
     category: str

@@ -1,1 +1,1 @@
-"""What `scripts/bench server` measures, a module for each table."""
+"""The parts of `scripts/bench server`, a module for each table."""

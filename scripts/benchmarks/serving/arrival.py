@@ -1,4 +1,4 @@
-"""What a long prompt does to the streams that run when it comes in, and they to it."""
+"""The effect of a long prompt on running streams when it comes in, and theirs on it."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ async def trial(client: httpx.AsyncClient, number: int) -> Trial:
 
 
 def endless(seed: int) -> dict[str, object]:
-    """A stream that goes on, and not in circles, where guessing would be all too easy."""
+    """Start a stream that goes on without looping, where drafting would be all too easy."""
     body = greedy([user("Tell me a long story about the sea.")], CONTEXT - 64)
     return body | {"temperature": 0.9, "seed": seed, "ignore_eos": True}
 
 
 def gaps(streams: Sequence[Heard], begun: float, ended: float) -> Iterator[float]:
-    """Those that ended in a stretch of time."""
+    """Select the gaps that ended in a stretch of time."""
     for each in streams:
         for gap, time_of in zip(each.gaps, each.times[1:], strict=True):
             if begun < time_of <= ended:

@@ -18,27 +18,27 @@ NEUTRAL: Body = {"repeat_penalty": 1.0}
 
 @dataclass(slots=True)
 class Heard:
-    """A reply so far. A piece is what came at once: a token, or all tokens of a round."""
+    """A reply so far. A piece is all that came at once: a token, or all tokens of a round."""
 
     begun: float = 0.0
     ended: float = 0.0
     text: str = ""
     times: list[float] = field(default_factory=list)  # when pieces came
     timings: Mapping[str, float] = field(default_factory=dict)  # LocalSpec's own
-    sources: Mapping[str, int] = field(default_factory=dict)  # tokens by who guessed them
+    sources: Mapping[str, int] = field(default_factory=dict)  # tokens by proposer
 
     @property
     def first(self) -> float:
-        """Seconds to the first piece."""
+        """The seconds to the first piece."""
         return self.times[0] - self.begun
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between pieces."""
+        """The seconds between pieces."""
         return np.diff(self.times).tolist()
 
     async def listen(self, client: httpx.AsyncClient, body: Body) -> Heard:
-        """Ask, and take in the reply while it comes."""
+        """Send a request, and take in the reply while it comes."""
         self.begun = time.perf_counter()
         async with client.stream("POST", CHAT, json={**body, "stream": True}) as answer:
             if answer.is_error:
@@ -67,7 +67,7 @@ async def hear(client: httpx.AsyncClient, body: Body) -> Heard:
 
 
 def greedy(messages: Sequence[Mapping[str, object]], max_tokens: int) -> dict[str, object]:
-    """A request whose reply is the likeliest text."""
+    """Make a request for the greedy text."""
     return {"messages": [*messages], "max_tokens": max_tokens, "temperature": 0}
 
 
@@ -76,5 +76,5 @@ def user(text: str) -> dict[str, object]:
 
 
 def apart(number: int) -> dict[str, object]:
-    """What makes a conversation begin as no other does, so that nothing of it is held already."""
+    """Make a text that begins as no other does, so that no cache holds it."""
     return {"role": "system", "content": f"Conversation {number}. Answer the user."}

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and where they answer."""
+"""Servers in processes of their own, and their addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINES = 15  # of a log, to show why a server did not start
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is served, on how many threads, and how often it is asked."""
+    """A benchmark: what is served, on how many threads, and how many rounds."""
 
     path: Path
     folder: Path  # for logs
@@ -40,7 +40,7 @@ class Bench:
         return localspec(self.path, self.folder / f"{name}.log", *threads, *options)
 
     def theirs(self, context: int) -> AbstractContextManager[Server]:
-        """llama-cpp-python's own server, with what LocalSpec chooses for its context."""
+        """Start llama-cpp-python's own server, with what LocalSpec chooses for its context."""
         port = free_port()
         keys, values = KV_TYPES[kv_type(Options(), inspect(self.path).quantisation)]
         wishes: dict[str, object] = {
@@ -71,7 +71,7 @@ class Server:
     log: Path
 
     def client(self, seconds: float = 900.0) -> httpx.AsyncClient:
-        """As many connections as are wanted, and no proxy between."""
+        """Make a client with as many connections as are wanted, and no proxy."""
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         return httpx.AsyncClient(
             base_url=self.address, timeout=seconds, limits=limits, trust_env=False
@@ -79,7 +79,7 @@ class Server:
 
 
 def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextManager[Server]:
-    """`localspec serve` at a port that is free."""
+    """Start `localspec serve` at a free port."""
     command = [sys.executable, "-m", "localspec", "serve", str(path), "--port", "0", *options]
 
     def address() -> str:
@@ -93,7 +93,7 @@ def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextMana
 def running(
     name: str, command: Sequence[str], log: Path, address: Callable[[], str]
 ) -> Iterator[Server]:
-    """A server from when it answers until the block ends."""
+    """Run a server from when it answers until the block ends."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:

@@ -1,4 +1,4 @@
-"""Long prompts asked again of a server that was stopped and started, with texts kept on disk."""
+"""Long prompts after a restart of the server, with the prefix cache kept on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTH = 32
 
 
 def measure(bench: Bench) -> bool:
-    """Print what it brings; False if a reply is another one then."""
+    """Print what it brings; False if a reply differs afterwards."""
     kept = str(bench.folder / "kept")
     options = ("--slots", "2", "--context", str(CONTEXT), "--cache-dir", kept)
     heard: list[Sequence[Heard]] = []

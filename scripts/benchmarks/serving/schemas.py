@@ -33,19 +33,19 @@ HEAD = (
     "free, tokens/s",
     "in schema, tokens/s",
     "ratio",
-    "without guesses",
+    "without drafts",
     "first token, free",
     "in schema",
     "complete and valid",
-    "right of guessed, in schema",
+    "accepted of drafted, in schema",
 )
-GUESSES = re.compile(r'localspec_(drafted|accepted)_total{.*proposer="([^"]+)".*} (\S+)')
+DRAFT_COUNTS = re.compile(r'localspec_(drafted|accepted)_total{.*proposer="([^"]+)".*} (\S+)')
 
 Schema = Mapping[str, object]
 
 
 def record(**properties: Schema) -> Schema:
-    """An object that has these and nothing else."""
+    """Make a schema of an object that has these properties and nothing else."""
     return {
         "type": "object",
         "properties": properties,
@@ -128,13 +128,13 @@ CASES: Mapping[str, tuple[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A reply without and one with the schema, also without guesses; what was guessed for it."""
+    """A reply without and one with the schema, also without drafts; and the draft counts."""
 
     free: Heard
     bound: Heard
     plain_free: Heard
     plain_bound: Heard
-    guesses: Counter[tuple[str, str]]
+    drafts: Counter[tuple[str, str]]
     valid: bool
 
 
@@ -160,28 +160,28 @@ async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[Pair]]:
 
 
 async def pair(client: httpx.AsyncClient, name: str, at: int) -> Pair:
-    """Each is the first to be asked every other time; none finds its prompt read."""
+    """Ask for all four replies, in an order that alternates; none finds its prompt in a cache."""
     wish, schema = CASES[name]
     named = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
     kinds: list[Body] = [{}, {"response_format": named}]
     ways: list[Body] = [{}, {"localspec": {"plain": True}}]
     heard: dict[tuple[int, int], Heard] = {}
-    guesses = Counter[tuple[str, str]]()
+    drafts = Counter[tuple[str, str]]()
     for plain, bound in product((0, 1), (at % 2, 1 - at % 2)):
         body = greedy([apart(4 * at + 2 * plain + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
-        before = await guessed(client)
+        before = await drafted(client)
         heard[plain, bound] = await hear(client, {**body, **kinds[bound], **ways[plain]})
         if bound and not plain:
-            guesses = await guessed(client)
-            guesses.subtract(before)
+            drafts = await drafted(client)
+            drafts.subtract(before)
     valid = follows(heard[0, 1].text, schema)
-    return Pair(heard[0, 0], heard[0, 1], heard[1, 0], heard[1, 1], guesses, valid)
+    return Pair(heard[0, 0], heard[0, 1], heard[1, 0], heard[1, 1], drafts, valid)
 
 
-async def guessed(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
-    """Tokens drafted and accepted until now, by who guessed them."""
+async def drafted(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
+    """Read the tokens drafted and accepted until now, by proposer."""
     found = Counter[tuple[str, str]]()
-    for kind, who, figure in GUESSES.findall((await client.get("/metrics")).text):
+    for kind, who, figure in DRAFT_COUNTS.findall((await client.get("/metrics")).text):
         found[who, kind] += int(float(figure))
     return found
 
@@ -196,8 +196,8 @@ def follows(reply: str, schema: Schema) -> bool:
 
 def row(name: str, pairs: Sequence[Pair]) -> list[str]:
     free, bound = [each.free for each in pairs], [each.bound for each in pairs]
-    guesses = sum((each.guesses for each in pairs), Counter[tuple[str, str]]())
-    whom = sorted({who for who, _ in guesses})
+    drafts = sum((each.drafts for each in pairs), Counter[tuple[str, str]]())
+    whom = sorted({who for who, _ in drafts})
     return [
         name,
         *(f"{median([rate(each) for each in side]):.1f}" for side in (free, bound)),
@@ -205,7 +205,7 @@ def row(name: str, pairs: Sequence[Pair]) -> list[str]:
         f"{median([rate(each.plain_bound) / rate(each.plain_free) for each in pairs]):.2f}",
         *(milliseconds([each.first for each in side], 50)[0] for side in (free, bound)),
         f"{sum(each.valid for each in pairs)} of {len(pairs)}",
-        ", ".join(f"{who} {guesses[who, 'accepted']} of {guesses[who, 'drafted']}" for who in whom),
+        ", ".join(f"{who} {drafts[who, 'accepted']} of {drafts[who, 'drafted']}" for who in whom),
     ]
 
 

@@ -1,7 +1,7 @@
 """Some streams at once, against the server that comes with llama-cpp-python.
 
-Every round begins with servers that were just started, and no prompt is asked twice of one: who has
-heard a reply would guess it again, and who has read a prompt would not read it again.
+Every round begins with servers that were just started, and no prompt is sent twice to one: a server
+that has generated a reply would draft it again, and its prompt would come from the prefix cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTEXT = 2048
 LENGTH = 96  # most tokens of a reply
 SHOWN = 12  # differences of texts
 SLOTS = ("--slots", str(max(LEVELS)), "--context", str(CONTEXT))
-THEIRS, OURS, PLAIN = "llama_cpp.server", "LocalSpec", "LocalSpec, no guesses"
+THEIRS, OURS, PLAIN = "llama_cpp.server", "LocalSpec", "LocalSpec, no drafts"
 HEAD = (
     "streams",
     "server",
@@ -112,7 +112,7 @@ async def volley(
 
 
 async def count(client: httpx.AsyncClient, text: str) -> int:
-    """Tokens of a text, by the same count for all."""
+    """Count the tokens of a text, by the same tokenizer for all."""
     answer = await client.post("/extras/tokenize/count", json={"input": text})
     found: int = answer.raise_for_status().json()["count"]
     return found
@@ -138,7 +138,7 @@ def rows(turns: Sequence[Turn]) -> Iterator[Sequence[str]]:
 
 
 def beside(turns: Sequence[Turn], name: str, level: int) -> float:
-    """How many times as many tokens a second as the other server, in the same round."""
+    """Compute the throughput as a multiple of the other server's, in the same round."""
     return median([each[name, level].rate / each[THEIRS, level].rate for each in turns])
 
 

@@ -13,7 +13,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def milliseconds(seconds: Sequence[float], *percents: int) -> list[str]:
-    """Percentiles."""
+    """Format percentiles."""
     return [f"{value * 1e3:,.0f}" for value in np.percentile(seconds, percents)]
 
 

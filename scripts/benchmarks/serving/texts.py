@@ -13,7 +13,7 @@ SOURCES = Path(localspec.__file__).parent
 
 
 def conversation(number: int, letters: int) -> list[dict[str, object]]:
-    """A question about as many letters of documents and code."""
+    """Make a question about as many letters of documents and code."""
     files = chain(sorted(TEXTS.glob("documents/*")), sorted(SOURCES.glob("*.py")))
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)[:letters]
     return [apart(number), user(f"{text}\n\nName one thing that was said above.")]

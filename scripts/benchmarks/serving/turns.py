@@ -1,4 +1,4 @@
-"""How long the second turn of a long conversation waits for its first token, beside the first."""
+"""The time to the first token in the second turn of a long conversation, beside the first."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def two_turns(client: httpx.AsyncClient, number: int, theirs: bool) -> Pai
 
 
 def prompt(heard: Heard) -> float:
-    """Tokens of the prompt."""
+    """Count the tokens of the prompt."""
     return heard.timings["cache_n"] + heard.timings["prompt_n"]
 
 
