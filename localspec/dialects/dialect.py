@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from localspec.dialects.bounds import Bounds
-from localspec.dialects.deepseek import CALLS, FENCE, DeepSeek
+from localspec.dialects.families import answer_by_signs, form_by_signs, thought_by_signs
 from localspec.dialects.form import Form
 from localspec.dialects.harmony import Harmony
+from localspec.dialects.layout import Layout
+from localspec.dialects.learn import NOTHING, Learned, learned
 from localspec.dialects.marked import Marked
-from localspec.dialects.mistral import LIST, Named
-from localspec.dialects.pythonic import Pythonic
+from localspec.dialects.parts import Arguments, Call
+from localspec.dialects.probe import KEYS, KINDS, NAMES, TOOLS, Probe, of_all_kinds
 from localspec.dialects.reader import Reader
-from localspec.dialects.tagged import Tagged
-from localspec.dialects.thought import Thought
-from localspec.dialects.xml import Xml
+from localspec.dialects.written import Written
+from localspec.errors import LocalSpecError
 from localspec.templates.message import Tool
 
 
@@ -27,6 +29,10 @@ class Dialect(Protocol):
     def marks(self) -> tuple[str, ...]:
         """Texts that a reader must see, also where they are control tokens."""
 
+    @property
+    def reasons(self) -> bool:
+        """Whether replies may have reasoning in them."""
+
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         """A reader for one reply to a prompt that ends so."""
 
@@ -34,49 +40,55 @@ class Dialect(Protocol):
         """A grammar for llguidance; None: the form, if there is one, is all there is to follow."""
 
 
-HERMES = Tagged(("<tool_call>",), close="</tool_call>", repeats="\n", gap="\n")
-GRANITE = Tagged(("<|tool_call|>", "<tool_call>"), listed=True)
-PHI = Tagged(("<|tool_call|>",), close="<|/tool_call|>", listed=True)
-NEMOTRON = Tagged(("<TOOLCALL>",), close="</TOOLCALL>", listed=True)
-LLAMA = Tagged(("<|python_tag|>",), key="parameters", bare="{")
-PYTHON = Pythonic(("<|python_start|>",), close="<|python_end|>", bare="[")
-LFM2 = Pythonic(("<|tool_call_start|>",), close="<|tool_call_end|>")
-GENERIC = Tagged(("```json",), close="```", bare="{[", explicit=False)
-
-FORMS: tuple[tuple[tuple[str, ...], Form], ...] = (  # what templates show, surest signs first
-    ((CALLS, FENCE), DeepSeek(fenced=True)),
-    ((CALLS,), DeepSeek(fenced=False)),
-    (("[TOOL_CALLS]", "[ARGS]"), Named()),
-    (("[TOOL_CALLS]",), LIST),
-    (("<function=",), Xml()),
-    (("<|tool_call_start|>",), LFM2),
-    (("<|/tool_call|>",), PHI),
-    (("<|tool_call|>",), GRANITE),
-    (("<TOOLCALL>",), NEMOTRON),
-    (("<tool_call>", "<arg_key>"), GENERIC),
-    (("<tool_call>",), HERMES),
-    (("<|python_tag|>",), LLAMA),
-    (("<|start_header_id|>", '"parameters"'), LLAMA),
-)
-PYTHONIC = re.compile(r"\[\w+\(\w+\s*=")  # a call as an example
-
-
 def dialect_of(chat_template: str | None) -> Dialect:
-    """Tell the dialect from what a template shows of it; plain JSON is for those that show none."""
-    template = chat_template or ""
+    """Learn the dialect from what a template makes of calls, or else tell it by its signs.
+
+    Plain JSON is for templates that show neither. Takes up to 0.1 s, once for each template.
+    """
+    return _dialect_of(chat_template or "")
+
+
+@lru_cache(maxsize=32)
+def _dialect_of(template: str) -> Dialect:
     if "<|channel|>" in template and "<|message|>" in template:
-        return Harmony()
-    return Marked(_form(template), _thought(template))
+        return Harmony()  # its calls are messages to somebody else, which no reply shows whole
+    found = _learned(template)
+    thought = found.thought or thought_by_signs(template)
+    answer = found.answer or answer_by_signs(template)
+    return Marked(_form(template, found.layout), thought, answer)
 
 
-def _form(template: str) -> Form:
-    forms = (form for signs, form in FORMS if all(sign in template for sign in signs))
-    found = next(forms, GENERIC)
-    return PYTHON if found in (LLAMA, GENERIC) and PYTHONIC.search(template) else found
+def _learned(template: str) -> Learned:
+    """What a template tells of itself; a layout that cannot read its calls back is none."""
+    try:
+        probe = Probe(template)
+        found = learned(probe)
+        reads = found.layout and _reads(_written(found.layout), probe)
+    except LocalSpecError:  # broken, or too slow
+        return NOTHING
+    return found if reads else found._replace(layout=None)
 
 
-def _thought(template: str) -> Thought | None:
-    if "</think>" in template:
-        answer = ("<response>", "</response>") if "<response>" in template else ("", "")
-        return Thought("<think>", "</think>", *answer)
-    return Thought("[THINK]", "[/THINK]") if "[THINK]" in template else None
+def _reads(form: Written, probe: Probe) -> bool:
+    """Whether a call that the template writes is read as it was made."""
+    text = probe.reply(of_all_kinds())
+    start = text.find(form.layout.openings[0] if form.layout.openings else form.layout.head)
+    reader = Marked(form).reader(TOOLS, "")
+    parts = [*reader.read(text[max(start, 0) :]), *reader.close()]
+    names = [part.name for part in parts if isinstance(part, Call)]
+    given = "".join(part.text for part in parts if isinstance(part, Arguments))
+    if names != [NAMES[0]] or not reader.complete:
+        return False
+    values = json.loads(given)
+    return all(values.get(key) == KINDS[key][1] for key in KEYS)
+
+
+def _form(template: str, layout: Layout | None) -> Form:
+    signs = form_by_signs(template)
+    if layout is None or (signs.bare and not layout.openings):
+        return signs
+    return _written(layout)
+
+
+def _written(layout: Layout) -> Written:
+    return Written(layout, bare="" if layout.openings else layout.head[:1])

@@ -9,6 +9,7 @@ from localspec.dialects.parts import Parts
 from localspec.dialects.scanner import Scanner, as_json
 from localspec.dialects.tape import Reading, Tape
 
+KEYS = ("name", "arguments")  # of the name and of the arguments, as most write them
 NAMES = ("name", "function")
 ARGUMENTS = ("arguments", "parameters")
 OTHERS = ("id", "type")
@@ -30,14 +31,16 @@ def arguments(tape: Tape, parts: Parts, name: str) -> Reading[bool]:
     return True
 
 
-def envelope(tape: Tape, parts: Parts, known: Set[str] | None) -> Reading[bool]:
+def envelope(
+    tape: Tape, parts: Parts, known: Set[str] | None, keys: tuple[str, str] = KEYS
+) -> Reading[bool]:
     """Read a call; return whether it was made.
 
     `known`, where given, are the only names that will do, and only with arguments.
     """
     if not (yield from tape.starts("{")):
         return False
-    fields = _Fields(known)
+    fields = _Fields(known, keys)
     while True:
         yield from tape.blank()
         if (yield from tape.starts("}")):
@@ -50,7 +53,7 @@ def envelope(tape: Tape, parts: Parts, known: Set[str] | None) -> Reading[bool]:
         if not fields.may_have(key) or not (yield from tape.starts(":")):
             return False
         yield from tape.blank()
-        if json.loads(key) in ARGUMENTS and (yield from arguments(tape, parts, fields.name)):
+        if json.loads(key) in fields.given and (yield from arguments(tape, parts, fields.name)):
             if parts.complete:
                 yield from _rest(tape)
             parts.say(tape.written())
@@ -89,21 +92,23 @@ def _value(tape: Tape) -> Reading[str]:
 class _Fields:
     """What an object said so far of the call it is."""
 
-    def __init__(self, known: Set[str] | None) -> None:
+    def __init__(self, known: Set[str] | None, keys: tuple[str, str]) -> None:
         self._known = known
+        self._names = {*NAMES, keys[0]}
+        self.given = {*ARGUMENTS, keys[1]}
         self.name = ""
         self._arguments = "{}" if known is None else ""
 
     def may_have(self, key: str) -> bool:
         if not key.startswith('"'):
             return False
-        return self._known is None or json.loads(key) in (*NAMES, *ARGUMENTS, *OTHERS)
+        return self._known is None or json.loads(key) in {*self._names, *self.given, *OTHERS}
 
     def take(self, key: str, value: str) -> bool:
         """Keep a field; return whether this can still be a call."""
-        if key in ARGUMENTS:
+        if key in self.given:
             self._arguments = _object(value)
-        elif key in NAMES and value.startswith('"'):
+        elif key in self._names and value.startswith('"'):
             self.name = str(json.loads(value))
             return self._known is None or self.name in self._known
         return bool(value)

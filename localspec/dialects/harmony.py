@@ -24,6 +24,7 @@ ANALYSIS = re.compile(r"<\|channel\|>\s*analysis\b")
 
 class Harmony:
     marks = (START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS)
+    reasons = True
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()

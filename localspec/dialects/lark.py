@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from localspec.dialects.functions import Function
+from localspec.dialects.segments import MARK
 from localspec.grammar.grammar import LAYOUT
 from localspec.templates.message import Json
 
 Control = Callable[[str], int | None]  # the control token with this text
 
-TERMINALS = ("TEXT: /(?s:.*)/", "BLANKS: /[ \\t\\r\\n]{0,32}/")
+SPLIT = re.compile(f"({MARK.pattern})")
+TERMINALS = (
+    "TEXT: /(?s:.*)/",
+    "BLANKS: /[ \\t\\r\\n]{0,32}/",
+    "KEY: /[A-Za-z0-9_-]{1,64}/",
+)
 
 
 class Lark:
@@ -27,13 +34,41 @@ class Lark:
         return quoted(text) if token is None else f"<[{token}]>"
 
     def is_text(self, mark: str) -> bool:
-        return self._control(mark) is None
+        """Whether a mark is plain text, without a control token in it."""
+        return all(self._control(each) is None for each in self._cut(mark))
+
+    def literal(self, text: str) -> str:
+        """A text, with the control tokens that are in it."""
+        return " ".join(map(self.mark, self._cut(text)))
+
+    def _cut(self, text: str) -> list[str]:
+        """A text cut at its control tokens."""
+        found = [""]
+        for each in SPLIT.split(text):
+            if each and self._control(each) is not None:
+                found += [each, ""]
+            else:
+                found[-1] += each
+        return [each for each in found if each]
 
     def rule(self, body: str, option: str = "") -> str:
         """Add a rule; return its name."""
         name = f"r{len(self._rules)}"
         self._rules.append(f"{name}{option}: {body}")
         return name
+
+    def reserved(self) -> str:
+        """The name of a rule that is yet to be filled."""
+        self._rules.append("")
+        return f"r{len(self._rules) - 1}"
+
+    def fill(self, name: str, body: str) -> None:
+        self._rules[int(name[1:])] = f"{name}: {body}"
+
+    def named(self, name: str, body: str) -> None:
+        """Add a rule that may name itself, if it is not there."""
+        if not any(rule.startswith(f"{name}:") for rule in self._rules):
+            self._rules.append(f"{name}: {body}")
 
     def terminal(self, body: str) -> str:
         name = f"T{len(self._rules)}"
@@ -42,9 +77,14 @@ class Lark:
 
     def upto(self, mark: str, text: str = "TEXT") -> str:
         """Any text up to the first such mark, and the mark."""
-        if self.is_text(mark):
-            return self.rule(f"{text} {quoted(mark)}", "[lazy]")
-        return f"{text} {self.mark(mark)}"
+        first, *others = self._cut(mark)
+        if self._control(first) is None:
+            end = len(first.rstrip())
+            first, others = first[:end], [first[end:], *others]
+        rest = " ".join(map(self.mark, filter(None, others)))
+        if self._control(first) is None:
+            return f"{self.rule(f'{text} {quoted(first)}', '[lazy]')} {rest}"
+        return f"{text} {self.mark(first)} {rest}"
 
     def source(self, start: str) -> str:
         return "\n".join(["%llguidance {}", f"start: {start}", *self._rules, ""])
@@ -56,6 +96,17 @@ def quoted(text: str) -> str:
 
 def choice(expressions: Sequence[str]) -> str:
     return "(" + " | ".join(expressions) + ")"
+
+
+def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> str:
+    """Members in order, with something between them; those that are not needed may be missing."""
+    first, later = "", ""  # what follows if nothing was written so far, and if something was
+    for is_needed, member in reversed(members):
+        begun = f"{member} {later}"
+        first = begun if is_needed else f"({begun} | {first})" if first else f"({begun})?"
+        later = lark.rule(f"{between} {begun}" if is_needed else f"({between} {member})? {later}")
+        first = lark.rule(first)
+    return first
 
 
 def schema(value: Mapping[str, Json], function: Function) -> str:

@@ -21,10 +21,16 @@ from localspec.templates.message import Tool
 class Marked:
     form: Form
     thought: Thought | None = None
+    answer: tuple[str, str] | None = None  # marks around content, where it has any
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return (*self.form.marks, *(self.thought.marks if self.thought else ()))
+        thought = self.thought.marks if self.thought else ()
+        return tuple(dict.fromkeys((*self.form.marks, *thought, *(self.answer or ()))))
+
+    @property
+    def reasons(self) -> bool:
+        return self.thought is not None
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()
@@ -34,20 +40,29 @@ class Marked:
         self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
     ) -> Reading[None]:
         tape.begin()
-        answers = self.thought and (yield from self.thought.read(tape, parts, prompt_end))
+        if self.thought:
+            yield from self.thought.read(tape, parts, prompt_end)
         yield from tape.blank()
+        ends = (yield from self._answers(tape)) if self.answer else ()
         first = yield from tape.ahead()
         if offered and first and first in self.form.bare:
             yield from self.form.read(tape, parts, offered, "")
         parts.say(tape.written())
         openings = self.form.openings if offered and parts.complete else ()
-        ends = (self.thought.answer_close,) if self.thought and answers else ()
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
             tape.begin(mark)
             if mark in openings:
                 yield from self.form.read(tape, parts, offered, mark)
             if not parts.complete:
                 openings = ()
+
+    def _answers(self, tape: Tape) -> Reading[tuple[str, ...]]:
+        """Read the mark that begins content; return what ends it."""
+        opening, closing = self.answer or ("", "")
+        if not (yield from tape.starts(opening)):
+            return ()
+        tape.begin()
+        return (closing,)
 
     def grammar(self, bounds: Bounds) -> str | None:
         if not bounds.offered and (bounds.form is None or self.thought is None):
@@ -60,19 +75,36 @@ class Marked:
             # One JSON object looks like the other until it is too late.
             raise UsageError("this model's calls have no mark: leave away the format or tools")
         answers = [calls.forced()] if calls else []
-        answers += [] if bounds.form is None else [formed(bounds.form)]
+        answers += [] if bounds.form is None else [self._answer(lark, formed(bounds.form))]
         return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)}")
 
     def _free(self, lark: Lark, calls: _Calls, prompt_end: str) -> str:
         """An expression for any text with calls in it, after reasoning if it reasons."""
+        free = self._marked_free(lark, calls)
         if self.thought is None:
-            return calls.free(())
+            return free
         if self.thought.opened_by(prompt_end):
-            return f"{lark.upto(self.thought.close)} {calls.free(())} | TEXT"
+            return f"{lark.upto(self.thought.close)} {free} | TEXT"
         opening = self.thought.opening(lark)
-        openings = (opening,) if lark.is_text(self.thought.open) else ()
         thinking = f"{opening} {lark.upto(self.thought.close)}"
-        return f"{thinking} {calls.free(())} | {calls.free(openings)} | {opening} TEXT"
+        other = calls.free((opening,)) if lark.is_text(self.thought.open) else free
+        return f"{thinking} {free} | {other} | {opening} TEXT"
+
+    def _marked_free(self, lark: Lark, calls: _Calls) -> str:
+        """An expression for text with calls in it, the text within its marks if it has any."""
+        free = calls.free(())
+        if self.answer is None or lark.is_text(self.answer[0]):
+            return free
+        opening, closing = self.answer
+        opened = f"BLANKS {lark.literal(opening)}"
+        return choice([free, f"{opened} {lark.upto(closing)} {free}", f"{opened} TEXT"])
+
+    def _answer(self, lark: Lark, form: str) -> str:
+        """An expression for what follows a form, within the marks of content if it has any."""
+        if self.answer is None:
+            return form
+        opening, closing = map(lark.literal, self.answer)
+        return choice([form, f"{opening} {form} ({closing})?"])
 
     def _first(self, lark: Lark, prompt_end: str) -> str:
         """An expression for the reasoning before what must be said."""

@@ -14,6 +14,7 @@ NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 WORDS = {"true": "true", "false": "false", "null": "null"}
 WORDS |= {"True": "true", "False": "false", "None": "null"}
 ENDS = {"{": "}", "[": "]"}
+AFTER_QUOTE = ",:)]}"
 AFTER = {"{": "key", "[": "item", "}": "key", "]": "item"}
 
 
@@ -45,6 +46,8 @@ class Scanner:
         """Nothing follows: a number or a word at the very end is whole."""
         if self._read == self._word:
             self._end_word()
+        elif self._read == self._after_quote:
+            self._end_quoted()
 
     def take(self) -> str:
         """The JSON that became sure since the last call."""
@@ -116,7 +119,10 @@ class Scanner:
             self._put(plain[0])
             return plain.end()
         letter = text[at]
-        if letter == self._quote:
+        if letter == self._quote == "'":
+            self._held.append(letter)
+            self._read = self._after_quote
+        elif letter == self._quote:
             self._put('"')
             self._end_value()
         elif letter == "\\":
@@ -125,6 +131,25 @@ class Scanner:
         else:
             self._put(json.dumps(letter)[1:-1])
         return at + 1
+
+    def _after_quote(self, text: str, at: int) -> int:
+        """A quote of Python's ends a string only before a sign; some templates escape none."""
+        if blank := BLANK.match(text, at):
+            self._held.append(blank[0])
+            return blank.end()
+        if text[at] in AFTER_QUOTE:
+            self._end_quoted()
+            return at
+        inner = self.held()
+        self._held.clear()
+        self._put(json.dumps(inner)[1:-1])
+        self._read = self._string
+        return at
+
+    def _end_quoted(self) -> None:
+        self._held.clear()
+        self._put('"')
+        self._end_value()
 
     def _escape(self, text: str, at: int) -> int:
         letter = text[at]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
-from localspec.dialects import dialect_of
+from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import DEFAULT, Settings
@@ -45,7 +45,6 @@ class Runtime:
         known: Known = NOTHING,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
-        self.dialect = dialect_of(self.tokenizer.chat_template)
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.known = known
@@ -54,6 +53,11 @@ class Runtime:
         # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the model writes calls and reasoning; its chat template is asked once."""
+        return dialect_of(self.tokenizer.chat_template)
 
     @property
     def kept_bytes(self) -> int:

@@ -10,8 +10,6 @@ from localspec.templates.capabilities import Takes
 from localspec.templates.chat_template import ChatTemplate
 from localspec.tokenizer import Tokenizer
 
-THOUGHTS = frozenset({"</think>", "[/THINK]", "<|channel|>"})
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
@@ -37,7 +35,7 @@ def facts(tokenizer: Tokenizer) -> ModelFacts:
     return ModelFacts(
         tokenizer.chat_template or "",
         takes(tokenizer),
-        not THOUGHTS.isdisjoint(dialect_of(tokenizer.chat_template).marks),
+        dialect_of(tokenizer.chat_template).reasons,
         tokenizer.infill is not None,
         spelt(tokenizer.bos),
         spelt(tokenizer.eos),

@@ -75,7 +75,7 @@ def _reasoned(message: Message) -> Message:
     for name in REASONING:
         if name in message:
             thought = message[name]
-            return {"thinking": thought, **message, "reasoning_content": thought}
+            return {**dict.fromkeys(REASONING, thought), **message, "reasoning_content": thought}
     return message
 
 

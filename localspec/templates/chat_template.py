@@ -8,20 +8,35 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from localspec.errors import ModelFileError, UsageError
 from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes, learned
 from localspec.templates.message import Json, Message, Tool, text
 from localspec.templates.renderer import SHARED, Renderer
-from localspec.tokenizer import Tokenizer
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 END = "(the reply goes on here) "  # its space tells whether a template strips what it writes
 
 
+class Templated(Protocol):
+    """What is needed of a tokenizer to render a conversation."""
+
+    @property
+    def chat_template(self) -> str | None: ...
+
+    @property
+    def bos(self) -> int | None: ...
+
+    @property
+    def eos(self) -> int | None: ...
+
+    def token_text(self, token: int) -> str: ...
+
+
 class ChatTemplate:
-    def __init__(self, tokenizer: Tokenizer, renderer: Renderer = SHARED) -> None:
+    def __init__(self, tokenizer: Templated, renderer: Renderer = SHARED) -> None:
         if not tokenizer.chat_template:
             raise UsageError("this model has no chat template: use it with plain prompts")
         special = {"bos_token": tokenizer.bos, "eos_token": tokenizer.eos}
@@ -59,7 +74,7 @@ class ChatTemplate:
             raise UsageError("a conversation needs a message")
         if continued:
             return self._continued(messages, tools, extra)
-        return self._written(messages, tools, extra, asking=True)
+        return self.written(messages, tools, extra, asking=True)
 
     def _continued(
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
@@ -69,13 +84,13 @@ class ChatTemplate:
             raise UsageError("the last message is not the assistant's: it cannot go on with it")
         said = text(last)
         marked = [*others, {**last, "content": said + END}]
-        found = self._written(marked, tools, extra, asking=False)
+        found = self.written(marked, tools, extra, asking=False)
         start, mark, _ = found.rpartition(END.strip())
         if not mark or said.strip() not in start:
             raise UsageError("the model's chat template drops a part of the message to go on with")
         return start if found.startswith(END, len(start)) else start.rstrip()
 
-    def _written(
+    def written(
         self,
         messages: Sequence[Message],
         tools: Sequence[Tool],

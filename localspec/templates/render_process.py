@@ -51,9 +51,32 @@ class Notes(Namespace):
         super().__setitem__(name, value)
 
 
+class Given(list[object]):
+    """A list that came with the request: a template may only read it."""
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Lets a template change the lists that it made itself; some queue identifiers in one."""
+
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+        if type(obj) is list and attr in ("append", "pop"):
+            return True
+        return super().is_safe_attribute(obj, attr, value)
+
+
+def given(value: object) -> object:
+    """The same, with lists that cannot be changed."""
+    match value:
+        case dict():
+            return {name: given(each) for name, each in value.items()}
+        case list():
+            return Given(map(given, value))
+    return value
+
+
 def environment() -> ImmutableSandboxedEnvironment:
     """The names and rules that templates of the hub are written for."""
-    made = ImmutableSandboxedEnvironment(
+    made = Sandbox(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
     made.filters["tojson"] = to_json
@@ -99,7 +122,7 @@ def answer(source: str, variables: Mapping[str, object] | None) -> dict[str, str
     if variables is None:
         return {}
     try:
-        text = template.render(variables)
+        text = template.render(given(variables))
     except jinja2.TemplateError as error:
         return {"refused": _words(error)}
     except Exception as error:

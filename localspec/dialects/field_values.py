@@ -1,0 +1,166 @@
+"""Arguments that are written one by one: read as JSON, and written as a grammar."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from localspec.dialects.functions import Function
+from localspec.dialects.lark import Lark, choice, quoted, schema, separated
+from localspec.dialects.layout import Fields, Middle
+from localspec.dialects.notation import read
+from localspec.dialects.notation_grammar import Notation, is_plain
+from localspec.dialects.scanner import Scanner
+from localspec.dialects.segments import pieces
+from localspec.dialects.tape import Reading, Tape
+from localspec.dialects.values import kinds, strings, value
+from localspec.templates.message import Json
+
+
+def given(tape: Tape, fields: Fields, end: str, function: Function | None) -> Reading[str | None]:
+    """Arguments up to this end as JSON, or nothing where they are not written as they should be."""
+    found: dict[str, str] = {}
+    while True:
+        yield from tape.blank()
+        if (yield from tape.starts(end)):
+            texts = (f"{json.dumps(key)}: {each}" for key, each in found.items())
+            return "{" + ", ".join(texts) + "}"
+        if found and fields.between.strip():
+            yield from tape.starts(fields.between.strip())
+            yield from tape.blank()
+            if (yield from tape.starts(end)):
+                return None
+        for each in pieces(fields.key):
+            yield from tape.blank()
+            if not (yield from tape.starts(each)):
+                return None
+        yield from tape.blank()
+        key = yield from tape.run(_key(fields))
+        middle = (yield from _middle(tape, fields)) if key else None
+        if middle is None:
+            return None
+        wanted = function.parameter(key) if function else {}
+        text = yield from _value(tape, fields, middle, wanted)
+        if text is None:
+            return None
+        found[key] = text
+
+
+def _key(fields: Fields) -> re.Pattern[str]:
+    """Letters of a key: none of them begins what follows it."""
+    first = fields.middles[0].text.strip()[:1]
+    return re.compile(rf"[^\s<>{{}}()\[\]{re.escape(first)}]+")
+
+
+def _middle(tape: Tape, fields: Fields) -> Reading[Middle | None]:
+    yield from tape.blank()
+    texts = {middle.text.strip(): middle for middle in fields.middles}
+    if len(texts) > 1:
+        return texts.get((yield from tape.starts(*texts)))
+    for each in pieces(fields.middles[0].text):
+        yield from tape.blank()
+        if not (yield from tape.starts(each)):
+            return None
+    return fields.middles[0]
+
+
+def _value(
+    tape: Tape, fields: Fields, middle: Middle, wanted: Mapping[str, Json]
+) -> Reading[str | None]:
+    """One value as JSON."""
+    if fields.quotes is None:
+        return (yield from _text(tape, fields, middle, wanted))
+    yield from tape.blank()
+    if fields.own:
+        return (yield from read(tape, fields.quotes))
+    found: list[str] = []
+    whole = yield from tape.value(Scanner(), found.append)
+    return "".join(found) if whole else None
+
+
+def _text(
+    tape: Tape, fields: Fields, middle: Middle, wanted: Mapping[str, Json]
+) -> Reading[str | None]:
+    """A value that stands as it is between marks."""
+    closing, *more = pieces(fields.end)
+    found: list[str] = []
+    if not (yield from tape.until((closing,), found.append)):
+        return None
+    for each in more:
+        yield from tape.blank()
+        yield from tape.starts(each)
+    text = "".join(found)
+    text = text.removeprefix(_blank_end(middle.text)).removesuffix(_blank_start(fields.end))
+    opening, ending = fields.wrapping or ("", "")
+    if opening and text.startswith(opening) and text.endswith(ending):
+        return json.dumps(text[len(opening) : -len(ending)], ensure_ascii=False)
+    if middle.kinds == {"string"}:
+        return json.dumps(text, ensure_ascii=False)
+    return value(text, wanted)
+
+
+def _blank_start(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _blank_end(text: str) -> str:
+    return text[len(text.rstrip()) :]
+
+
+def parameters(lark: Lark, fields: Fields, function: Function) -> str:
+    """An expression for all arguments of a function, in the order of its schema."""
+    names = sorted(function.properties, key=str.lower) if fields.in_order else function.properties
+    each = {name: _argument(lark, fields, function, name) for name in names}
+    if not fields.between:
+        return " ".join(
+            f"{rule}{'' if n in function.required else '?'}" for n, rule in each.items()
+        )
+    members = [(name in function.required, rule) for name, rule in each.items()]
+    return separated(lark, lark.literal(fields.between), members)
+
+
+def _argument(lark: Lark, fields: Fields, function: Function, name: str) -> str:
+    """The name of a rule for a key and its value."""
+    wanted = function.parameter(name)
+    options = [
+        f"{lark.literal(fields.key + name + middle.text)} "
+        + _given(lark, fields, function, wanted, middle)
+        for middle in _middles(fields, wanted)
+    ]
+    return lark.rule(choice(options))
+
+
+def _middles(fields: Fields, wanted: Mapping[str, Json]) -> list[Middle]:
+    """What may stand between a key and a value of these kinds."""
+    allowed = kinds(wanted)
+    found = [m for m in fields.middles if not m.kinds or allowed is None or m.kinds & allowed]
+    return found or list(fields.middles)
+
+
+def _given(
+    lark: Lark, fields: Fields, function: Function, wanted: Mapping[str, Json], middle: Middle
+) -> str:
+    """A value and what closes it."""
+    if fields.quotes is None and (listed := strings(wanted)):
+        return f"{choice([quoted(each) for each in listed])} {lark.literal(fields.end)}"
+    text = "string" in (kinds(wanted) or ()) and "string" in (middle.kinds or {"string"})
+    if fields.quotes is None and text:
+        return lark.upto(fields.end.lstrip())
+    return f"{_plain(lark, fields, function, wanted)} {lark.literal(fields.end)}"
+
+
+def _plain(lark: Lark, fields: Fields, function: Function, wanted: Mapping[str, Json]) -> str:
+    if fields.own:
+        return Notation(lark, function, fields.quotes).value(wanted)
+    as_json = schema(wanted, function)
+    if not is_plain(wanted) or not fields.python:
+        return as_json
+    allowed = kinds(wanted) or frozenset()
+    if allowed == {"boolean"}:
+        words = '"True" | "False"'
+        return f"({words})" if fields.quotes else f'("true" | "false" | {words})'
+    nested = fields.nested and allowed & {"array", "object"}
+    if nested or (fields.quotes and "string" in allowed):
+        return choice([as_json, Notation(lark, function).value(wanted)])
+    return as_json

@@ -1,0 +1,50 @@
+"""How a family writes calls: the texts around names, identifiers and arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number of a call stands
+
+
+@dataclass(frozen=True, slots=True)
+class Middle:
+    """What stands between a key and its value."""
+
+    text: str
+    kinds: frozenset[str] = frozenset()  # of values it is for; empty: all
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Arguments that are written one by one."""
+
+    key: str  # opens a key
+    middles: tuple[Middle, ...]
+    end: str = ""  # closes a value
+    between: str = ""
+    quotes: tuple[str, str] | None = None  # around strings; None: they stand as they are
+    wrapping: tuple[str, str] | None = None  # around some of the strings that have no quotes
+    python: bool = False  # whether words are those of Python: True, None
+    nested: bool = False  # whether lists and objects are those of Python, too
+    in_order: bool = False  # whether keys are in the order of the alphabet
+
+    @property
+    def own(self) -> bool:
+        """Whether values are in a notation that is not JSON."""
+        return self.quotes is not None and self.quotes[0] not in "'\""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`head` NAME `name_end` ARGUMENTS `end`, then `again` with the next NAME, at last `close`."""
+
+    head: str
+    name_end: str
+    end: str
+    again: str | None = None  # None: a reply has one call
+    close: str = ""
+    keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
+    fields: Fields | None = None  # None: arguments are one JSON object
+    empty: str | None = None  # what follows a name without arguments, where it is not the usual
+    openings: tuple[str, ...] = ()  # marks that begin calls; none: only a whole reply is one

@@ -1,0 +1,258 @@
+"""Find out from a chat template how its model writes calls and reasoning."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.learn_fields import Written, fields
+from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, THOUGHT, Probe, calls
+from localspec.dialects.segments import MARK, common_end, common_start, distinct, segments
+from localspec.dialects.thought import Thought
+from localspec.templates.message import Message
+
+LONGEST = 3000  # characters of a layout; those of families have less than 1,000
+BLANK = r"\s*"
+TALK: Message = {"content": SAID}
+THINKING: Message = {"reasoning_content": THOUGHT, "reasoning": THOUGHT, "thinking": THOUGHT}
+MARK_LAST = re.compile(rf"({MARK.pattern})[^<>\[\]]*\Z")
+
+
+class Learned(NamedTuple):
+    """What a template told; nothing of what it did not."""
+
+    layout: Layout | None
+    thought: Thought | None
+    answer: tuple[str, str] | None  # what content stands between, where it is marked
+
+
+NOTHING = Learned(None, None, None)
+
+
+def learned(probe: Probe) -> Learned:
+    said = probe.reply(TALK)
+    if re.search(r"""['"]role['"]:""", said):  # messages as they came are no way to write calls
+        return NOTHING
+    thought = _thought(probe, said)
+    layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, None)
+    if layout and len(repr(layout)) > LONGEST:
+        layout = None
+    return Learned(layout, thought, _answer(said, ending, probe.prompt()))
+
+
+def _thought(probe: Probe, said: str) -> Thought | None:
+    """What reasoning stands between, where it is shown at all."""
+    for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
+        before, shown, after = probe.reply(message).partition(THOUGHT)
+        opening, count = _last_mark(before, said.partition(SAID)[2])
+        closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
+        if shown and opening and closing:
+            return Thought(_begun(opening, before, probe.prompt()), closing[1])
+    return None
+
+
+def _begun(opening: str, before: str, prompt: str) -> str:
+    """What makes the model think: the end of the prompt, where the mark only says who speaks."""
+    _, found, begun = prompt.rpartition(opening)
+    begun = begun.strip()
+    return begun if found and begun and begun in before else opening
+
+
+def _last_mark(before: str, other: str) -> tuple[str, int]:
+    """The last mark of a text, with so many before it that the whole stands nowhere else."""
+    starts = [each.start() for each in MARK.finditer(before)]
+    for count, start in enumerate(reversed(starts)):
+        if (found := before[start:].strip()) not in other:
+            return found, count
+    return "", 0
+
+
+def _answer(said: str, ending: str | None, prompt: str) -> tuple[str, str] | None:
+    """The marks around content, if it is followed by more than what ends any reply."""
+    before, _, after = said.partition(SAID)
+    opening, _ = _last_mark(before, after)
+    if not ending or not opening or opening in prompt:
+        return None
+    closing = after.removesuffix(ending).strip()
+    return (opening, closing) if MARK.match(closing) else None
+
+
+def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str | None]:
+    """How calls are written, and what ends any reply."""
+    for beside in (TALK, {}):
+        one = probe.reply({**calls(*GIVEN[:1]), **beside})
+        call = _call(one, said)
+        if call is None or SAID in call.rest:
+            continue
+        head = call.head.rpartition(thought.close)[2] if thought else call.head
+        if common_start(head, said.lstrip()).strip():  # a turn of its own
+            continue
+        two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
+        layout, ending = _closed(call, head, two, said)
+        nothing = _spelled(probe.reply({**calls({}), **beside}))
+        return _with_keys(_opened(probe, layout, call, said, nothing), one), ending
+    return None, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call taken apart at its name and arguments."""
+
+    head: str
+    name_end: str
+    arguments: Written | None  # None: one JSON object
+    rest: str  # all that follows
+
+
+def _spelled(text: str) -> str:
+    for identity in IDS:
+        text = text.replace(identity, ID)
+    return text
+
+
+def _call(text: str, said: str) -> _Call | None:
+    """The first call of a text; `said` is the same text with content instead."""
+    text = _spelled(text)
+    start = len(common_start(text, said))
+    at = text.find(NAMES[0], start)
+    if SAID in text[:at]:
+        start = max(start, text.index(SAID) + len(SAID))
+    if at < 0 or NAMES[0] in text[start:at]:
+        return None
+    after = text[at + len(NAMES[0]) :]
+    if NAMES[0] in after or KEYS[0] not in after:
+        return None
+    head = text[start:at].lstrip()
+    if whole := _object(after):
+        return _Call(head, after[: whole[0]], None, after[whole[1] :])
+    if found := fields(after):
+        return _Call(head, found.before, found, found.rest)
+    return None
+
+
+def _object(text: str) -> tuple[int, int] | None:
+    """Where the arguments stand as a JSON object."""
+    for opening in re.finditer(r"\{", text[: text.find(KEYS[0])]):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, opening.start())
+        except ValueError:
+            continue
+        if value in GIVEN:
+            return opening.start(), end
+    return None
+
+
+def _closed(call: _Call, head: str, two: str, said: str) -> tuple[Layout, str]:
+    """The layout of one call, and of a second one where a reply may have it."""
+    last, ending = _ended(call.rest, said.partition(SAID)[2])
+    layout = Layout(head, call.name_end, last)
+    second = _second(call, head, two) if two else None
+    if second is None:
+        return layout, ending
+    between, rest, name_end = second
+    last, _ = _ended(rest, said.partition(SAID)[2])
+    end = common_start(between, last)
+    first, again = _numbered(head, between[len(end) :])
+    return Layout(first, name_end, end, again, last[len(end) :]), ending
+
+
+def _ended(rest: str, after: str) -> tuple[str, str]:
+    """What closes calls, and what ends the reply after them."""
+    ending = common_end(rest, after)
+    while (first := MARK.match(ending)) and first[0] in ending[first.end() :]:
+        ending = ending[first.end() :]
+    last = rest[: len(rest) - len(ending)].rstrip()
+    if after.strip() and not ending.strip():  # calls end a reply in a way of their own
+        found = MARK_LAST.search(last)
+        if found and not found[0].startswith("</"):
+            return last[: found.start()].rstrip(), ending
+    return last, ending
+
+
+def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
+    """What stands between two calls, what follows them, and what follows a name."""
+    two = _spelled(two)
+    start = two.find(head + NAMES[0])
+    first = two[start + len(head) + len(NAMES[0]) :]
+    at = first.find(NAMES[1])
+    if start < 0 or at < 0:
+        return None
+    one, other = first[:at], first[at + len(NAMES[1]) :]
+    parts = [_arguments(each, call) for each in (one, other)]
+    if parts[0] is None or parts[1] is None:
+        return None
+    name_end, _ = _numbered(parts[0][0], parts[1][0])
+    return parts[0][1], parts[1][1], name_end
+
+
+def _arguments(text: str, call: _Call) -> tuple[str, str] | None:
+    """What stands before and after the arguments."""
+    if call.arguments is None:
+        whole = _object(text)
+        return (text[: whole[0]], text[whole[1] :]) if whole else None
+    found = fields(text)
+    return (found.before, found.rest) if found else None
+
+
+def _numbered(one: str, other: str) -> tuple[str, str]:
+    """Two texts with a place for the number of a call where they end alike but for it."""
+    first, second = segments(one), segments(other)
+    for at in range(-1, -min(len(first), len(second)) - 1, -1):
+        if first[at].isdecimal() and second[at].isdecimal() and first[at] != second[at]:
+            first[at] = second[at] = INDEX
+        elif first[at] != second[at]:
+            break
+    return "".join(first), "".join(second)
+
+
+def _opened(probe: Probe, layout: Layout, call: _Call, said: str, nothing: str) -> Layout:
+    """The layout with the marks that begin calls, and the arguments as they are written."""
+    found = layout
+    if call.arguments is not None:
+        found = call.arguments.described(layout, probe)
+        if found.empty is None and NAMES[0] in nothing:
+            after = nothing.rpartition(NAMES[0])[2]
+            usual = found.name_end + found.end
+            whole = usual + found.close
+            if not after.startswith(usual) and not after.startswith(whole):
+                found = replace(found, empty=_empty(after, found))
+    return replace(found, openings=_openings(found.head, said))
+
+
+def _empty(after: str, layout: Layout) -> str | None:
+    """What follows a name without arguments, if it differs by blanks alone."""
+    usual = layout.name_end + layout.end
+    pattern = BLANK.join(re.escape(each) for each in segments(usual) if not each.isspace())
+    found = re.match(rf"\s*{pattern}{'' if usual == usual.rstrip() else BLANK}", after)
+    return found[0] if found else None
+
+
+def _openings(head: str, said: str) -> tuple[str, ...]:
+    if not MARK.match(head):
+        if head[:1] in ("{", "["):
+            return ()
+        return (re.split(r"[{\[]|\ue000|\ue001", head)[0].strip(),)
+    first = distinct(head, [said])
+    more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
+    second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""
+    return (first, second) if second else (first,)
+
+
+def _with_keys(layout: Layout, text: str) -> Layout:
+    """The layout, told that its calls are JSON objects if they are."""
+    at = text.find(NAMES[0] + layout.name_end.partition(ID)[0])
+    for opening in reversed([each.start() for each in re.finditer(r"\{", text[:at])]):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, opening)
+        except ValueError:
+            continue
+        match value:
+            case dict():
+                names = [key for key, each in value.items() if each == NAMES[0]]
+                given = [key for key, each in value.items() if each in GIVEN]
+                if names and given:
+                    return replace(layout, keys=(names[0], given[0]))
+    return layout

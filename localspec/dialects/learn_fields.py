@@ -1,0 +1,131 @@
+"""Find out how arguments are written one by one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from localspec.dialects.layout import Fields, Layout, Middle
+from localspec.dialects.probe import GIVEN, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
+from localspec.dialects.segments import common_end, common_start
+
+VALUES = {
+    "number": r"7419",
+    "boolean": r"[Tt]rue",
+    "null": r"null|None",
+    "object": r"\{",
+    "array": r"\[",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Two arguments, each a key and a string, and the texts around them."""
+
+    before: str
+    key: str
+    middle: str
+    end: str
+    between: str
+    rest: str
+
+    def described(self, layout: Layout, probe: Probe) -> Layout:
+        """The layout with all that other kinds of values tell of it."""
+        turned = probe.reply(calls(dict(reversed(GIVEN[0].items())))).partition(NAMES[0])[2]
+        in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
+        middles = (Middle(self.middle),)
+        found = Fields(self.key, middles, self.end, self.between, in_order=in_order)
+        text = probe.reply(of_all_kinds())
+        regions = _regions(text.partition(NAMES[0])[2], found)
+        return _parted(replace(layout, fields=_typed(found, regions) if regions else found))
+
+
+def _parted(layout: Layout) -> Layout:
+    """The same layout, in which a key and the end of all arguments begin differently."""
+    found = layout.fields
+    assert found is not None
+    shared = common_start(found.key, layout.end)
+    return replace(
+        layout,
+        name_end=layout.name_end + shared,
+        end=layout.end[len(shared) :],
+        fields=replace(found, key=found.key[len(shared) :], end=found.end + shared),
+    )
+
+
+def fields(text: str) -> Written | None:
+    """Arguments after a name, as they are written with a first and a second value."""
+    given = next((each for each in GIVEN if all(value in text for value in each.values())), None)
+    if given is None:
+        return None
+    order = [word for pair in zip(KEYS, given.values(), strict=True) for word in pair]
+    pattern = "(.*?)".join(map(re.escape, order))
+    found = re.search(rf"\A(.*?){pattern}(.*)\Z", text, re.DOTALL)
+    if found is None:
+        return None
+    before, middle, joint, again, rest = found.groups()
+    if middle != again or not middle or not rest.strip():
+        return None
+    key = common_end(before, joint)
+    gap = joint[: len(joint) - len(key)]
+    end = common_start(gap, rest)
+    return Written(
+        before[: len(before) - len(key)], key, middle, end, gap[len(end) :], rest[len(end) :]
+    )
+
+
+def _regions(text: str, found: Fields) -> dict[str, str]:
+    """What stands from each key to the next one, by the kind of its value."""
+    places = [text.find(f"{key}{found.middles[0].text[:1]}") for key in KINDS]
+    if -1 in places or places != sorted(places):
+        return {}
+    return {
+        kind: text[at + len(key) : end]
+        for (key, (kind, _)), at, end in zip(
+            list(KINDS.items())[:-1], places[:-1], places[1:], strict=True
+        )
+    }
+
+
+def _typed(found: Fields, regions: dict[str, str]) -> Fields:
+    """What stands before a value of each kind, and around strings."""
+    string, number = (regions[kind].partition(word) for kind, word in _PLAIN)
+    nested = "'" in regions["object"] or "'" in regions["array"]
+    found = replace(found, python="True" in regions["boolean"], nested=nested)
+    if not number[1]:
+        return found
+    middle, quote = number[0], string[0].removeprefix(number[0])
+    if string[0] != number[0] and string[0].startswith(middle):
+        closing = string[2].removesuffix(number[2])
+        return replace(
+            found,
+            middles=(Middle(middle),),
+            end=found.end.removeprefix(closing),
+            between=found.between.removeprefix(closing),
+            quotes=(quote, closing),
+        )
+    if string[0] != number[0]:
+        return replace(found, middles=_middles(regions))
+    return replace(found, wrapping=_wrapping(found, regions["text"]))
+
+
+_PLAIN = (("string", "zqva"), ("number", "7419"))
+
+
+def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
+    """One middle for each text that stands before values, with the kinds it is for."""
+    kinds: dict[str, set[str]] = {regions["string"].partition("zqva")[0]: {"string"}}
+    for kind, pattern in VALUES.items():
+        if found := [each.start() for each in re.finditer(pattern, regions[kind])]:
+            at = found[0] if kind in ("object", "array") else found[-1]
+            kinds.setdefault(regions[kind][:at], set()).add(kind)
+    return tuple(Middle(text, frozenset(each)) for text, each in kinds.items())
+
+
+def _wrapping(found: Fields, region: str) -> tuple[str, str] | None:
+    """What a string stands in that has signs of markup."""
+    _, value = KINDS["zqkg"]
+    before, shown, after = region.partition(str(value))
+    opening = before.removeprefix(found.middles[0].text)
+    closing = after.partition(found.end.strip())[0] if found.end.strip() else ""
+    return (opening, closing) if shown and opening and closing else None

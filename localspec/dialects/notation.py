@@ -1,0 +1,65 @@
+"""Values that are JSON but for its quotes and words, read where the quotes are a family's own."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from localspec.dialects.scanner import DEEPEST, as_json
+from localspec.dialects.tape import Reading, Tape
+
+WORD = re.compile(r"[^\s,:{}\[\]<>]+")
+
+Quotes = tuple[str, str]
+
+
+def read(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
+    """Read one value; return it as JSON, or nothing where there is none."""
+    containers = ("{", "[") if depth < DEEPEST else ()
+    opening = yield from tape.starts(quotes[0], *containers)
+    if opening == quotes[0]:
+        return (yield from _string(tape, quotes))
+    if opening == "{":
+        return (yield from _members(tape, quotes, depth, "}"))
+    if opening == "[":
+        return (yield from _members(tape, quotes, depth, "]"))
+    word = yield from tape.run(WORD)
+    return as_json(word) if word else None
+
+
+def _string(tape: Tape, quotes: Quotes) -> Reading[str | None]:
+    found: list[str] = []
+    if not (yield from tape.until((quotes[1],), found.append)):
+        return None
+    return json.dumps("".join(found), ensure_ascii=False)
+
+
+def _members(tape: Tape, quotes: Quotes, depth: int, end: str) -> Reading[str | None]:
+    """Read what an object or a list has, and its end."""
+    found: list[str] = []
+    yield from tape.blank()
+    while not (yield from tape.starts(end)):
+        if found and not (yield from tape.starts(",")):
+            return None
+        yield from tape.blank()
+        key = (yield from _key(tape, quotes)) if end == "}" else ""
+        value = (yield from read(tape, quotes, depth + 1)) if key is not None else None
+        if value is None:
+            return None
+        found.append(f"{key}: {value}" if key else value)
+        yield from tape.blank()
+    inner = ", ".join(found)
+    return f"{{{inner}}}" if end == "}" else f"[{inner}]"
+
+
+def _key(tape: Tape, quotes: Quotes) -> Reading[str | None]:
+    if (yield from tape.starts(quotes[0])):
+        key = yield from _string(tape, quotes)
+    else:
+        word = yield from tape.run(WORD)
+        key = json.dumps(word.strip('"'), ensure_ascii=False) if word else None
+    yield from tape.blank()
+    if key is None or not (yield from tape.starts(":")):
+        return None
+    yield from tape.blank()
+    return key

@@ -1,0 +1,103 @@
+"""What a chat template makes of conversations whose words are known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from localspec.errors import UsageError
+from localspec.templates.chat_template import ChatTemplate
+from localspec.templates.message import Json, Message, Tool
+
+ASKED, SAID, THOUGHT = "zqasked", "zqsaid", "zqthought"
+NAMES = ("zqfone", "zqftwo")
+IDS = ("zqidaaaa1", "zqidaaaa2")
+KEYS = ("zqka", "zqkb")
+GIVEN = ({"zqka": "zqva", "zqkb": "zqvb"}, {"zqka": "zqvc", "zqkb": "zqvd"})
+# By their keys, in their order also where a template sorts them.
+KINDS: Mapping[str, tuple[str, Json]] = {
+    "zqka": ("string", "zqva"),
+    "zqkb": ("number", 7419),
+    "zqkc": ("boolean", True),
+    "zqkd": ("null", None),
+    "zqke": ("object", {"zqin": "zqvi"}),
+    "zqkf": ("array", ["zqvl", 7]),
+    "zqkg": ("text", "zq<b>\nzqvt"),
+    "zqkh": ("string", "zqvz"),
+}
+BOS, EOS = "<zqbos>", "<zqeos>"
+SECONDS = 2.0  # in which a template has to answer all of it
+LONGEST = 1 << 17  # characters of an answer
+
+Parameters = Mapping[str, Json]
+
+
+class Untokenized(NamedTuple):
+    """A chat template without its vocabulary."""
+
+    chat_template: str | None
+    bos: int | None = 0
+    eos: int | None = 1
+
+    def token_text(self, token: int) -> str:
+        return (BOS, EOS)[token]
+
+
+class Probe:
+    """Asks a template; an answer is empty where it refuses, or takes too long or too much."""
+
+    def __init__(self, source: str) -> None:
+        self._template = ChatTemplate(Untokenized(source))
+        self.takes = self._template.takes
+        self._end = time.monotonic() + SECONDS
+        self._tools = TOOLS
+        if not self.prompt():  # some read what not every schema says
+            self._tools = [_tool(name, PLAIN) for name in NAMES]
+
+    def reply(self, message: Message) -> str:
+        """What follows a question: a reply and its end."""
+        messages: list[Message] = [{"role": "user", "content": ASKED}]
+        messages.append({"role": "assistant", **message})
+        return self._said(messages, asking=False)
+
+    def prompt(self) -> str:
+        """What follows a question that is to be answered."""
+        return self._said([{"role": "user", "content": ASKED}], asking=True)
+
+    def _said(self, messages: Sequence[Message], *, asking: bool) -> str:
+        if time.monotonic() > self._end:
+            return ""
+        try:
+            text = self._template.written(messages, self._tools, {}, asking=asking)
+        except UsageError:
+            return ""
+        _, _, said = text.rpartition(ASKED)
+        return said.replace(EOS, "").replace(BOS, "") if len(text) < LONGEST else ""
+
+
+def of_all_kinds() -> Message:
+    """A message that makes a call with values of all kinds."""
+    return calls({key: value for key, (_, value) in KINDS.items()})
+
+
+def calls(*given: Parameters) -> Message:
+    """A message that makes a call of each of these arguments."""
+    return {"tool_calls": [_call(*each) for each in zip(IDS, NAMES, given, strict=False)]}
+
+
+def _call(identity: str, name: str, given: Parameters) -> Json:
+    function: Json = {"name": name, "arguments": given}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def _tool(name: str, types: Mapping[str, str]) -> Tool:
+    keys: Json = {key: {"type": kind, "description": ""} for key, kind in types.items()}
+    schema: Json = {"type": "object", "properties": keys}
+    function: Json = {"name": name, "description": "", "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+TYPES = {key: "string" if kind == "text" else kind for key, (kind, _) in KINDS.items()}
+PLAIN = dict.fromkeys(KINDS, "string")
+TOOLS = [_tool(name, TYPES) for name in NAMES]

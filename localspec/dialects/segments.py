@@ -1,0 +1,48 @@
+"""Texts of a template taken apart: marks, words, blanks and single signs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+MARK = re.compile(r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]{1,40}\]")
+SEGMENT = re.compile(rf"{MARK.pattern}|\s+|[^\W\d]+|\d+|[\W_]")
+PIECE = re.compile(rf"""{MARK.pattern}|[{{}}\[\]"',:]|[^\s<{{}}\[\]"',:]+|<[^\s<{{}}\[\]"',:]*""")
+
+
+def segments(text: str) -> list[str]:
+    return SEGMENT.findall(text)
+
+
+def pieces(text: str) -> list[str]:
+    """What has to be found of a text wherever it may be cut by blanks."""
+    return PIECE.findall(text)
+
+
+def marks(text: str) -> list[str]:
+    """Everything in a text that may be a control token."""
+    return MARK.findall(text)
+
+
+def common_start(one: str, other: str) -> str:
+    """What two texts begin with, in whole segments."""
+    pairs = zip(segments(one), segments(other), strict=False)
+    return "".join(a for a, b in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def common_end(one: str, other: str) -> str:
+    """What two texts end with, in whole segments."""
+    pairs = zip(reversed(segments(one)), reversed(segments(other)), strict=False)
+    shared = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return "".join(reversed(shared))
+
+
+def distinct(text: str, others: Sequence[str]) -> str:
+    """The first mark of a text, with as much after it as none of the others has."""
+    found = ""
+    for each in segments(text):
+        found += each
+        if not found.isspace() and not any(found.strip() in other for other in others):
+            break
+    return found.strip()

@@ -1,0 +1,254 @@
+"""Calls as a layout describes them: read from a stream, and written as a grammar."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from localspec.dialects.envelope import KEYS, arguments, envelope
+from localspec.dialects.field_values import given, parameters
+from localspec.dialects.form import Bare
+from localspec.dialects.functions import Function
+from localspec.dialects.lark import Lark, choice, quoted, schema
+from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.parts import Parts
+from localspec.dialects.segments import MARK, marks, pieces
+from localspec.dialects.tape import Reading, Tape
+
+SLOT = re.compile(f"([{ID}{INDEX}])")
+IDENTITY = re.compile(r"[\w.:-]+")
+WORD = re.compile(r'"(?:[^"\\]|\\.)*"\s*|\S\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    layout: Layout
+    explicit: bool = True  # whether a mark is reason enough to take any name for a call
+    also: tuple[str, ...] = ()  # marks that may begin calls, though a grammar has none of them
+    bare: str = ""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        layout = self.layout
+        fields = layout.fields
+        texts = [layout.head, layout.name_end, layout.end, layout.again or "", layout.close]
+        if fields:
+            texts += [fields.key, fields.end, fields.between, *(fields.quotes or ())]
+            texts += [middle.text for middle in fields.middles]
+        found = [mark for text in texts for mark in marks(text)]
+        whole = (each for each in self.openings if MARK.fullmatch(each) or "<" not in each)
+        return tuple(dict.fromkeys((*whole, *found)))
+
+    @property
+    def openings(self) -> tuple[str, ...]:
+        return (*self.layout.openings, *self.also)
+
+    @property
+    def repeats(self) -> str | None:
+        again, opening = self.layout.again, self._opening
+        if again is None or not opening or not again.lstrip().startswith(opening):
+            return None
+        return again[: len(again) - len(again.lstrip())]
+
+    @property
+    def _opening(self) -> str:
+        return self.layout.openings[0] if self.layout.openings else ""
+
+    def read(
+        self, tape: Tape, parts: Parts, functions: Sequence[Function], opening: str
+    ) -> Reading[None]:
+        known = {each.name: each for each in functions}
+        strict = not (opening and self.explicit)
+        head = _from(self.layout.head, opening)
+        yield from tape.blank()
+        first = yield from tape.ahead()
+        if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
+            fence = opening[:3] if opening.startswith("`") else ""
+            yield from self._objects(tape, parts, known.keys() if strict else None, fence)
+        else:
+            yield from self._calls(tape, parts, known, head, strict)
+        parts.say(tape.written())
+
+    def _objects(
+        self, tape: Tape, parts: Parts, known: Set[str] | None, fence: str
+    ) -> Reading[None]:
+        keys = self.layout.keys or KEYS
+        yield from tape.starts("[")
+        yield from tape.blank()
+        while (yield from envelope(tape, parts, known, keys)) and parts.complete:
+            yield from tape.blank()
+            yield from tape.starts(",", ";")
+            yield from tape.blank()
+            if (yield from tape.ahead()) != "{":
+                while (yield from tape.starts("}", "]")):
+                    tape.begin()
+                    yield from tape.blank()
+                end = fence or re.split(r"[}\]]", self.layout.end + self.layout.close)[-1]
+                yield from _rest(tape, end)
+                return
+
+    def _calls(
+        self, tape: Tape, parts: Parts, functions: Mapping[str, Function], head: str, strict: bool
+    ) -> Reading[None]:
+        again = pieces(self.layout.again or "")
+        while (yield from self._one(tape, parts, functions, head, strict)):
+            if not again or self.repeats is not None:
+                yield from _rest(tape, self.layout.close)
+                return
+            yield from tape.blank()
+            if not (yield from tape.starts(again[0])):
+                yield from _rest(tape, self.layout.close)
+                return
+            head = (self.layout.again or "").lstrip()[len(again[0]) :]
+
+    def _one(
+        self, tape: Tape, parts: Parts, functions: Mapping[str, Function], head: str, strict: bool
+    ) -> Reading[bool]:
+        """Read one call; return whether it was made and is whole."""
+        layout = self.layout
+        if not (yield from _literal(tape, head)):
+            return False
+        yield from tape.blank()
+        name = yield from tape.run(_name(layout))
+        right = name in functions if strict else name.isprintable() and name
+        if not right or not (yield from _literal(tape, layout.name_end)):
+            return False
+        yield from tape.blank()
+        end = layout.end
+        if layout.fields is None:
+            if not (yield from arguments(tape, parts, name)) or not parts.complete:
+                return False
+        else:
+            first, *_ = pieces(end)
+            values = yield from given(tape, layout.fields, first, functions.get(name))
+            if values is None:
+                return False
+            parts.make(name, values)
+            tape.begin()
+            end = end.lstrip()[len(first) :]
+        yield from _rest(tape, end)
+        return True
+
+    def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+        if not self.explicit:
+            return ""
+        layout = self.layout
+        head = layout.head.removeprefix(self._opening)
+        call = lark.rule(choice([self._call(lark, each) for each in functions]))
+        again = layout.again
+        more = ""
+        if parallel and again is not None and self.repeats is None:
+            more = f"({slots(lark, again)} {call})*"
+        return f"{slots(lark, head)} {call} {more} {slots(lark, layout.close)}"
+
+    def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
+        if not self.bare:
+            return ()
+        end = self._alone_end(lark, functions, parallel)
+        return [Bare(self._words(each), f"{self._given(lark, each)} {end}") for each in functions]
+
+    def _alone_end(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+        layout = self.layout
+        if not parallel or layout.again is None:
+            return lark.terminal(f"BLANKS {quoted(layout.end + layout.close)}")
+        call = choice([self._call(lark, each) for each in functions])
+        more = f"({slots(lark, layout.again)} {call})*"
+        return lark.rule(f"{slots(lark, layout.end)} {more} {slots(lark, layout.close)}")
+
+    def _words(self, function: Function) -> tuple[str, ...]:
+        """How a call begins, cut where there may be blanks."""
+        head, name, after = self.layout.head, self._name(function), self.layout.name_end
+        if head.endswith('"'):
+            return tuple(WORD.findall(head + name + after))
+        return (*WORD.findall(head), name, *WORD.findall(after))
+
+    def _call(self, lark: Lark, function: Function) -> str:
+        layout = self.layout
+        head = f"{quoted(self._name(function))} "
+        usual = f"{_optional(lark, layout.name_end)} {self._given(lark, function)}"
+        found = f"{usual} {_optional(lark, layout.end)}"
+        if layout.empty is not None and not function.required:
+            found = choice([found, slots(lark, layout.empty)])
+        return head + found
+
+    def _name(self, function: Function) -> str:
+        if self.layout.head.endswith('"'):
+            return json.dumps(function.name, ensure_ascii=False)[1:-1]
+        return function.name
+
+    def _given(self, lark: Lark, function: Function) -> str:
+        if self.layout.fields is None:
+            return schema(function.schema, function)
+        return parameters(lark, self.layout.fields, function)
+
+
+def _from(head: str, opening: str) -> str:
+    """What is left of a head after an opening, which may have left out its first mark."""
+    _, found, rest = head.partition(opening) if opening else ("", "", "")
+    return rest if found else head
+
+
+def _name(layout: Layout) -> re.Pattern[str]:
+    """Letters of a name: none of them begins what follows it."""
+    follows = pieces(layout.name_end + (layout.fields.key if layout.fields else ""))
+    first = follows[0][0] if follows and not follows[0][0].isalnum() else ""
+    return re.compile(rf"""[^\s<>{{}}\[\]()"'=,{re.escape(first)}]+""")
+
+
+def _literal(tape: Tape, text: str) -> Reading[bool]:
+    """Read a text whatever its blanks; identifiers in it may be missing with what is before."""
+    before = ""
+    for part in SLOT.split(text):
+        if part in (ID, INDEX) and part:
+            if not before or (yield from _all(tape, before)):
+                yield from tape.blank()
+                yield from tape.run(IDENTITY)
+            before = ""
+        else:
+            before = part
+    return not before or (yield from _all(tape, before))
+
+
+def _all(tape: Tape, text: str) -> Reading[bool]:
+    for each in pieces(text):
+        yield from tape.blank()
+        if not (yield from tape.starts(each)):
+            return False
+    return True
+
+
+def _rest(tape: Tape, text: str) -> Reading[None]:
+    """Read what closes calls as far as it is there."""
+    for each in SLOT.split(text):
+        if each in (ID, INDEX) and each:
+            yield from tape.run(IDENTITY)
+            continue
+        for piece in pieces(each):
+            yield from tape.blank()
+            if (yield from tape.starts(piece)):
+                tape.begin()
+
+
+def slots(lark: Lark, text: str) -> str:
+    """An expression for a text, with a place for each identifier."""
+    found = []
+    for part in SLOT.split(text):
+        if part == ID:
+            found.append("/[A-Za-z0-9_-]{1,48}/")
+        elif part == INDEX:
+            found.append("/[0-9]{1,3}/")
+        elif part:
+            found.append(lark.literal(part))
+    return " ".join(found)
+
+
+def _optional(lark: Lark, text: str) -> str:
+    """An expression for a text that may do without its identifiers."""
+    before, found, after = text.partition(ID)
+    if not found:
+        return slots(lark, text)
+    quote = '"' if before.endswith('"') and after.startswith('"') else ""
+    after = after.removeprefix(quote)
+    return f"({slots(lark, before + ID + quote)})? {_optional(lark, after)}"

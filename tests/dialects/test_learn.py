@@ -1,0 +1,203 @@
+"""Dialects learnt from what templates write: calls are read back, and grammars allow them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from localspec.dialects import Arguments, Bounds, Call, Content, Reasoning, dialect_of
+from localspec.dialects.dialect import Harmony
+from localspec.dialects.probe import EOS, Untokenized
+from localspec.templates.chat_template import ChatTemplate
+from tests.dialects.letters import Letters
+from tests.dialects.samples import joined
+from tests.dialects.written import TEMPLATES, template
+
+REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
+PLACE = {
+    "type": "object",
+    "properties": {
+        "names": {"type": "array", "items": {"type": "string"}},
+        "x": {"type": "number"},
+    },
+}
+SEARCH = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string"},
+        "deep": {"type": "boolean"},
+        "limit": {"type": "integer"},
+        "near": PLACE,
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "text": {"type": "string"},
+    },
+    "required": ["text"],
+}
+SCHEMAS = {"search_all": SEARCH, "now": {"type": "object", "properties": {}}}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": "", "parameters": schema}}
+    for name, schema in SCHEMAS.items()
+]
+WHOLE = {
+    "code": "42",
+    "deep": True,
+    "limit": -7,
+    "near": {"names": ["Å", 'q"u', "a\nb"], "x": 1.5},
+    "tags": [],
+    "text": "“é” 'a' \"b\" <c> {d}, [e]\n\tf: 你好 😀",
+}
+SHORT = {"text": "x"}
+CASES = {
+    "one": [("search_all", WHOLE)],
+    "two": [("search_all", WHOLE), ("now", {})],
+    "short": [("search_all", SHORT)],
+    "none": [("now", {})],
+}
+ASKED = {"role": "user", "content": "Where?"}
+WORDS = {"content": "I look.", "reasoning_content": "Hm, <tool> {"}
+
+
+def reply(source, calls, **words):
+    """What the template writes of a reply with these calls, short of its end."""
+    subject = ChatTemplate(Untokenized(source))
+    made = [
+        {"id": f"call{at:05}", "type": "function", "function": {"name": name, "arguments": given}}
+        for at, (name, given) in enumerate(calls)
+    ]
+    prompt = subject.render([ASKED], TOOLS)
+    message = {"role": "assistant", **words, "tool_calls": made}
+    text = subject.written([ASKED, message], TOOLS, {}, asking=False)
+    return text.removeprefix(prompt).replace(EOS, "").removesuffix("<|end|>")
+
+
+def read(source, text, cuts=False):
+    reader = dialect_of(source).reader(TOOLS, "<|assistant|>")
+    parts = [part for piece in (text if cuts else [text]) for part in reader.read(piece)]
+    parts += reader.close()
+    return joined(parts), reader.complete
+
+
+def calls_of(parts):
+    names = [part.name for part in parts if isinstance(part, Call)]
+    given = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+    return [(name, json.loads(given[at])) for at, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_calls_that_a_template_writes_are_read_back_whole(name, case):
+    source = TEMPLATES[name]
+    for words in ({}, WORDS):
+        text = reply(source, CASES[case], **words)
+        parts, complete = read(source, text)
+        assert complete
+        assert calls_of(parts) == CASES[case]
+        others = [part for part in parts if isinstance(part, Content | Reasoning)]
+        thought = [Reasoning(WORDS["reasoning_content"])] if "<think>" in text else []
+        assert others == ([*thought, Content(WORDS["content"])] if words else [])
+        assert read(source, text, cuts=True) == (parts, complete)
+
+
+@pytest.mark.parametrize("kind", ["text", "control"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_grammar_allows_what_the_template_writes(name, kind):
+    source = TEMPLATES[name]
+    dialect = dialect_of(source)
+    letters = Letters(dialect.marks if kind == "control" else ())
+    for case, calls in CASES.items():
+        for required in (True, False):
+            rules = dialect.grammar(Bounds(TOOLS, letters.control, required))
+            assert letters.accepts(rules, reply(source, calls).lstrip())
+            one = dialect.grammar(Bounds(TOOLS, letters.control, required, parallel=False))
+            if required or kind == "control":
+                assert letters.accepts(one, reply(source, calls).lstrip()) == (case != "two")
+        free = dialect.grammar(Bounds(TOOLS, letters.control))
+        if name != "cdata":  # its mark may begin a text
+            assert letters.accepts(free, reply(source, calls, **WORDS))
+
+
+@pytest.mark.parametrize("kind", ["text", "control"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_grammar_allows_no_call_that_breaks_its_schema(name, kind):
+    source = TEMPLATES[name]
+    dialect = dialect_of(source)
+    letters = Letters(dialect.marks if kind == "control" else ())
+    rules = dialect.grammar(Bounds(TOOLS, letters.control, required=True))
+    for given in (
+        {"text": "x", "limit": "many"},
+        {},
+        {"deep": 3, "text": "x"},
+        {"near": [], **SHORT},
+    ):
+        assert not letters.accepts(rules, reply(source, [("search_all", given)]).lstrip())
+    assert not letters.accepts(rules, reply(source, [("other", SHORT)]).lstrip())
+    assert not letters.begins(rules, "Hello")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_call_may_be_cut_off_anywhere(name):
+    source = TEMPLATES[name]
+    text = reply(source, CASES["two"], content="I look.")
+    for end in range(0, len(text), 3):
+        parts, complete = read(source, text[:end])
+        names = [part.name for part in parts if isinstance(part, Call)]
+        assert names in ([], ["search_all"], ["search_all", "now"])
+        whole = calls_of(parts) if complete else []
+        assert whole == CASES["two"][: len(whole)]
+        content = next((part.text for part in parts if isinstance(part, Content)), "")
+        assert content[:7] in "I look." or text[:end].lstrip().startswith(content[:7])
+
+
+def test_a_family_that_nobody_wrote_down_is_learnt():
+    invented = template(
+        "{% for c in m.tool_calls %}@@{{ c.function.name }}!"
+        "{% for k, v in c.function.arguments.items() %}"
+        "::{{ k }}=={{ v if v is string else v | tojson }};;\n{% endfor %}$$\n{% endfor %}"
+    )
+    text = reply(invented, CASES["two"], content="Hi")
+    assert calls_of(read(invented, text)[0]) == CASES["two"]
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_calls_of_real_templates_are_read_back_whole(path):
+    source = path.read_text()
+    takes = ChatTemplate(Untokenized(source)).takes
+    if not takes.calls or isinstance(dialect_of(source), Harmony):
+        return
+    calls = CASES["two" if takes.parallel else "one"]
+    text = reply(source, calls)
+    head = text.find("{") if not dialect_of(source).form.openings else 0
+    assert calls_of(read(source, text[head:])[0]) == calls
+
+
+HOSTILE = {
+    "endless": "{% for i in range(10 ** 9) %}{% for j in range(10 ** 9) %}{% endfor %}{% endfor %}",
+    "huge": "{{ 'a' * 10 ** 10 }}",
+    "large": "{{ messages[0].content * 10 ** 4 }}{{ tools }}",
+    "broken": "{% if %}",
+    "refusing": "{{ raise_exception('no') }}",
+    "refusing calls": template("{{ raise_exception('no') }}"),
+    "names in marks": template(
+        "{% for c in m.tool_calls %}<{{ c.function.name * 999 }}>{% endfor %}"
+    ),
+    "long marks": template(
+        "{% for c in m.tool_calls %}{{ '<|a|>' * 9999 }}{{ c.function.name }}"
+        "{{ c.function.arguments | tojson }}{% endfor %}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_template_leaves_plain_json_and_takes_little_time(name):
+    began = time.monotonic()
+    dialect = dialect_of(HOSTILE[name])
+    assert time.monotonic() - began < 20
+    reader = dialect.reader(TOOLS, "")
+    text = '{"name": "now", "arguments": {}}'
+    assert [*reader.read(text), *reader.close()] == [Call(0, "now"), Arguments(0, "{}")]
+    began = time.monotonic()
+    assert dialect_of(HOSTILE[name]) is dialect
+    assert time.monotonic() - began < 0.1

@@ -1,0 +1,160 @@
+"""Small chat templates, each with a way to write calls that its family documents."""
+
+from __future__ import annotations
+
+START = "{% if tools %}<|system|>{{ tools | tojson }}<|end|>{% endif %}{% for m in messages %}"
+SAID = "<|{{ m.role }}|>{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n"
+SAID += "{% endif %}{{ m.content or '' }}"
+END = "<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+EACH = "{% for c in m.tool_calls %}{% set f = c.function %}"
+FIELDS = "{% for k, v in f.arguments.items() %}"
+DONE = "{% endfor %}"
+AS_TEXT = "{{ v if v is string else v | tojson }}"
+
+
+def template(calls: str, before: str = "", said: str = SAID) -> str:
+    return f"{before}{START}{said}{{% if m.tool_calls %}}{calls}{{% endif %}}{END}"
+
+
+def fields(key: str, middle: str, end: str) -> str:
+    return f"{FIELDS}{key}{{{{ k }}}}{middle}{AS_TEXT}{end}{DONE}"
+
+
+GEMMA_VALUE = """
+{%- macro value(v) -%}
+{%- if v is string -%}<|"|>{{ v }}<|"|>
+{%- elif v is boolean or v is none -%}{{ v | tojson }}
+{%- elif v is mapping -%}{{ '{' }}{{ members(v) }}{{ '}' }}
+{%- elif v is iterable -%}[{% for e in v %}{{ value(e) }}{{ ',' if not loop.last }}{% endfor %}]
+{%- else -%}{{ v }}{%- endif -%}
+{%- endmacro -%}
+{%- macro members(v) -%}
+{%- for k, e in v | dictsort %}{{ k }}:{{ value(e) }}{{ ',' if not loop.last }}{% endfor -%}
+{%- endmacro -%}
+"""
+PYTHON_VALUE = "{% macro py(v) %}{% if v is string %}{{ v | tojson }}{% else %}{{ v }}"
+PYTHON_VALUE += "{% endif %}{% endmacro %}"
+ARGUMENTS = "{{ f.arguments | tojson }}"
+
+TEMPLATES = {
+    "gemma 4": template(
+        EACH + "<|tool_call>call:{{ f.name }}{{ '{' }}{{ members(f.arguments) }}{{ '}' }}"
+        "<tool_call|>" + DONE,
+        before=GEMMA_VALUE,
+    ),
+    "glm": template(
+        EACH
+        + "\n<tool_call>{{ f.name }}\n"
+        + fields("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n")
+        + "</tool_call>"
+        + DONE
+    ),
+    "kimi": template(
+        "<|tool_calls_section_begin|>" + EACH + "<|tool_call_begin|>functions.{{ f.name }}:"
+        "{{ loop.index0 }}<|tool_call_argument_begin|>"
+        + ARGUMENTS
+        + "<|tool_call_end|>"
+        + DONE
+        + "<|tool_calls_section_end|>"
+    ),
+    "lfm2": template(
+        "<|tool_call_start|>["
+        + EACH
+        + "{{ f.name }}("
+        + FIELDS
+        + "{{ k }}={{ py(v) }}{{ ', ' if not loop.last }}"
+        + DONE
+        + "){{ ', ' if not loop.last }}"
+        + DONE
+        + "]<|tool_call_end|>",
+        before=PYTHON_VALUE,
+    ),
+    "minimax": template(
+        "\n<minimax:tool_call>\n"
+        + EACH
+        + '<invoke name="{{ f.name }}">\n'
+        + fields('<parameter name="', '">', "</parameter>\n")
+        + "</invoke>\n"
+        + DONE
+        + "</minimax:tool_call>"
+    ),
+    "deepseek, typed": template(
+        "\n\n<\uff5cDSML\uff5cfunction_calls>\n"
+        + EACH
+        + '<\uff5cDSML\uff5cinvoke name="{{ f.name }}">\n'
+        + fields(
+            '<\uff5cDSML\uff5cparameter name="',
+            "\" string=\"{{ 'true' if v is string else 'false' }}\">",
+            "</\uff5cDSML\uff5cparameter>\n",
+        )
+        + "</\uff5cDSML\uff5cinvoke>\n"
+        + DONE
+        + "</\uff5cDSML\uff5cfunction_calls>"
+    ),
+    "apertus": template(
+        "<|tools_prefix|>["
+        + EACH
+        + '{"{{ f.name }}": '
+        + ARGUMENTS
+        + "}{{ ', ' if not loop.last }}"
+        + DONE
+        + "]<|tools_suffix|>"
+    ),
+    "command": template(
+        "<|START_ACTION|>[\n"
+        + EACH
+        + '    {"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ f.name }}", "parameters": '
+        + ARGUMENTS
+        + "}{{ ',' if not loop.last }}\n"
+        + DONE
+        + "]<|END_ACTION|>",
+        said="<|{{ m.role }}|>{% if m.content %}<|START_RESPONSE|>{{ m.content }}"
+        "<|END_RESPONSE|>{% endif %}",
+    ),
+    "mistral": template(
+        EACH + "[TOOL_CALLS]{{ f.name }}[CALL_ID]{{ c.id }}[ARGS]" + ARGUMENTS + DONE
+    ),
+    "solar": template(
+        "<|tool_calls|>"
+        + EACH
+        + "<|call:begin|>{{ c.id }}<|call:name|>{{ f.name }}<|call:args|>"
+        + ARGUMENTS
+        + "<|call:end|>"
+        + DONE
+    ),
+    "functionary": template(EACH + "<function={{ f.name }}>" + ARGUMENTS + "</function>" + DONE),
+    "qwen coder": template(
+        EACH
+        + "\n<tool_call>\n<function={{ f.name }}>\n"
+        + fields("<parameter=", ">\n", "\n</parameter>\n")
+        + "</function>\n</tool_call>"
+        + DONE
+    ),
+    "hermes": template(
+        EACH
+        + '\n<tool_call>\n{"name": "{{ f.name }}", "arguments": '
+        + ARGUMENTS
+        + "}\n</tool_call>"
+        + DONE
+    ),
+    "queued": template(
+        "{% set ns = namespace(ids=[]) %}"
+        + EACH
+        + "{% set _ = ns.ids.append(f.name) %}<call>{{ ns.ids.pop() }}<args>"
+        + ARGUMENTS
+        + "</args></call>"
+        + DONE
+    ),
+    "cdata": template(
+        EACH
+        + '<function name="{{ f.name }}">'
+        + FIELDS
+        + '<param name="{{ k }}">{% if v is string and "<" in v %}<![CDATA[{{ v }}]]>'
+        + "{% else %}"
+        + AS_TEXT
+        + "{% endif %}</param>"
+        + DONE
+        + "</function>"
+        + DONE
+    ),
+}
