@@ -1,4 +1,4 @@
-"""Load a GGUF, with what was not asked for chosen for this machine."""
+"""Load a GGUF, and choose for this machine what the options leave open."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load(path: Path, options: Options) -> LlamaModel:
 
 
 def check_kind(weights: ModelWeights, footprint: Footprint) -> None:
-    """Refuse what does not continue text."""
+    """Refuse a model that does not continue text."""
     name = f"{footprint.path.name} ({footprint.architecture})"
     if not weights.generates:
         raise ModelFileError(f"{name} does not generate text: choose a language model")
@@ -60,7 +60,7 @@ def all_or(gpu_layers: int | None) -> int:
 def set_up(
     weights: ModelWeights, options: Options, quantisation: str
 ) -> tuple[ContextShape, Context]:
-    """A context; with 16-bit values as f16 where llama.cpp has no bf16 for a model (MLA)."""
+    """Make a context; with 16-bit values as f16 where llama.cpp has no bf16 for a model (MLA)."""
     form = shape(weights, options, quantisation)
     try:
         return form, Context(weights, form)
@@ -75,7 +75,7 @@ def set_up(
 
 def shape(weights: ModelWeights, options: Options, quantisation: str) -> ContextShape:
     context = options.context or min(weights.context or CONTEXT, CONTEXT)
-    if options.drafting:  # beyond what it was trained for its guesses would be noise
+    if options.drafting:  # beyond what it was trained for its drafts would be noise
         context = min(context, weights.context or context)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
@@ -98,7 +98,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
 
 
 def snapshots(weights: ModelWeights, options: Options) -> int:
-    """How many states per slot to ask llama.cpp for, which may not have them.
+    """Count the states per slot to ask llama.cpp for, which may not have them.
 
     They cover one batch, and a draft model rolls over several; and they are lost when slots of
     different widths share a batch, as llama.cpp then moves states about.
@@ -108,7 +108,7 @@ def snapshots(weights: ModelWeights, options: Options) -> int:
 
 
 def kv_type(options: Options, quantisation: str) -> str:
-    """The type of keys and values: f16, unless greedy texts are to be equal to the bit.
+    """Choose the type of keys and values: f16, unless greedy texts are to be equal to the bit.
 
     With values as f16 llama.cpp takes another way for one token than for several, and rounds
     differently. bf16 has one way, which takes 1.4 to 2.5 times as long. It helps only where weights
@@ -121,7 +121,7 @@ def kv_type(options: Options, quantisation: str) -> str:
 
 
 def pooled(weights: ModelWeights, options: Options) -> bool:
-    """Whether all slots share one KV cache.
+    """Decide whether all slots share one KV cache.
 
     Rows of any widths are run at once then, and one text may fill what the others leave. On a CPU
     it costs time: tokens of a prompt look at the cells of all slots, and take 2 to 3 times as long
@@ -135,7 +135,7 @@ def pooled(weights: ModelWeights, options: Options) -> bool:
 
 
 def alike(options: Options) -> bool:
-    """Whether batches of all widths are to be rounded alike, which llama.cpp can do on a CPU."""
+    """Decide whether batches of all widths are to be rounded alike, as llama.cpp can on a CPU."""
     return options.bit_exact and on_cpu(options)
 
 
@@ -148,7 +148,7 @@ def has_gpu() -> bool:
 
 
 def probe() -> list[Device]:
-    """Devices this build of llama.cpp can use; host memory as the system counts it."""
+    """List devices this build of llama.cpp can use; host memory as the system counts it."""
     return [_counted(device) for device in ggml.devices()]
 
 
@@ -166,7 +166,7 @@ def _counted(device: Device) -> Device:
 
 
 def physical_cores() -> int:
-    """Cores worth a thread each: hyper-threads and efficiency cores only slow the others down."""
+    """Count cores worth a thread each: hyper-threads and efficiency cores slow the others down."""
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if sys.platform == "linux":
         cores = min(cores, len(os.sched_getaffinity(0)), granted_cores(Path("/sys/fs/cgroup")))
@@ -174,7 +174,7 @@ def physical_cores() -> int:
 
 
 def granted_cores(cgroup: Path) -> int:
-    """The processor time a container may use, in whole cores; a large number if it may all."""
+    """Compute the processor time a container may use, in whole cores; large if it may use all."""
     for quota, period in (("cpu.max", ""), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         with contextlib.suppress(OSError, ValueError):
             words = (cgroup / quota).read_text().split()
@@ -185,14 +185,14 @@ def granted_cores(cgroup: Path) -> int:
 
 
 def performance_cores() -> int | None:
-    """The fast cores of an Apple chip; None elsewhere."""
+    """Count the fast cores of an Apple chip; None elsewhere."""
     if sys.platform != "darwin":
         return None
     return library.system_number(b"hw.perflevel0.physicalcpu")
 
 
 def check(footprint: Footprint, options: Options) -> None:
-    """Refuse what llama.cpp cannot do, or not with this model."""
+    """Refuse options that llama.cpp lacks, or lacks for this model."""
     if not footprint.weight_bytes:
         raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
     if footprint.positions:  # llama.cpp aborts beyond the last one

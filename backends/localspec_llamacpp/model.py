@@ -1,4 +1,4 @@
-"""A GGUF model behind the core's seam: slots, ragged batches and taking back."""
+"""A GGUF model behind the core's seam: slots, ragged batches and truncation."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class LlamaModel:
         return found
 
     def _batches(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
-        """Rows to be run together: on a CPU not a long one, of a prompt, with short ones.
+        """Group rows to be run together: on a CPU no long row of a prompt with short ones.
 
         From 64 tokens on llama.cpp looks at the whole pool for each of them: 64 tokens and 7 others
         beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their own.

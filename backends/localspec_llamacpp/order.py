@@ -1,4 +1,4 @@
-"""Chooses slots to exchange, so that those of one batch are neighbours in llama.cpp."""
+"""The choice of slots to exchange, so that those of one batch are neighbours in llama.cpp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loading a GGUF would take: llama.cpp lays everything out, and allocates nothing."""
+"""A rehearsal of loading a GGUF: llama.cpp lays everything out, and allocates nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rehearse(path: Path) -> Iterator[Rehearsal]:
 
 
 class LlamaRehearsal:
-    """A file that is laid out with as many layers on GPUs as is asked for, once each."""
+    """A file that is laid out with as many layers on GPUs as asked for, once each."""
 
     def __init__(self, path: Path) -> None:
         self._headers = inspect(path)
@@ -68,7 +68,7 @@ class LlamaRehearsal:
     def _laid_out(
         self, weights: ModelWeights, options: Options
     ) -> tuple[ContextShape, list[BufferSize]]:
-        """What a context would take."""
+        """Measure what a context would take."""
         LOG.take_sizes()
         try:
             form, context = set_up(weights, options, self._headers.quantisation)
@@ -111,7 +111,7 @@ class LlamaRehearsal:
 
 
 def caches(weights: ModelWeights, form: ContextShape) -> list[CacheSize]:
-    """The caches of a context, as llama.cpp lays them out."""
+    """List the caches of a context, as llama.cpp lays them out."""
     LOG.take_caches()
     Context(weights, form).close()
     return LOG.take_caches()
@@ -141,12 +141,12 @@ def completed(
 
 
 def each(cache: CacheSize) -> int:
-    """Bytes of a token, or of a sequence's state; llama.cpp tells sizes to 0.01 MiB."""
+    """Compute the bytes of a token, or of a sequence's state, from a log in steps of 0.01 MiB."""
     return round(cache.bytes / cache.cells)
 
 
 def by_headers(f: Footprint, form: ContextShape) -> list[BufferSize]:
-    """At most so much, should another llama.cpp tell its sizes in other words."""
+    """Bound the sizes by the header, should another llama.cpp log them in other words."""
     token = f.kv_bytes_per_token + f.window_bytes_per_token
     states = f.state_bytes * form.sequences * (1 + form.snapshots)
     computing = form.batch * (f.embedding * ACTIVATIONS + form.cells * MASK)
@@ -157,5 +157,5 @@ def by_headers(f: Footprint, form: ContextShape) -> list[BufferSize]:
 
 
 def is_host(buffer: str) -> bool:
-    """Whether a buffer is in the host's memory: also that which a GPU can read."""
+    """Tell whether a buffer is in the host's memory, which includes memory that a GPU can read."""
     return buffer.startswith("CPU") or buffer.endswith("_Host")

@@ -1,4 +1,4 @@
-"""How llama.cpp's threads wait for each other, decided before OpenMP is loaded.
+"""The way in which llama.cpp's threads wait for each other, chosen before OpenMP is loaded.
 
 GNU OpenMP lets threads spin for milliseconds, and where other programs want the cores, each token
 waits for a thread that is not running. SmolLM2-135M in Q8_0 with two threads on two cores, tokens a

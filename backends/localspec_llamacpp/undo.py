@@ -1,4 +1,4 @@
-"""How a slot takes tokens back, by the kind of memory its model has.
+"""The ways to truncate a slot, by the kind of memory its model has.
 
 Attention takes back any number of tokens. A recurrent layer keeps one state, so something must
 have been put aside: snapshots that llama.cpp writes for the newest tokens of a batch, where the
@@ -20,10 +20,10 @@ REPLAY = 8  # known tokens that may be fed again after a rejection, not in a bat
 
 class Undo(Protocol):
     def ahead(self, row: Row) -> int:
-        """How many leading tokens of a row must be fed in a batch before the others."""
+        """Count the leading tokens of a row that must be fed in a batch before the others."""
 
     def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
-        """Put aside what taking back the rows' tentative tokens will need."""
+        """Put aside what truncating the rows' tentative tokens will need."""
 
     def back(self, slot: int, length: int) -> int:
         """Go back to `length` tokens or as few fewer as possible; 0: it cannot be done."""
@@ -32,11 +32,11 @@ class Undo(Protocol):
         """Give an empty slot the first `length` of the `held` tokens of another, if possible."""
 
     def forget(self, slot: int) -> None:
-        """The slot is empty now."""
+        """Note that the slot is empty now."""
 
 
 class Attention:
-    """Every token is kept, but for layers with a window: those forget what has left it."""
+    """Keeps every token, but for layers with a window: those forget what has left it."""
 
     def __init__(self, context: Context, window: int) -> None:
         self._context = context
@@ -68,7 +68,7 @@ class Attention:
 
 
 class Snapshots:
-    """A few tokens back, once and only right after the batch; for a model with a single slot.
+    """Goes a few tokens back, once and only right after the batch; for a model with a single slot.
 
     Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
     the newest batch only, and are lost when slots of different widths share one.
@@ -96,7 +96,7 @@ class Snapshots:
 
 
 class Checkpoints:
-    """Back to before the tentative tokens, as often as needed."""
+    """Goes back to before the tentative tokens, as often as needed."""
 
     def __init__(self, context: Context, slots: int) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Which caches a model's definition asks for, and what takes their place here."""
+"""The caches that a model's definition asks for, and their counterparts here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUND = 64  # cells of a windowed layer are a multiple of this
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A model, and how to make what one slot holds of it."""
+    """A model, and the way to make one slot's caches."""
 
     model: Module
     fresh: Callable[[], list[Layer]]
@@ -49,7 +49,7 @@ class Blueprint:
 
 
 def native(model: Module) -> Blueprint:
-    """With mlx-lm's own caches: always right, for one row at a time."""
+    """Build with mlx-lm's own caches: always right, for one row at a time."""
 
     def fresh() -> list[Layer]:
         return [Foreign(cache) for cache in make_prompt_cache(model)]
@@ -58,7 +58,7 @@ def native(model: Module) -> Blueprint:
 
 
 def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint | None:
-    """With ours, `slack` cells beyond each window; None if a cache has no counterpart here."""
+    """Build with ours, `slack` cells beyond each window; None if a cache has no counterpart."""
     caches = make_prompt_cache(model)
     parts = [list(cache.caches) if type(cache) is CacheList else [cache] for cache in caches]
     flat = [part for each in parts for part in each]
@@ -89,5 +89,5 @@ def counterpart(cache: Any, slack: int, packing: Packing | None) -> Layer:
 
 
 def cells(window: int, slack: int) -> int:
-    """Room for a window and the slack beyond it."""
+    """Count cells for a window and the slack beyond it."""
     return -(-(window + slack) // ROUND) * ROUND

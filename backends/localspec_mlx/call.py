@@ -1,4 +1,4 @@
-"""One run of a model over rows that differ in what they hold and in what they bring.
+"""One run of a model over rows that differ in what they hold and in their new tokens.
 
 Shorter rows are padded on the right. What padding wrote is overwritten before anything can attend
 to it.
@@ -23,7 +23,7 @@ class RowSpans:
 
     @cached_property
     def end(self) -> int:
-        """How far the furthest row reaches, padding included."""
+        """The end of the furthest row, padding included."""
         return max(self.starts) + self.width
 
     @cached_property
@@ -45,7 +45,7 @@ class RowSpans:
         return {}
 
     def view(self, cells: int, window: int) -> CellView:
-        """What layers with so many cells and such a window share."""
+        """Return what layers with so many cells and such a window share."""
         found = self._views.get((cells, window))
         if found is None:
             found = self._views[cells, window] = CellView(self, cells, window)
@@ -56,7 +56,7 @@ IDLE = RowSpans((0,), (0,))
 
 
 class CellView:
-    """Where new tokens go among a layer's cells, and what they attend to.
+    """The cells that new tokens go to in a layer, and those they attend to.
 
     Position p lives in cell p modulo the number of cells. A layer that keeps every token has a
     cell for each; one with a window has some more than the window, and forgets what has left it.
@@ -81,7 +81,7 @@ class CellView:
         return (self._call.queries % self._cells)[:, None]
 
     def mask(self, window: int | None, as_array: bool) -> mx.array | str | None:
-        """As attention wants it; by default every token sees the layer's window, or everything."""
+        """Make attention's mask; by default tokens see the layer's window, or everything."""
         window = window or self._window
         if self.straight and not as_array and (not window or self._seen <= window):
             return None if self._call.width == 1 else "causal"
@@ -93,7 +93,7 @@ class CellView:
 
     @cached_property
     def _positions(self) -> mx.array:
-        """The position that each cell read holds: [rows, 1, cells]; negative: none yet."""
+        """Compute the position that each read cell holds: [rows, 1, cells]; negative: none yet."""
         if self.straight:
             return mx.arange(self._oldest, self._oldest + self._seen)[None, None]
         newest = self._call.queries[:, -1:]

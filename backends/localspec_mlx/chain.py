@@ -1,4 +1,4 @@
-"""Continue texts by tokens that are fed to each other on the device, unseen by the host."""
+"""Continuation of texts by tokens that stay on the device, unseen by the host."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ STARTS = (1, 4)
 
 
 def extend(runner: Runner, host: Host, paths: Sequence[Continuation]) -> None:
-    """Add some tokens to each path: as far as the core chooses the tokens that were foretold."""
+    """Add some tokens to each path, as long as the core chooses the predicted tokens."""
     at = [path.roll.row.slot for path in paths]
-    starts, logits, tokens = _foretell(runner, host, paths)
+    starts, logits, tokens = _predicted(runner, host, paths)
     host.finish([logits, tokens], runner.slots.arrays(at))
-    laws, foretold = host.read(logits), host.read(tokens)
+    rows, predicted = host.read(logits), host.read(tokens)
     for index, path in enumerate(paths):
-        drawn = _follow(path, laws[:, index], foretold[:, index].tolist())
+        drawn = _follow(path, rows[:, index], predicted[:, index].tolist())
         runner.slots.truncate(at[index], starts[index] + drawn - 1)
 
 
-def _foretell(
+def _predicted(
     runner: Runner, host: Host, paths: Sequence[Continuation]
 ) -> tuple[list[int], mx.array, mx.array]:
-    """How long the slots are before any drawn token; logits and tokens, a row for each step."""
+    """Predict tokens; return slot lengths before them, tokens and logits, a row for each step."""
     at = [path.roll.row.slot for path in paths]
     begun = any(path.tokens for path in paths)
     runner.slots.mark(at, more=begun)
@@ -56,10 +56,10 @@ def _choices(paths: Sequence[Continuation], step: int) -> list[Choice]:
     ]
 
 
-def _follow(path: Continuation, laws: Logits, foretold: Sequence[int]) -> int:
+def _follow(path: Continuation, rows: Logits, predicted: Sequence[int]) -> int:
     """Draw as the core does; return how many tokens were drawn."""
-    for drawn, (law, token) in enumerate(zip(laws, foretold, strict=True), start=1):
-        path.draw(law)
+    for drawn, (row, token) in enumerate(zip(rows, predicted, strict=True), start=1):
+        path.draw(row)
         if path.tokens[-1] != token or not path.wants:
             return drawn
-    return len(foretold)
+    return len(predicted)

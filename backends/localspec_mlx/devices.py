@@ -1,4 +1,4 @@
-"""What MLX runs on here, and how much memory that has."""
+"""The devices that MLX runs on, and their memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORTAGE = re.compile(r"alloc|out of memory|insufficient memory", re.I)
 
 
 def probe() -> list[Device]:
-    """The device that models run on; memory is counted as its maker counts it."""
+    """List the device that models run on; memory is counted as its maker counts it."""
     info = mx.device_info()
     name = str(info.get("device_name", "unknown"))
     if mx.default_device() == mx.cpu:
@@ -45,13 +45,13 @@ def prepare() -> None:
     if tuple(map(int, found.split(".")[:2])) < LEAST_ON_METAL:
         raise BackendError(
             f"mlx {found} takes 5 times as long for 7 tokens as for one where weights are "
-            "quantised, so guessing would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
+            "quantised, so drafting would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
         )
     mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
 
 
 class Streams:
-    """What a thread has begun on a device. MLX ends the program if a thread ends before these."""
+    """The streams a thread has used. MLX ends the program if a thread ends before them."""
 
     def __del__(self) -> None:
         mx.clear_streams()
@@ -61,7 +61,7 @@ THREAD = threading.local()
 
 
 def tidy() -> None:
-    """See to it that this thread ends its streams before it ends itself."""
+    """Make sure that this thread ends its streams before it ends itself."""
     if threading.current_thread() is not threading.main_thread():
         THREAD.streams = getattr(THREAD, "streams", None) or Streams()
 
@@ -71,5 +71,5 @@ def short_of_memory(error: Exception) -> bool:
 
 
 def failure(what: str, error: Exception) -> BackendError:
-    """What MLX could not do, and why."""
+    """Make an error of what MLX could not do, and its reason."""
     return (OutOfMemory if short_of_memory(error) else BackendError)(f"{what}: {error}")

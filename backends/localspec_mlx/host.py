@@ -1,4 +1,4 @@
-"""Where Python meets the device, and how often."""
+"""The places where Python waits for the device, or hands work to it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Host:
         self.reads = 0
 
     def start(self, *arrays: Iterable[mx.array]) -> None:
-        """Begin to work arrays out, and do not wait."""
+        """Begin to evaluate arrays, and do not wait."""
         mx.async_eval(*map(list, arrays))  # type: ignore[no-untyped-call]
         self._count()
 
     def finish(self, *arrays: Iterable[mx.array]) -> None:
-        """Wait until arrays are worked out."""
+        """Wait until arrays are evaluated."""
         mx.eval(*map(list, arrays))
         self._count()
 
     def read(self, array: mx.array) -> Any:
-        """A view of an array's memory where it is shared with the device, else a copy."""
+        """View an array's memory where it is shared with the device, else copy it."""
         self.reads += 1
         return np.asarray(array)
 

@@ -19,10 +19,10 @@ Memo = Any  # arrays, which never change: to keep one costs nothing but memory
 
 
 class Layer(Protocol):
-    """What one layer, or a part of one, keeps for rows that run together."""
+    """The cache of one layer, or of a part of one, for rows that run together."""
 
     def face(self) -> object:
-        """What the model's definition is given."""
+        """The object that the model's definition is given."""
 
     def begin(self, call: RowSpans) -> None:
         """Prepare for a run."""
@@ -30,20 +30,20 @@ class Layer(Protocol):
     def arrays(self) -> Iterator[mx.array]: ...
 
     def row(self, at: int, length: int) -> Self:
-        """One row, which holds `length` tokens, for itself."""
+        """Copy one row, which holds `length` tokens, for itself."""
 
     def join(self, others: Sequence[Self]) -> Self:
-        """This row and others as one layer."""
+        """Join this row and others as one layer."""
 
     def mark(self) -> Memo:
-        """What `put_back` needs to return here; None if a length is enough."""
+        """Return what `put_back` needs to return here; None if a length is enough."""
 
     def put_back(self, at: int, memo: Memo, row: int) -> None:
         """Return a row to where a row was when it was marked."""
 
 
 class Keys:
-    """Keys and values of every token, or of those in a window; quantised if `bits` are given."""
+    """The keys and values of all tokens, or of a window; quantised if `bits` are given."""
 
     def __init__(self, window: int = 0, most: int = 0, packing: Packing | None = None) -> None:
         self.window = window
@@ -151,11 +151,11 @@ class States:
         self.lengths = call.lengths
 
     def make_mask(self, width: int) -> mx.array | None:
-        """Which tokens are real: padding must not enter a state."""
+        """Mark the real tokens: padding must not enter a state."""
         return None if self.lengths is None else mx.arange(width) < self.lengths[:, None]
 
     def advance(self, width: int) -> None:
-        """Nothing to do: lengths are told anew for each run."""
+        """Do nothing: lengths are set anew for each run."""
 
     def arrays(self) -> Iterator[mx.array]:
         yield from (each for each in self.held if each is not None)
@@ -217,12 +217,12 @@ def arrays_in(tree: object) -> Iterator[mx.array]:
 
 
 def apart(state: Memo) -> Memo:
-    """The same lists and arrays as objects of their own, for mlx-lm writes into those it has."""
+    """Copy lists, with the same arrays: mlx-lm writes into those it has."""
     return tree_map(lambda each: mx.array(each) if isinstance(each, mx.array) else each, state)
 
 
 def grown(part: mx.array, cells: int) -> mx.array:
-    """With room for more tokens."""
+    """Make room for more tokens."""
     missing = cells - part.shape[2]
     if missing <= 0:
         return part
@@ -231,12 +231,12 @@ def grown(part: mx.array, cells: int) -> mx.array:
 
 
 def taken(part: mx.array, at: int) -> mx.array:
-    """A copy of one row, which lets go of the memory of the others."""
+    """Copy one row, which lets go of the memory of the others."""
     return part[...] if len(part) == 1 else mx.take(part, mx.array([at]), axis=0)
 
 
 def joined(rows: Sequence[mx.array | None]) -> mx.array | None:
-    """Rows as one; a state that has not begun is all zeros."""
+    """Join rows as one; a state that has not begun is all zeros."""
     known = next((row for row in rows if row is not None), None)
     if known is None:
         return None

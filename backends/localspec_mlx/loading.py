@@ -1,4 +1,4 @@
-"""Load an MLX folder, with what was not asked for chosen for this machine."""
+"""Load an MLX folder, and choose for this machine what the options leave open."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def load(path: Path, options: Options) -> MlxModel:
 
 
 def context(footprint: Footprint, options: Options) -> int:
-    """Tokens that a slot can hold."""
+    """Count the tokens that a slot can hold."""
     found = options.context or min(footprint.context, CONTEXT)
-    # Beyond what a draft model was trained for its guesses would be noise.
+    # Beyond what a draft model was trained for its drafts would be noise.
     return min(found, footprint.context) if options.drafting else found
 
 
 def slack(options: Options) -> int:
-    """Tokens that a window must have room for beside its own."""
+    """Count the tokens that a window must have room for beside its own."""
     return options.batch + 2 * options.tentative
 
 
@@ -80,7 +80,7 @@ def _report(blueprint: Blueprint) -> None:
 
 
 def check(options: Options) -> None:
-    """Refuse what MLX cannot do."""
+    """Refuse options that MLX lacks."""
     known = ("auto", *BITS)
     if options.kv_type not in known:
         raise UsageError(

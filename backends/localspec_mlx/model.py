@@ -29,7 +29,7 @@ from localspec_mlx.runner import Runner, lead
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A run that was begun before it was asked for."""
+    """A run that was begun before the core asked for it."""
 
     slots: tuple[int, ...]
     tokens: mx.array
@@ -66,7 +66,7 @@ class MlxModel:
         return [found[start:end] for start, end in itertools.pairwise(ends)]
 
     def _take_ahead(self, runner: Runner, rows: Sequence[Row]) -> mx.array | None:
-        """The logits of rows, if that is what was begun ahead; anything else undoes it."""
+        """Return the logits of rows, if their run was begun ahead; anything else undoes it."""
         ahead = self._ahead
         if ahead and ahead.slots == tuple(row.slot for row in rows):
             alone = all(len(row.tokens) == row.outputs == 1 and not row.tentative for row in rows)
@@ -95,7 +95,7 @@ class MlxModel:
             self._ahead = None
 
     def _length(self, runner: Runner, slot: int) -> int:
-        """How many tokens a slot holds, but for one that was fed ahead."""
+        """Count the tokens of a slot, without one that was fed ahead."""
         ahead = self._ahead is not None and slot in self._ahead.slots
         return runner.slots.length(slot) - ahead
 

@@ -1,4 +1,4 @@
-"""The tokens that the core will choose, foretold on the device so that it need not wait for them.
+"""Prediction, on the device, of the tokens that the core will choose, so that it need not wait.
 
 The core's own choice, by the same dice, decides. Where rounding makes them differ, about once in a
 million tokens, what was worked out ahead is thrown away.
@@ -17,7 +17,7 @@ from localspec.sampling.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one row's next token will be chosen."""
+    """The way in which one row's next token will be chosen."""
 
     sampler: Sampler
     position: int
@@ -25,7 +25,7 @@ class Choice:
 
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
-    """A token for each row of logits [rows, vocabulary]."""
+    """Choose a token for each row of logits [rows, vocabulary]."""
     if all(greedy(choice.sampler.sampling) for choice in choices):
         return mx.argmax(logits, axis=-1)
     return mx.stack([_choose(row, choice) for row, choice in zip(logits, choices, strict=True)])
@@ -46,7 +46,7 @@ def _choose(logits: mx.array, choice: Choice) -> mx.array:
 
 
 def _least(weights: mx.array, sampling: Sampling) -> mx.array | float:
-    """The weight of the least likely token that top-k, top-p and min-p leave in."""
+    """Find the weight of the least likely token that top-k, top-p and min-p leave in."""
     if 0 < sampling.top_k < len(weights):
         best = -mx.sort(-mx.topk(weights, sampling.top_k))
     elif sampling.top_p < 1:

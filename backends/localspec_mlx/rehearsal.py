@@ -1,4 +1,4 @@
-"""What loading an MLX folder would take, by what its definition keeps and the way MLX works."""
+"""A rehearsal of loading an MLX folder, by its definition's caches and the way MLX works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from localspec_mlx.slots import ANCHORS
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
 SIXTEEN, LOGIT = 2, 4  # bytes
 ACTIVATIONS = 40  # numbers for each of a token's, alive at once or kept to be used again
-MARKS = 2  # of a recurrent slot while guesses are checked
+MARKS = 2  # of a recurrent slot while drafts are verified
 
 
 @contextmanager
@@ -50,7 +50,7 @@ class MlxRehearsal:
 
 
 def kept(f: Footprint, options: Options) -> int:
-    """What one slot keeps when it is full."""
+    """Compute the bytes that one slot keeps when it is full."""
     whole = -(-context(f, options) // STEP) * STEP
     window = min(cells(f.window, slack(options)), whole) if f.window else 0
     numbers = whole * f.kv_bytes_per_token + window * f.window_bytes_per_token
@@ -60,7 +60,7 @@ def kept(f: Footprint, options: Options) -> int:
 
 
 def working(f: Footprint, options: Options) -> int:
-    """Reading a prompt takes the most, and logits; beside them what a longer cache is copied from.
+    """Compute the working memory: of reading a prompt, of logits, and of copying a grown cache.
 
     On a processor, and where heads are of no usual size, attention writes all its scores down.
     """

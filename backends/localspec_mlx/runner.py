@@ -1,4 +1,4 @@
-"""Rows of tokens through a model, as few runs as they need; nothing is waited for here."""
+"""Rows of tokens through a model, in as few runs as they need; nothing waits here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Runner:
         self._vocabulary = vocabulary
 
     def run(self, rows: Sequence[Row]) -> mx.array:
-        """Append rows; the logits that are wanted, [outputs, vocabulary]."""
+        """Append rows; return the wanted logits, [outputs, vocabulary]."""
         for row in rows:
             if first := lead(row):
                 self.slots.run([row.slot], self._batch([row.tokens[:first]]), [first])
@@ -40,7 +40,7 @@ class Runner:
         return mx.concatenate([found[row.slot] for row in rest]).astype(mx.float32)
 
     def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """The rows by who may share a run."""
+        """Group the rows that may share a run."""
         calls: dict[int, list[Row]] = {}
         for row in rows:
             calls.setdefault(self._kind(row), []).append(row)
@@ -50,7 +50,7 @@ class Runner:
         return {"ragged": 0, "even": len(row.tokens), "alone": row.slot}[self._sharing]
 
     def _call(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
-        """The logits that are wanted of each slot."""
+        """Run one group; return the wanted logits of each slot."""
         widths = [len(row.tokens) for row in rows]
         tokens = self._batch([row.tokens for row in rows])
         logits = self.slots.run([row.slot for row in rows], tokens, widths)
@@ -58,7 +58,7 @@ class Runner:
             yield row.slot, logits[at, end - row.outputs : end]
 
     def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
-        """Feed each slot a token that may not be known yet; the logits, [slots, vocabulary]."""
+        """Feed each slot a token that may not be known yet; return logits [slots, vocabulary]."""
         if self._sharing != "alone" or len(at) == 1:
             logits = self.slots.run(at, tokens[:, None], [1] * len(at))[:, -1]
         else:
@@ -68,7 +68,7 @@ class Runner:
         return logits.astype(mx.float32)
 
     def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
-        """Tokens of rows as one array, padded on the right."""
+        """Pad the tokens of rows on the right to one array."""
         padded = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
         for row, each in zip(padded, tokens, strict=True):
             row[: len(each)] = each
@@ -78,6 +78,6 @@ class Runner:
 
 
 def lead(row: Row) -> int:
-    """How many leading tokens of a row are read by themselves."""
+    """Count the leading tokens of a row that are read by themselves."""
     tail = max(row.outputs, row.tentative + 1 if row.tentative else 0)
     return len(row.tokens) - tail if len(row.tokens) > WIDE else 0

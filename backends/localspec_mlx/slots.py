@@ -1,4 +1,4 @@
-"""What every slot holds, and the groups of slots that run together.
+"""The caches of every slot, and the groups of slots that run together.
 
 The slots of a group share arrays, a row each, for as long as the same slots run; the others are
 rows for themselves and cost nothing meanwhile. Attention takes tokens back by forgetting a length.
@@ -51,7 +51,7 @@ class CacheSlots:
         return self._slots[slot].length
 
     def run(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
-        """Append tokens [rows, width]; the logits of all, not yet worked out."""
+        """Append tokens [rows, width]; return the logits of all, not yet evaluated."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
         call = RowSpans(tuple(row.length for row in rows), tuple(widths))
@@ -64,7 +64,7 @@ class CacheSlots:
         return logits
 
     def arrays(self, slots: Sequence[int]) -> Iterator[mx.array]:
-        """What must be worked out so that nothing of the past is kept: after a run, or a move."""
+        """List the arrays to evaluate after a run or a move, which else keep the past alive."""
         yield from self._moved
         self._moved.clear()
         for group in {id(g): g for slot in slots if (g := self._slots[slot].group)}.values():
@@ -81,7 +81,7 @@ class CacheSlots:
                 held.marks = [*(held.marks if more else ()), self._mark(slot, held.group)]
 
     def anchor(self, slot: int) -> None:
-        """Like a mark that stays until there are newer ones."""
+        """Set a mark that stays until there are newer ones."""
         held = self._slots[slot]
         if self._blueprint.recurrent and held.group:
             held.anchors = [*held.anchors, self._mark(slot, held.group)][-ANCHORS:]
@@ -132,7 +132,7 @@ class CacheSlots:
         return max(fit, key=lambda each: each.length, default=None)
 
     def _intact(self, held: Slot, length: int) -> bool:
-        """Whether all that the token at `length` attends to is still there."""
+        """Tell whether all that the token at `length` attends to is still there."""
         return all(
             held.reached <= most or length + 1 - window >= held.reached - most
             for window, most in self._blueprint.windows

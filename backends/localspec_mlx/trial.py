@@ -1,4 +1,4 @@
-"""Find out by trying, once when a model is loaded, how it may be run.
+"""A trial, once when a model is loaded, of how it may be run.
 
 Nothing is taken on trust about a definition that was written for other caches: short texts must
 get the logits that mlx-lm's own caches give, a text at a time.
@@ -29,7 +29,7 @@ Figures = NDArray[np.float32]
 
 
 def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Blueprint:
-    """The best way to run a model that is right; keys and values in so many bits, if given."""
+    """Find the best way to run a model that is right; keys and values in so many bits, if given."""
     try:
         vocabulary = width(model)
         truth = logits(native(model), vocabulary)
@@ -47,7 +47,7 @@ def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Bl
 
 
 def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
-    """With keys and values in so many bits, in groups as large as their widths allow."""
+    """Build with keys and values in so many bits, in groups as large as their widths allow."""
     reason: Exception | None = None
     for size in GROUPS:
         found = own(model, slack, Packing(bits, size))
@@ -61,7 +61,7 @@ def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
 
 
 def width(model: Module) -> int:
-    """How many logits a token gets; nothing is worked out for that."""
+    """Find how many logits a token gets, without evaluating anything."""
     found = native(model)
     shape: tuple[int, ...] = found.run(mx.zeros((1, 1), mx.int32), found.fresh()).shape
     return shape[-1]
@@ -77,7 +77,7 @@ def agrees(blueprint: Blueprint, vocabulary: int, truth: Figures) -> bool:
 
 
 def logits(blueprint: Blueprint, vocabulary: int) -> Figures:
-    """Of the last token of each text in each run."""
+    """Compute the logits of the last token of each text in each run."""
     runner = Runner(blueprint, len(SCRIPT[-1]), vocabulary)
     random = np.random.default_rng(0)
     texts = [tokens_of(random.integers(0, vocabulary, 6).tolist()) for _ in SCRIPT[-1]]

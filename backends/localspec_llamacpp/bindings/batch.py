@@ -23,7 +23,7 @@ class Part(NamedTuple):
 
 
 class Batch:
-    """llama.cpp's batch, over arrays that numpy fills."""
+    """A batch of llama.cpp's, over arrays that numpy fills."""
 
     def __init__(self, size: int, sequences: int) -> None:
         self._tokens = np.zeros(size, np.int32)

@@ -25,7 +25,7 @@ NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 
 @dataclass(frozen=True, slots=True)
 class ContextShape:
-    """How large a context is to be."""
+    """The size and types of a context."""
 
     sequences: int
     pooled: bool  # whether they share one pool
@@ -72,7 +72,7 @@ class Context:
 
     @property
     def snapshots(self) -> int:
-        """How many tokens a recurrent model can take back, 0 if its kind cannot at all."""
+        """The number of tokens a recurrent model can take back; 0 if its kind cannot at all."""
         return int(lib.llama_n_rs_seq(self.pointer))
 
     def decode(self, parts: Sequence[Part]) -> Logits:
@@ -109,7 +109,7 @@ class Context:
         lib.llama_memory_seq_rm(self._memory, self.ids[sequence], -1, -1)
 
     def copy(self, source: int, target: int, length: int) -> bool:
-        """Let an empty sequence have another's tokens; whether it now has them.
+        """Give an empty sequence another's tokens; return whether it now has them.
 
         In a pool it shares the first so many, all if -1. Else all are copied, if there is memory
         for that, and at once: llama.cpp would put it off until the next batch, when the source may
@@ -123,7 +123,7 @@ class Context:
         return data is not None and self.restore(target, data) > 0
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
-        """All that is held of a sequence, if there is room for it, in at most so many bytes."""
+        """Save all that is held of a sequence, if it fits in memory and in so many bytes."""
         size = self.size(sequence)
         if not 0 < size <= most:
             return None
@@ -136,7 +136,7 @@ class Context:
         return data if written == size else None
 
     def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
-        """Fill an empty sequence by what was saved; how many tokens it then holds."""
+        """Fill an empty sequence from saved bytes; return how many tokens it then holds."""
         place = pointer(data, ctypes.c_uint8)
         number = self.ids[sequence]
         if lib.llama_state_seq_set_data(self.pointer, place, len(data), number) != len(data):
@@ -144,11 +144,11 @@ class Context:
         return int(lib.llama_memory_seq_pos_max(self._memory, number)) + 1
 
     def size(self, sequence: int) -> int:
-        """Bytes that `save` takes."""
+        """The bytes that `save` takes."""
         return int(lib.llama_state_seq_get_size(self.pointer, self.ids[sequence]))
 
     def exchange(self, one: int, other: int) -> bool:
-        """Let two sequences change places in llama.cpp's order; whether there was memory for it.
+        """Let two sequences change places in llama.cpp's order; return whether memory sufficed.
 
         What they hold moves with them.
         """

@@ -1,4 +1,4 @@
-"""The library itself: file types, what it was built for, and quantisation."""
+"""The library itself: file types, build features, and quantisation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def requantise(source: Path, target: Path, kind: str) -> None:
 
 
 def features() -> tuple[str, ...]:
-    """What this build can use, as it says itself: each part with what is on in it."""
+    """List the features of this build, as llama.cpp names them, by part."""
     said = lib.llama_print_system_info().decode("utf-8", "replace")
     words = (part.rpartition(":") for part in said.split("|"))
     found = []
@@ -40,7 +40,7 @@ def features() -> tuple[str, ...]:
 
 
 def system_number(name: bytes) -> int | None:
-    """A number the kernel of macOS knows by name."""
+    """Read a number that the kernel of macOS knows by name."""
     value, size = ctypes.c_int64(), ctypes.c_size_t(8)
     library = ctypes.CDLL(None)
     failed = library.sysctlbyname(name, ctypes.byref(value), ctypes.byref(size), None, 0)

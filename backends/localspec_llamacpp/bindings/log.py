@@ -22,7 +22,7 @@ SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_
 
 
 class BufferSize(NamedTuple):
-    """What llama.cpp says it takes."""
+    """The size of a buffer, as llama.cpp logs it."""
 
     where: str  # a device, or empty: all together
     what: str  # "model", "KV", "RS", "compute", "output", or empty: keys, values or states
@@ -39,7 +39,7 @@ class CacheSize(NamedTuple):
 
 
 class Log:
-    """Where llama.cpp's log goes: to stderr when asked for, else its errors are kept."""
+    """Receives llama.cpp's log: passes it to stderr when asked for, else keeps its errors."""
 
     def __init__(self) -> None:
         self.verbose = False
@@ -72,7 +72,7 @@ class Log:
             self._caches.append(CacheSize(recurrent, size, int(found["cells"]), layers))
 
     def take_errors(self) -> str:
-        """What went wrong since the last call, in one line."""
+        """Return the errors since the last call, in one line."""
         errors = "; ".join(dict.fromkeys(filter(None, self._errors)))
         self._errors.clear()
         return errors or "no reason given"
@@ -81,17 +81,17 @@ class Log:
         self._errors.clear()
 
     def take_sizes(self) -> list[BufferSize]:
-        """What was said to take how much since the last call."""
+        """Return the buffers that were logged since the last call."""
         sizes, self._sizes = self._sizes, []
         return sizes
 
     def take_caches(self) -> list[CacheSize]:
-        """The caches that were laid out since the last call."""
+        """Return the caches that were laid out since the last call."""
         caches, self._caches = self._caches, []
         return caches
 
     def failure(self, what: str) -> BackendError:
-        """An error that says what llama.cpp could not do, and why."""
+        """Make an error of what llama.cpp could not do, and its reason."""
         why = self.take_errors()
         return (OutOfMemory if SHORTAGE.search(why) else BackendError)(f"{what}: {why}")
 

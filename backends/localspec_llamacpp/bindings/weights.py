@@ -109,7 +109,7 @@ class ModelWeights:
         return found[0] if is_control else None
 
     def infill(self) -> dict[str, int]:
-        """Tokens for filling in, as the file names them or llama.cpp guesses by their texts."""
+        """The tokens for filling in, as the file names them or llama.cpp finds them by text."""
         found = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
         return {name: token for name, token in found.items() if token is not None}
 

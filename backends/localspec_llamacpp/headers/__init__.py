@@ -1,1 +1,1 @@
-"""What a GGUF says of itself, read without loading it and without trusting its sizes."""
+"""The header of a GGUF, read without loading the model and without trusting its sizes."""

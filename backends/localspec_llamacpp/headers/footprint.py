@@ -22,7 +22,7 @@ OTHER_TYPES = {
 
 
 def inspect(path: Path) -> Footprint:
-    """Read a model's header; what llama.cpp makes of it is llama.cpp's to say.
+    """Read a model's header; the details of the architecture are left to llama.cpp.
 
     A file that holds a vocabulary only has no `weight_bytes`; one cut into parts is given as its
     first, and counted whole.
@@ -76,5 +76,5 @@ def quantisation(header: Header) -> str:
 
 
 def projector(path: Path) -> Path | None:
-    """A vision projector that lies beside a model."""
+    """Find a vision projector that lies beside a model."""
     return next(iter(sorted(path.parent.glob("*mmproj*.gguf"))), None)

@@ -62,7 +62,7 @@ def read(path: Path) -> Header:
 
 
 def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
-    """Say what a file that is not GGUF looks like."""
+    """Refuse a file that is not GGUF, and name what it looks like."""
     if start.startswith(b"GGUF") and size >= LEAST_BYTES:
         return
     if size < LEAST_BYTES:
@@ -151,7 +151,7 @@ class HeaderReader:
         return found  # type: ignore[no-any-return]
 
     def raw(self, what: str, most: int) -> bytes:
-        """A short string, which its length precedes."""
+        """Read a short string, which its length precedes."""
         length = self.number(UINT64)
         if length > most:
             self.broken(f"is broken: it has {what} of {length:,} bytes; at most {most:,} are read")
@@ -239,5 +239,5 @@ class HeaderReader:
 
 
 def stored(shape: tuple[int, ...], kind: TensorType) -> int:
-    """The bytes of a tensor; of a type that the engine does not know, none."""
+    """Compute the bytes of a tensor; 0 of a type that the engine does not know."""
     return math.prod(shape) // kind.block * kind.bytes

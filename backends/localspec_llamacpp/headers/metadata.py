@@ -60,12 +60,12 @@ class Header:
         raise refusal(self.path, what)
 
     def text(self, key: str) -> str | None:
-        """A string; None where there is none, or a longer one than any that is of use."""
+        """Read a string; None where there is none, or one longer than `LONGEST_TEXT`."""
         found = self.values.get(key)
         return found.text if found else None
 
     def number(self, key: str, default: int = 0) -> int:
-        """A whole number, the largest of an array of them."""
+        """Read a whole number, the largest of an array of them."""
         found = self.values.get(key)
         if found is None:
             return default
@@ -74,7 +74,7 @@ class Header:
         return int(found.number) if found.kind in WHOLE else default
 
     def length(self, key: str) -> int:
-        """How many elements an array has."""
+        """Count the elements of an array."""
         found = self.values.get(key)
         return found.place.count if found and found.place and found.kind == ARRAY else 0
 
@@ -89,7 +89,7 @@ class Header:
 
 
 def refusal(path: Path, what: str) -> ModelFileError:
-    """An error of one line, whatever the file puts into its names."""
+    """Make an error of one line, whatever the file puts into its names."""
     line = "".join(letter if letter.isprintable() else "?" for letter in what)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"

@@ -12,7 +12,7 @@ PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
 
 
 def whole(first: Header) -> Header:
-    """The header of a model with the tensors and bytes of all its parts."""
+    """Join the headers of a model's parts: all tensors and bytes."""
     parts = first.number("split.count")
     if parts < 2:
         return first

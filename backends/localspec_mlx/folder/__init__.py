@@ -1,1 +1,1 @@
-"""What a model folder says of itself, read without trusting it."""
+"""The files of a model folder, read without trusting them."""

@@ -1,4 +1,4 @@
-"""What config.json says of a model, held to what can be laid out without harm."""
+"""The config.json of a model, bounded so that it can be laid out without harm."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Config:
 
     @property
     def text(self) -> Object:
-        """The part that is about language, where a model also sees or hears."""
+        """Return the part that is about language, where a model also sees or hears."""
         inner = self.values.get("text_config")
         return inner if isinstance(inner, dict) else {}
 
     def number(self, names: tuple[str, ...], *defaults: Object) -> int:
-        """The first whole number of these names, the largest of a list; 0 if there is none."""
+        """Read the first whole number of these names, the largest of a list; 0 if there is none."""
         for place in (self.text, self.values, *defaults):
             for value in map(place.get, names):
                 listed = value if isinstance(value, list | tuple) else [value]
@@ -76,7 +76,7 @@ class Config:
 
 
 def read(folder: Path) -> Config:
-    """Read config.json, refusing what is no text generator or cannot be laid out."""
+    """Read config.json; refuse a model that is no text generator or cannot be laid out."""
     path = folder / NAME
     values = read_object(path)
     if values is None:

@@ -55,7 +55,7 @@ def _checked(path: Path, text: str, named: Object) -> Definition:
 
 
 def without(found: Definition, control: Set[str]) -> str | None:
-    """The tokenizer.json in which no text is cut into these tokens; None if it is so as it is.
+    """Make a tokenizer.json that cuts no text into these tokens; None if it does not already.
 
     A unigram model has them among its pieces, a merged one may come to them by merges.
     """
@@ -73,7 +73,7 @@ def without(found: Definition, control: Set[str]) -> str | None:
 
 
 def _made(merge: object) -> str:
-    """What a merge makes: its parts are a list, or a text with a space between."""
+    """Read what a merge makes: its parts are a list, or a text with a space between."""
     return "".join(merge) if isinstance(merge, list) else str(merge).replace(" ", "", 1)
 
 

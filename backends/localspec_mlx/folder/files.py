@@ -23,7 +23,7 @@ Object = Mapping[str, object]
 
 
 def read(path: Path) -> Object:
-    """An object from a JSON file; an empty one where there is no file."""
+    """Read an object from a JSON file; an empty one where there is no file."""
     return read_object(path) or {}
 
 
@@ -44,7 +44,7 @@ def parse(path: Path, text: str) -> Object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> Object:
-    """An object none of whose names comes twice: two readers could take it for two things."""
+    """Refuse an object with a name twice: two readers could read it differently."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError(f"{len(pairs) - len(found):,} names come twice")
@@ -52,7 +52,7 @@ def _once(pairs: list[tuple[str, object]]) -> Object:
 
 
 def read_text(path: Path) -> str | None:
-    """A file as text; None where there is none."""
+    """Read a file as text; None where there is none."""
     raw = _read_bytes(path)
     if raw is None:
         return None
@@ -93,7 +93,7 @@ def as_object(path: Path, name: str, value: object) -> Object:
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls a value's kind."""
+    """Name the JSON kind of a value."""
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     return "nothing" if value is None else kinds.get(type(value), "a number")
 
@@ -103,7 +103,7 @@ def refuse(path: Path, what: str) -> NoReturn:
 
 
 def one_line(text: str) -> str:
-    """A message fit for a terminal, whatever a file or a library put into it."""
+    """Make a message fit for a terminal, whatever a file or a library put into it."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"

@@ -1,4 +1,4 @@
-"""Say what an MLX model folder holds and what it will need, without reading its weights."""
+"""Describe an MLX model folder and what it will need, without reading its weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
 
 
 def inspect(path: Path) -> Footprint:
-    """Read a model's configuration and headers, refusing what mlx-lm would not load.
+    """Read a model's configuration and headers; refuse what mlx-lm would not load.
 
     What files lack is found before mlx-lm is imported, which takes a second.
     """
@@ -79,14 +79,14 @@ def inspect(path: Path) -> Footprint:
 
 
 def context(config: Config, model: Skeleton) -> int:
-    """The tokens it was trained for, as far as that is known."""
+    """Find the number of tokens it was trained for, as far as that is known."""
     if not model.kept.token_bytes:
         return config.number(CONTEXTS) or BOUNDLESS
     return config.number(CONTEXTS, model.settings) or LEAST
 
 
 def check_layers(config: Config, held: Shards) -> None:
-    """Each layer has some tensors of its own, which bounds what is laid out."""
+    """Require tensors in each layer, which bounds what is laid out."""
     layers, tensors = config.number(LAYERS), len(held.sizes)
     if layers > tensors:
         what = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
@@ -94,7 +94,7 @@ def check_layers(config: Config, held: Shards) -> None:
 
 
 def name(folder: Path, config: Config) -> str:
-    """The folder's; in a download cache, where folders are named by commit, the model's there."""
+    """Name the folder; in a download cache, where folders are named by commit, the model."""
     found = folder.name
     if COMMIT.fullmatch(found):
         cached = CACHED.fullmatch(folder.parent.parent.name)

@@ -1,4 +1,4 @@
-"""What a model's caches keep, read off a run that is laid out but never worked out."""
+"""The caches of a model, measured on a run that is laid out but never evaluated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKING = frozenset({"dbrx"})
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """What one cache keeps in one slot."""
+    """The memory of one cache in one slot."""
 
     token_bytes: int = 0  # of keys and values, 16 bits each
     window: int = 0  # tokens of which; 0: all
@@ -36,7 +36,7 @@ class CacheUse:
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """What all caches of a model keep in one slot."""
+    """The memory of all caches of a model in one slot."""
 
     parts: tuple[CacheUse, ...]
     vocabulary: int  # width of the logits; 0: not seen
@@ -51,7 +51,7 @@ class SlotUse:
 
     @property
     def window_bytes(self) -> int:
-        """Of a token in all windows; those that are shorter count for less."""
+        """The bytes of a token in all windows; shorter ones count for less."""
         total = sum(part.token_bytes * part.window for part in self.parts)
         return -(-total // self.window) if self.window else 0
 
@@ -77,7 +77,7 @@ class SlotUse:
 
 
 def kept(model: Module, model_type: str) -> SlotUse:
-    """What a slot keeps of its past."""
+    """Measure what a slot keeps of its past."""
     caches, width = laid_out(model, 1, model_type in LOOKING)
     parts = [keeping(cache) for cache in caches]
     if model_type in LOOKING:
@@ -90,7 +90,7 @@ def kept(model: Module, model_type: str) -> SlotUse:
 
 
 def laid_out(model: Module, tokens: int, looks: bool = False) -> tuple[list[Any], int]:
-    """The caches after so many tokens, and the width of the logits."""
+    """Lay out the caches after so many tokens; return them and the width of the logits."""
     caches: list[Any] = make_prompt_cache(model)
     width = 0
 
@@ -117,7 +117,7 @@ def flat(caches: Sequence[Any]) -> Iterator[Any]:
 
 
 def keeping(cache: Any) -> CacheUse | None:
-    """By the shapes of what it holds; None if the kind of cache is not known."""
+    """Measure a cache by the shapes of its arrays; None if its kind is not known."""
     match cache:
         case ArraysCache():
             return CacheUse(state_bytes=cache.nbytes)
@@ -144,6 +144,6 @@ def windowed(cache: Any, window: int) -> CacheUse:
 
 
 def growth(shorter: Any, longer: Any) -> CacheUse:
-    """By how it grows: what comes with each token, and what is there whatever the length."""
+    """Measure how it grows: the bytes of each token, and those for any length."""
     each = -(-(longer.nbytes - shorter.nbytes) // (LONG - SHORT))
     return CacheUse(each, state_bytes=max(0, longer.nbytes - each * LONG), heads=1 if each else 0)

@@ -16,7 +16,7 @@ from localspec_mlx.folder.vocabulary import Added
 
 @dataclass(frozen=True, slots=True)
 class TextEncoder:
-    """Makes tokens of texts."""
+    """Turns texts into tokens."""
 
     path: Path
     tokenizer: Tokenizer
@@ -46,12 +46,12 @@ class Library:
             self.ids: dict[str, int] = self._loaded.get_vocab(with_added_tokens=False)
 
     def starts_with(self, token: int) -> bool:
-        """Whether texts for training begin with a token."""
+        """Tell whether texts for training begin with a token."""
         with refusing(self._path, "could not tokenise an empty text"):
             return bool(self._loaded.encode("", add_special_tokens=True).ids[:1] == [token])
 
     def reader(self, added: Mapping[int, Added], *, special: bool) -> TextEncoder:
-        """A tokenizer of its own on the same model; not `special`: control tokens are text."""
+        """Make a second tokenizer on the same model; if not `special`, control tokens are text."""
         tokens = [(token, added[token]) for token in sorted(added)]
         with refusing(self._path, "has added tokens that cannot be"):
             made = Tokenizer(self._loaded.model)
@@ -72,7 +72,7 @@ class Library:
 
 @contextmanager
 def refusing(path: Path, what: str, then: str = AGAIN) -> Iterator[None]:
-    """Report what foreign code has against a file."""
+    """Report foreign code's complaints as errors of a file."""
     try:
         yield
     except BaseException as error:
@@ -82,5 +82,5 @@ def refusing(path: Path, what: str, then: str = AGAIN) -> Iterator[None]:
 
 
 def _is_reported(error: BaseException) -> bool:
-    """Whether an error is the library's to report: a panic in it is no `Exception`."""
+    """Tell whether an error is the library's to report: a panic in it is no `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -1,4 +1,4 @@
-"""What the tokenizers library would choke on, or die of, in a tokenizer.json.
+"""Limits of a tokenizer.json, beyond which the tokenizers library hangs or crashes.
 
 It is refused before the library sees it.
 """
@@ -56,7 +56,7 @@ def _check_expression(path: Path, pattern: object) -> None:
 
 
 def _growth(step: Object) -> float:
-    """How many times as long a text may become."""
+    """Bound how many times as long a text may become."""
     if step.get("type") != "Replace":
         return 1.0
     pattern, content = replacement(step)

@@ -1,4 +1,4 @@
-"""What a folder or a file is that was taken for an MLX model, and what to do with it."""
+"""Paths mistaken for MLX models: what they are, and what to do with them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOLDINGS = {
 
 
 def check_folder(path: Path, config: str) -> None:
-    """Refuse a path that is no folder, or none of a model."""
+    """Refuse a path that is no folder, or no model's folder."""
     try:
         if not path.exists():
             refuse(path, "does not exist: check the path")
@@ -50,7 +50,7 @@ def check_folder(path: Path, config: str) -> None:
 
 
 def refuse_without(folder: Path, lacking: str) -> NoReturn:
-    """Say why a folder that lacks something of a model's is none."""
+    """Refuse a folder that lacks a model's files, and say why."""
     try:
         names = sorted(each.name for each in islice(folder.iterdir(), MOST_NAMES))
     except OSError as error:
@@ -63,7 +63,7 @@ def refuse_without(folder: Path, lacking: str) -> NoReturn:
 
 
 def not_safetensors(start: bytes, size: int) -> str:
-    """What a file seems to be, by its first bytes."""
+    """Tell what a file seems to be, by its first bytes."""
     lowered = start.lstrip().lower()
     if not start.strip(b"\0"):
         return f"empty or unfinished: {len(start)} zero bytes are the first of {size:,}: {AGAIN}"

@@ -56,7 +56,7 @@ class Naming:
         return Marks(bos, starts, eos, ends, known(by_text(added).get, {}))
 
     def _token(self, name: str) -> int | None:
-        """By the text in the settings; where they do not speak of it, by its number."""
+        """Find a token by its text in the settings; where they do not have it, by its number."""
         path = self.folder / SETTINGS
         text = token_named(path, self.settings, f"{name}_token")
         if text is not None:
@@ -81,7 +81,7 @@ class Naming:
 
 
 def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
-    """The tokens whose texts alone tell that a reply is over."""
+    """Find the tokens whose texts alone tell that a reply is over."""
     named = {
         text: token
         for text, token in by_text(added).items()

@@ -1,4 +1,4 @@
-"""The safetensors files of a model folder: what their headers say, never the weights.
+"""The safetensors files of a model folder: their headers, never the weights.
 
 MLX believes a header; so every number in it is held against the bytes that are there.
 """
@@ -46,7 +46,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a tensor lies among the bytes that follow the header."""
+    """The place of a tensor among the bytes that follow the header."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ def broken(path: Path, what: str) -> NoReturn:
 
 
 def check_numbers(folder: Path, names: list[str]) -> None:
-    """Files that count themselves must all be there."""
+    """Require all files where they are numbered."""
     found: dict[tuple[str, str], set[int]] = {}
     for match in filter(None, map(NUMBERED.fullmatch, names)):
         found.setdefault((match["stem"], match["parts"]), set()).add(int(match["part"]))
@@ -95,7 +95,7 @@ def check_numbers(folder: Path, names: list[str]) -> None:
 
 
 def check_index(folder: Path, names: list[str]) -> None:
-    """All that an index lists must be there; the files may do without one."""
+    """Require all that an index lists; the files may do without one."""
     path = folder / INDEX
     if not path.exists():
         return
@@ -113,7 +113,7 @@ def check_index(folder: Path, names: list[str]) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """A file and its bytes; whatever fails while it is open names it."""
+    """Open a file and map its bytes; any failure while it is open names it."""
     try:
         if not path.is_file():  # a link to nothing, or what would be read forever
             refuse(path, f"is missing, or not a file: {AGAIN}")
@@ -131,7 +131,7 @@ def decoded(path: Path, data: bytes) -> Object:
 
 
 def read_shard(path: Path) -> tuple[dict[str, int], int]:
-    """The bytes of each tensor of a file, and of the file."""
+    """Read the bytes of each tensor of a file, and of the file."""
     with opened(path) as (file, size):
         length = header_bytes(path, file.read(SEEN), size)
         file.seek(LENGTH.size)
@@ -148,7 +148,7 @@ def read_shard(path: Path) -> tuple[dict[str, int], int]:
 
 
 def header_bytes(path: Path, start: bytes, size: int) -> int:
-    """The length of the header of a file of so many bytes, by its first ones."""
+    """Read the length of the header of a file of so many bytes, by its first ones."""
     if start[LENGTH.size : LENGTH.size + 1] != b"{" or start.startswith(b"GGUF"):
         refuse(path, f"is {not_safetensors(start, size)}")
     length: int = LENGTH.unpack_from(start)[0]
@@ -161,7 +161,7 @@ def header_bytes(path: Path, start: bytes, size: int) -> int:
 
 
 def spans(path: Path, header: dict[str, object]) -> list[Span]:
-    """The tensors of a file, in the order in which they lie."""
+    """List the tensors of a file, in the order in which they lie."""
     metadata = header.pop("__metadata__", None) or {}  # MLX itself writes null where it has none
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         broken(path, "its __metadata__ is not from text to text")

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 30.0  # 64 layers take 0.3 seconds, 70,000 tensors in 61 file
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """What only a model's definition can tell."""
+    """Facts that only a model's definition can tell."""
 
     layers: int
     settings: Object  # what the configuration says, and what it leaves to the definition
@@ -68,7 +68,7 @@ def check_known(config: Config) -> None:
 
 
 def is_model(name: str) -> bool:
-    """Whether mlx-lm has a model of this name, rather than a part that models share."""
+    """Tell whether mlx-lm has a model of this name, rather than a part that models share."""
     try:
         get_classes({"model_type": name})
     except (AttributeError, ValueError):

@@ -27,14 +27,14 @@ LETTERS = {0x100 + at: byte for at, byte in enumerate(HIDDEN)} | dict.fromkeys(H
 
 @dataclass(frozen=True, slots=True)
 class ByteSpelling:
-    """How a vocabulary spells bytes."""
+    """The way in which a vocabulary spells bytes."""
 
     byte_level: bool  # a letter for each byte
     byte_tokens: bool  # <0x0A> is a byte
     replaced: tuple[tuple[str, str], ...]  # what stands for something else, such as a space
 
     def said(self, text: str) -> bytes:
-        """What a token of the model's own adds to a text."""
+        """Decode a token of the model's own to what it adds to a text."""
         if self.byte_level:
             try:
                 return text.translate(LETTERS).encode("latin-1")
@@ -47,12 +47,12 @@ class ByteSpelling:
         return text.encode()
 
     def said_as_added(self, text: str) -> bytes:
-        """The same for an added token, which is written as it is read."""
+        """Decode an added token, which is written as it is read."""
         return text.encode() if self.byte_level else self.said(text)
 
 
 def spelling(path: Path, data: Object) -> ByteSpelling:
-    """How the decoder makes text of tokens; where there is none, how the opposite is done."""
+    """Find how the decoder makes text of tokens; without one, invert the other direction."""
     found = steps(path, data, "decoder") or [
         step
         for step in steps(path, data, "pre_tokenizer")
@@ -76,14 +76,14 @@ def spelling(path: Path, data: Object) -> ByteSpelling:
 
 
 def replacement(step: Object) -> tuple[str, str]:
-    """What is replaced, empty if it is a regular expression; and by what."""
+    """Find what is replaced, empty if it is a regular expression; and by what."""
     pattern, content = step.get("pattern"), step.get("content")
     text = pattern.get("String") if isinstance(pattern, dict) else pattern
     return text if isinstance(text, str) else "", content if isinstance(content, str) else ""
 
 
 def steps(path: Path, data: Object, part: str) -> list[Object]:
-    """The steps of a part in their order, sequences laid out flat."""
+    """List the steps of a part in their order, sequences laid out flat."""
     found, left = [], [data.get(part)]
     while left:
         value = left.pop()

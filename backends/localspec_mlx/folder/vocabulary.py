@@ -1,4 +1,4 @@
-"""What the files of a model folder say of its vocabulary, without building a tokenizer."""
+"""The vocabulary of a model folder by its files, without building a tokenizer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHOLE = "download the whole folder again"
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A token that is found in a text before anything else is, and how."""
+    """A token that is found in a text before any other, and how."""
 
     content: str
     special: bool = False
@@ -45,7 +45,7 @@ class Added:
 
 
 def chat_template(folder: Path) -> str | None:
-    """The jinja2 source; a file of its own counts before what the settings hold."""
+    """Read the jinja2 source; a file of its own takes precedence over the settings."""
     found = read_text(folder / "chat_template.jinja")
     if found is not None:
         return found
@@ -57,7 +57,7 @@ def chat_template(folder: Path) -> str | None:
 
 
 def _default(path: Path, template: object) -> str:
-    """A template is a text, or one of several that have names."""
+    """Choose a template: a text, or the default of several that have names."""
     if isinstance(template, list):
         entries = [as_object(path, "a chat_template", each) for each in template]
         named = [each for each in entries if each.get("name") == "default"]
@@ -68,7 +68,7 @@ def _default(path: Path, template: object) -> str:
 
 
 def kind(folder: Path) -> str:
-    """The algorithm tokenizer.json is of; without one, the format of the file that is there."""
+    """Name the algorithm of tokenizer.json; without one, the format of the file that is there."""
     data = read_object(folder / TOKENIZER)
     return source(folder)[1] if data is None else algorithm(folder / TOKENIZER, data)
 
@@ -84,7 +84,7 @@ def algorithm(path: Path, data: Object) -> str:
 
 
 def source(folder: Path) -> tuple[Path, str]:
-    """The file that stands in for tokenizer.json, and its format."""
+    """Find the file that stands in for tokenizer.json, and its format."""
     found = next((name for name in SOURCES if (folder / name).is_file()), None)
     if found is None:
         names = ", ".join((TOKENIZER, *SOURCES))
@@ -104,7 +104,7 @@ def source(folder: Path) -> tuple[Path, str]:
 
 
 def end_ids(folder: Path, vocabulary: int) -> frozenset[int]:
-    """The tokens that generation_config.json and config.json name as the end of a reply."""
+    """Read the tokens that generation_config.json and config.json name as the end of a reply."""
     found: set[int] = set()
     for path in (folder / "generation_config.json", folder / "config.json"):
         data = read(path)
@@ -114,7 +114,7 @@ def end_ids(folder: Path, vocabulary: int) -> frozenset[int]:
 
 
 def token_ids(path: Path, data: Object, name: str, vocabulary: int) -> Iterator[int]:
-    """The tokens a setting names: none, one, or a list."""
+    """Read the tokens a setting names: none, one, or a list."""
     value = data.get(name)
     for each in value if isinstance(value, list) else [] if value is None else [value]:
         if not isinstance(each, int) or isinstance(each, bool):
@@ -129,7 +129,7 @@ def token_ids(path: Path, data: Object, name: str, vocabulary: int) -> Iterator[
 
 
 def settings(folder: Path) -> Object:
-    """What tokenizer_config.json says; where it lists no tokens, special_tokens_map.json too."""
+    """Read tokenizer_config.json; where it lists no tokens, special_tokens_map.json too."""
     found = read(folder / SETTINGS)
     if "added_tokens_decoder" in found:
         return found
@@ -137,7 +137,7 @@ def settings(folder: Path) -> Object:
 
 
 def token_named(path: Path, data: Object, name: str) -> str | None:
-    """The text of a token that the settings name, bare or with how it is found in a text."""
+    """Read the text of a token in the settings, given bare or with how it is found in a text."""
     found = data.get(name)
     if isinstance(found, dict):
         found = found.get("content")
@@ -147,7 +147,7 @@ def token_named(path: Path, data: Object, name: str) -> str | None:
 
 
 def added_tokens(path: Path, data: Object) -> dict[int, Added]:
-    """What a tokenizer.json adds to its model's tokens, by id."""
+    """Read the tokens that a tokenizer.json adds to its model's, by id."""
     listed = data.get("added_tokens") or []
     if not isinstance(listed, list):
         refuse(path, f"has {kind_of(listed)} as added_tokens, not a list: {AGAIN}")
@@ -156,7 +156,7 @@ def added_tokens(path: Path, data: Object) -> dict[int, Added]:
 
 
 def listed_tokens(path: Path, data: Object) -> dict[int, Added]:
-    """What the settings list of the same; they have the last word on what is special."""
+    """Read the settings' list of them; it has the last word on what is special."""
     listed = as_object(path, "added_tokens_decoder", data.get("added_tokens_decoder") or {})
     return {
         _id(path, token): added(path, as_object(path, f"token {token}", entry))

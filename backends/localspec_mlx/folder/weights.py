@@ -1,4 +1,4 @@
-"""How a model's weights are stored: what most of their bytes are."""
+"""The formats in which a model's weights are stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WeightFormat:
 
 
 def quantisation(model: Module) -> str:
-    """The format of most bytes; several, where a good part is quantised otherwise."""
+    """Name the format of most bytes; several, where a good part has another."""
     sizes: Counter[WeightFormat] = Counter()
     for module in model.modules():  # type: ignore[no-untyped-call]
         for value in module.values():

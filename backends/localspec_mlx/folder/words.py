@@ -1,4 +1,4 @@
-"""Every token of a folder's vocabulary, what it says, and the tokens a text is made of."""
+"""Every token of a folder's vocabulary, its text, and the tokens a text is made of."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_width(path: Path, library: Library, vocabulary: int) -> None:
 def all_added(
     found: Definition, settings: Path, library: Library, vocabulary: int
 ) -> dict[int, Added]:
-    """The added tokens that the model has logits for, by id.
+    """Collect the added tokens that the model has logits for, by id.
 
     The settings may name more of them, and have the last word on how one is found; what
     contradicts the tokens that are there is left out.
@@ -86,7 +86,7 @@ def words_of(
 
 
 def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> TextEncoder:
-    """What makes tokens of texts, and never a control token."""
+    """Make an encoder that never yields a control token."""
     own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
     control = {each.content for each in own.values() if each.special}
     changed = without(found, control) if control else None
@@ -97,7 +97,7 @@ def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> Te
 
 
 def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:
-    """The added tokens, and those that begin, part or end a text, which are no text."""
+    """Collect the added tokens, and those that begin, part or end a text, which are no text."""
     found = dict(added)
     filling = marks.infill.ends if marks.infill else frozenset()
     for token in (marks.ends | filling) & added.keys():
