@@ -8,6 +8,8 @@ LocalSpecError
 |-- ModelFileError     a model file that is missing, broken or not supported
 |-- PairError          a draft model that cannot guess for its target
 |-- PullError          weights that could not be had, or are not what was promised
+|-- NotOffered         what this server was not started for
+|-- SlotBusy           a slot that a request has now
 |-- DoesNotFit         a wish for more memory than there is
 `-- BackendError       what an engine reported while loading or running
     |-- ContextFull    a draft model that has no room for as long a text
@@ -46,6 +48,14 @@ class PairError(LocalSpecError):
 
 
 class PullError(LocalSpecError):
+    pass
+
+
+class NotOffered(LocalSpecError):
+    pass
+
+
+class SlotBusy(LocalSpecError):
     pass
 
 

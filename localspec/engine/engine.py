@@ -23,6 +23,7 @@ from localspec.engine.settings import Settings
 from localspec.engine.speedup import gain
 from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
 from localspec.grammar.compiler import Lexicon
+from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer, RoundCost, notes_of
@@ -59,6 +60,7 @@ class EngineParts:
     costs: Costs | None = None  # by which drafts are chosen and cut; None: they are not
     relief: MemoryRelief | None = None  # what can be given up for memory
     keeping: CacheTiers | None = None  # what slots had to give up
+    files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
 
@@ -89,7 +91,7 @@ class Engine:
         self._pace = Pace(parts.max_gap)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
-        self._slots = Slots(target, self.keeping)
+        self.slots = Slots(target, self.keeping, parts.files)
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; the job it becomes is for `add`."""
@@ -141,7 +143,7 @@ class Engine:
             tokens += turn.feed + len(draft.tokens)
             emitted += self._conclude(turn, draft, logits)
         seconds = self._clock() - begun
-        self._slots.tidy()
+        self.slots.tidy()
         if done:
             self._pace.note(read, seconds)
         if self._notes and done:
@@ -161,7 +163,7 @@ class Engine:
 
     def close(self) -> None:
         """Free what the engine has loaded by itself; what slots hold may be kept."""
-        self._slots.close()
+        self.slots.close()
         if self._relief:
             self._relief.close()
 
@@ -188,8 +190,8 @@ class Engine:
     def _make_room(self, error: BackendError) -> bool:
         """Free what the engine lacks, if that can be done."""
         if isinstance(error, ContextFull):
-            return self._slots.give_up() or self._postpone()
-        return self._slots.make_room() or self._give_up(error)
+            return self.slots.give_up() or self._postpone()
+        return self.slots.make_room() or self._give_up(error)
 
     def _postpone(self) -> bool:
         """Let the newest request wait until others are done; whether there are others."""
@@ -197,7 +199,7 @@ class Engine:
             return False
         slot = next(reversed(self._active))
         job = self._release(slot)
-        self._slots.put_aside(slot)
+        self.slots.put_aside(slot)
         job.generation.slot, job.generation.cached = -1, 0
         self._waiting.appendleft(job)
         return True
@@ -232,7 +234,7 @@ class Engine:
         for job in [self._release(slot) for slot in slots]:
             job.listener(error)
         for slot in slots:
-            self._slots.empty(slot)
+            self.slots.empty(slot)
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in (*self._waiting, *self._active.values()) if job.cancelled]:
@@ -249,14 +251,14 @@ class Engine:
         job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:
-        while self._waiting and self._slots.free and self._has_room(self._waiting[0]):
+        while self._waiting and self.slots.free and self._has_room(self._waiting[0]):
             job = self._waiting.popleft()
             g = job.generation
             held = {slot: each.generation.held for slot, each in self._active.items()}
-            place = self._slots.take(g.tokens[:-1], held)
+            place = self.slots.take(g.tokens[:-1], held)
             g.slot = place.slot
             self._active[place.slot] = job
-            g.cached = self._slots.settle(place, g.tokens[:-1])
+            g.cached = self.slots.settle(place, g.tokens[:-1])
             if len(g.history) == g.prompt:
                 job.clock.started, job.reused = self._clock(), g.cached
 
@@ -269,7 +271,7 @@ class Engine:
     def _release(self, slot: int) -> Job:
         """Take a request off its slot, which keeps what it holds for another to go on from."""
         job = self._active.pop(slot)
-        self._slots.leave(slot, job.generation.held)
+        self.slots.leave(slot, job.generation.held)
         self._proposer.release(slot)
         return job
 

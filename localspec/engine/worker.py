@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
 
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Event, Job, Listener, Result
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, LocalSpecError, reported
+from localspec.prefix_cache.slots import Slots
 from localspec.tokens import Tokens
+
+T = TypeVar("T")
 
 IDLE = 1.0  # seconds after which an engine that waits for something may look after it
 
@@ -20,7 +26,7 @@ class Worker:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="localspec", daemon=True)
@@ -33,10 +39,28 @@ class Worker:
         """
         job = self._engine.prepare(prompt, settings, listener)
         with self._lock:
-            if self._closed:
-                raise LocalSpecError("this model was closed; load it again")
-            self._inbox.put(job)
+            self._require_open()
+            self._inbox.put(partial(self._engine.add, job))
         return job
+
+    def call(self, work: Callable[[Slots], T]) -> T:
+        """Do something with the slots, on the models' thread between two rounds; any thread may."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work(self._engine.slots))
+            except Exception as error:
+                done.set_exception(error)
+
+        with self._lock:
+            self._require_open()
+            self._inbox.put(run)
+        return done.result()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise LocalSpecError("this model was closed; load it again")
 
     def close(self) -> None:
         """End every request and the thread; safe to call twice."""
@@ -51,8 +75,8 @@ class Worker:
             with self._lock:
                 self._closed = True
             while not self._inbox.empty():
-                if job := self._inbox.get():
-                    self._engine.add(job)
+                if work := self._inbox.get():
+                    work()
             self._engine.fail(BackendError("the model was closed before the reply was complete"))
 
     def _step(self) -> None:
@@ -66,15 +90,15 @@ class Worker:
         while True:
             try:
                 timeout = IDLE if self._engine.waits else None
-                job = self._inbox.get(not self._engine.busy, timeout)
+                work = self._inbox.get(not self._engine.busy, timeout)
             except queue.Empty:
                 if self._engine.busy:
                     return True
                 self._engine.idle()
                 continue
-            if job is None:
+            if work is None:
                 return False
-            self._engine.add(job)
+            work()
 
 
 class Stream:

@@ -60,7 +60,7 @@ class Disk:
     def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
         self._folder = folder
         self._limit = limit_bytes
-        self._identity = hashlib.sha256(identity.encode()).digest()
+        self._identity = identified(identity)
         self._mine = self._identity.hex()[:16]  # how names of files begin
         self._known: dict[Path, DiskText] = {}
         self._writer = ThreadPoolExecutor(1, "localspec-keeping")
@@ -90,7 +90,7 @@ class Disk:
         if kept.data_bytes > self.room:
             return None
         with suppress(OSError, ValueError), kept.path.open("rb") as file:
-            now = parse(file, kept.path, self._identity)  # it may have been written anew
+            now = parse_named(file, kept.path, self._identity)  # it may have been written anew
             data = np.fromfile(file, np.uint8)
             if hashlib.sha256(data.data).digest() == now.data_sum:
                 used(kept.path)
@@ -153,7 +153,7 @@ class Disk:
         for path in there - self._known.keys():
             try:
                 with path.open("rb") as file:
-                    self._known[path] = parse(file, path, self._identity)
+                    self._known[path] = parse_named(file, path, self._identity)
             except ValueError:
                 remove(path)
             except OSError:
@@ -169,8 +169,20 @@ def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
     return [HEAD.pack(MAGIC, own_sum, *what), said]
 
 
-def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
+def identified(identity: str) -> bytes:
+    return hashlib.sha256(identity.encode()).digest()
+
+
+def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; a ValueError if it is not what was written under its name."""
+    found = parse(file, path, identity)
+    if hashlib.sha256(found.tokens.astype("<i4").tobytes()).hexdigest()[:32] not in path.name:
+        raise ValueError("it is damaged")
+    return found
+
+
+def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
+    """Read a file up to its data; a ValueError if it is not whole, or of another model."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD.size)
@@ -178,10 +190,9 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
         raise ValueError("it is not whole")
     magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
     if (magic, whose) != (MAGIC, identity) or size != HEAD.size + 4 * count + data_bytes:
-        raise ValueError("it is not whole, or not ours")
+        raise ValueError("it is not whole, or of another model")
     said = file.read(4 * count)
-    named = hashlib.sha256(said).hexdigest()[:32]
-    if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum or named not in path.name:
+    if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum:
         raise ValueError("it is damaged")
     tokens = np.frombuffer(said, "<i4").astype(np.int32)
     return DiskText(tokens, whole, path, data_bytes, data_sum)

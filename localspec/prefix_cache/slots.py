@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from localspec.backend import Model
+from localspec.errors import NotOffered, SlotBusy, UsageError
 from localspec.prefix_cache import matching
 from localspec.prefix_cache.matching import SlotChoice
+from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
@@ -15,9 +17,10 @@ LOSS = 4  # one in so many tokens of a text may be lost to another, as when a re
 
 
 class Slots:
-    def __init__(self, model: Model, keeping: CacheTiers) -> None:
+    def __init__(self, model: Model, keeping: CacheTiers, files: SlotFiles | None = None) -> None:
         self._model = model
         self._keeping = keeping
+        self._files = files
         self._shared = model.pool < model.slots * model.context
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
         self._free = list(range(model.slots))  # the longest unused first
@@ -84,6 +87,45 @@ class Slots:
         for slot in full:
             self.empty(slot)
         return self._keeping.spare() or bool(full)
+
+    def save(self, slot: int, name: str) -> tuple[int, int]:
+        """Write what a free slot holds to a file; how many tokens and bytes that are."""
+        files, held = self._filed(slot), self._held[slot]
+        files.place(name)
+        if not len(held):
+            raise UsageError(f"slot {slot} holds nothing to save")
+        saved = self._model.save(slot, files.room)
+        if saved is None:
+            raise UsageError(f"slot {slot} holds more than the {files.room:,} bytes that may be")
+        return len(held), files.write(name, held, saved)
+
+    def restore(self, slot: int, name: str) -> tuple[int, int]:
+        """Make a free slot hold what a file does; how many tokens and bytes that are."""
+        tokens, data = self._filed(slot).read(name)
+        self.put_aside(slot)
+        if self._model.restore(slot, data, len(tokens)) != len(tokens):
+            self.empty(slot)
+            raise UsageError(f"the engine could not restore {name}")
+        self._free.remove(slot)
+        self.leave(slot, tokens)
+        return len(tokens), len(data)
+
+    def erase(self, slot: int) -> tuple[int, int]:
+        """Empty a free slot; how many tokens it held."""
+        self._filed(slot)
+        count = len(self._held[slot])
+        self.empty(slot)
+        return count, 0
+
+    def _filed(self, slot: int) -> SlotFiles:
+        """The files of slots, if clients may have them, and the slot is there and free."""
+        if self._files is None:
+            raise NotOffered("this server saves no slots: start it with --cache-dir")
+        if not 0 <= slot < self._model.slots:
+            raise UsageError(f"there is no slot {slot}; slots are 0 to {self._model.slots - 1}")
+        if slot not in self._free:
+            raise SlotBusy(f"slot {slot} is busy: try again when its request has ended")
+        return self._files
 
     def close(self) -> None:
         """What is held may be kept for another time."""

@@ -16,6 +16,7 @@ from localspec.memory.planner import Limits
 from localspec.models.entry import WISHES, Wish
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
+from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
 from localspec.runtime import assembly, kept_calibrations
@@ -70,7 +71,8 @@ def load(
         plan = checked(looks, loading.options, loading.limits, insists=loading.insists)
     with ExitStack() as closing:
         found = closing.enter_context(loaded(places, plan, insists=loading.insists))
-        parts = EngineParts(keeping=kept(loading, found), max_gap=loading.max_gap)
+        keeping, files = kept(loading, found)
+        parts = EngineParts(keeping=keeping, files=files, max_gap=loading.max_gap)
         if loading.depth is None and wanted:
             depth = Depth(
                 kept_calibrations.calibrated(found).costs(), even=found.plan.options.shared is False
@@ -83,11 +85,13 @@ def load(
         return Runtime(engine, closing.pop_all(), known)
 
 
-def kept(loading: Loading, found: LoadedPair) -> CacheTiers:
-    disk = None
-    if loading.cache_dir is not None:
-        disk = Disk(loading.cache_dir, loading.cache_bytes, identity(found))
-    return CacheTiers(Ram(loading.cache_ram), disk)
+def kept(loading: Loading, found: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:
+    """Where texts of slots go, and the files to which clients save them."""
+    ram, folder = Ram(loading.cache_ram), loading.cache_dir
+    if folder is None:
+        return CacheTiers(ram), None
+    own, limit = identity(found), loading.cache_bytes
+    return CacheTiers(ram, Disk(folder, limit, own)), SlotFiles(folder / "slots", limit, own)
 
 
 def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:

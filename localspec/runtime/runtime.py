@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
+from typing import TypeVar
 
 from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
@@ -17,10 +18,13 @@ from localspec.engine.worker import Stream, Worker
 from localspec.errors import UsageError
 from localspec.memory.plan import Plan
 from localspec.pairing.vocabulary import Match
+from localspec.prefix_cache.slots import Slots
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool
 from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class Runtime:
     def kept_bytes(self) -> int:
         """Memory of texts that slots gave up."""
         return self._keeping.bytes
+
+    def slot_action(self, work: Callable[[Slots], T]) -> T:
+        """Save, restore or erase a slot between two rounds, and wait for that."""
+        return self._worker.call(work)
 
     def generate(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Result:
         """Continue a text and return the whole reply."""

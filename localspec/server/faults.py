@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from localspec.errors import (
     DoesNotFit,
     LocalSpecError,
+    NotOffered,
     NotPulled,
     OutOfMemory,
     PromptTooLong,
     PullError,
+    SlotBusy,
     UnknownModel,
     UsageError,
 )
@@ -35,6 +37,8 @@ STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is o
     OutOfMemory: 503,
     DoesNotFit: 503,
     PullError: 502,
+    NotOffered: 501,
+    SlotBusy: 503,
 }
 
 RETRY_SECONDS = 1

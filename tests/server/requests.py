@@ -113,6 +113,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     "/api/copy": [{"source": "small", "destination": "other"}],
     "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
     "/api/v1/models/unload": [{"instance_id": "other"}],
+    "/slots/{id}": [{"filename": "x"}],
     "/models/load": [{"model": "scripted"}],
     "/models/unload": [{"model": "other"}],
     "/tokenize": [{"content": "here <|im_end|>", "add_special": True, "with_pieces": True}],

@@ -17,6 +17,7 @@ import uvicorn
 
 from localspec.control.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
+from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
@@ -29,6 +30,7 @@ from localspec.testing import Alphabet, ScriptedModel
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
 START, END = 256, 257
+CACHE = 100_000  # bytes of what clients save
 TEMPLATE = """
 {%- if tools %}<|im_start|>system
 You may call: {{ tools | tojson }} by <tool_call>{"name": , "arguments": }</tool_call><|im_end|>
@@ -104,6 +106,7 @@ class Server:
     slots: int = 8
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
+    cache: Path | None = None  # a folder for what clients save
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
@@ -121,7 +124,8 @@ class Server:
                 "prediction": PredictionProposer(),
                 "suffix": SuffixProposer(),
             }
-            parts = EngineParts(costs=self.costs)
+            files = SlotFiles(self.cache / "slots", CACHE, "scripted") if self.cache else None
+            parts = EngineParts(costs=self.costs, files=files)
             closing = ExitStack()
             closing.callback(self.unloads.append, "scripted")
             return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts), closing)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
+from typing import Literal
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
+from localspec.prefix_cache.slots import Slots
 from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
@@ -15,10 +20,16 @@ from localspec.server.replies.streaming import KEEP_ALIVE, SSE, reported
 from localspec.server.requests.fields import Strict
 
 Object = dict[str, object]
+Action = Literal["save", "restore", "erase"]
 
 
 class ModelNamed(Strict):
     model: str
+
+
+class FileNamed(Strict):
+    filename: str = ""
+    model: str = ""
 
 
 def managing(routes: APIRouter, desk: RequestHandler) -> None:
@@ -50,6 +61,15 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
         await desk.downloads.delete(model)
         return {"success": True}
 
+    @routes.post("/slots/{id}", dependencies=allowed)
+    async def act(id: int, action: Action, body: FileNamed | None = None) -> Object:
+        """Save what a slot holds to a file of the cache folder, get it back, or forget it."""
+        given, begun = body or FileNamed(), time.perf_counter()
+        async with desk.house.lease(given.model) as served:
+            work = partial(done, id, action, given.filename)
+            count, size = await asyncio.to_thread(served.runtime.slot_action, work)
+        return acted(id, action, given.filename, count, size, time.perf_counter() - begun)
+
     @routes.get("/models/sse")
     async def follow() -> Response:
         """What becomes of the models, for as long as a client listens."""
@@ -60,6 +80,28 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
                 yield KEEP_ALIVE if change is None else event(change)
 
         return StreamingResponse(told(), media_type=SSE, headers={"Cache-Control": "no-store"})
+
+
+def done(id: int, action: Action, name: str, slots: Slots) -> tuple[int, int]:
+    match action:
+        case "save":
+            return slots.save(id, name)
+        case "restore":
+            return slots.restore(id, name)
+        case "erase":
+            return slots.erase(id)
+
+
+def acted(id: int, action: Action, name: str, count: int, size: int, seconds: float) -> Object:
+    ms = seconds * 1000
+    match action:
+        case "save":
+            told = {"n_saved": count, "n_written": size, "timings": {"save_ms": ms}}
+        case "restore":
+            told = {"n_restored": count, "n_read": size, "timings": {"restore_ms": ms}}
+        case "erase":
+            return {"id_slot": id, "n_erased": count}
+    return {"id_slot": id, "filename": name, **told}
 
 
 async def follow_download(

@@ -1,0 +1,73 @@
+"""What slots hold, in files that clients name, for a later start of the same model."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.backend import Saved
+from localspec.errors import UsageError
+from localspec.prefix_cache.disk import PART, identified, pack, parse, prepare, written
+from localspec.prefix_cache.stored_text import SHARE
+from localspec.system import free_memory
+from localspec.tokens import Tokens
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,127}")  # no path, nowhere
+
+
+class SlotFiles:
+    """A folder of at most so many bytes; none of its files is removed for another."""
+
+    def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+        self._identity = identified(identity)
+        prepare(folder)
+
+    @property
+    def room(self) -> int:
+        """Bytes that one file may have."""
+        return min(self._limit, free_memory.memory().free_bytes // SHARE)
+
+    def write(self, name: str, tokens: Tokens, saved: Saved) -> int:
+        """Write a file, in place of another of its name; return its bytes."""
+        path = self.place(name)
+        head = pack(self._identity, tokens, saved)
+        parts: list[bytes | memoryview] = [*head, saved.data.data]
+        total = sum(map(len, parts))
+        others = sum(each.stat().st_size for each in self._folder.iterdir() if each != path)
+        if others + total > self._limit:
+            raise UsageError(
+                f"{name} takes {total:,} bytes beside {others:,} in {self._folder}, which may have "
+                f"{self._limit:,}: delete some, or raise --cache-size"
+            )
+        if failure := written(path, parts, self._limit):
+            raise UsageError(failure)
+        return total
+
+    def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8]]:
+        """The tokens of a file, and what the engine held of them."""
+        path = self.place(name)
+        try:
+            with path.open("rb") as file:
+                kept = parse(file, path, self._identity)
+                if kept.data_bytes > self.room:
+                    raise UsageError(f"{name} has {kept.data_bytes:,} bytes; {self.room:,} may be")
+                data = np.fromfile(file, np.uint8)
+        except FileNotFoundError:
+            raise UsageError(f"there is no {name} in {self._folder}: save a slot first") from None
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name} cannot be restored: {error}") from error
+        if hashlib.sha256(data.data).digest() != kept.data_sum:
+            raise UsageError(f"{name} cannot be restored: it is damaged")
+        return kept.tokens, data
+
+    def place(self, name: str) -> Path:
+        """Where a file of a name is; a UsageError where it is no name."""
+        if not NAME.fullmatch(name) or PART.fullmatch(name):
+            raise UsageError(f"{name[:80]!r} is no name of a file: it must match {NAME.pattern}")
+        return self._folder / name
