@@ -31,7 +31,7 @@ def extend(runner: Runner, host: Host, paths: Sequence[Continuation]) -> None:
 def _predicted(
     runner: Runner, host: Host, paths: Sequence[Continuation]
 ) -> tuple[list[int], mx.array, mx.array]:
-    """Predict tokens; return slot lengths before them, tokens and logits, a row for each step."""
+    """Predict tokens; return slot lengths before them, logits and tokens, a row for each step."""
     at = [path.roll.row.slot for path in paths]
     begun = any(path.tokens for path in paths)
     runner.slots.mark(at, more=begun)

@@ -1,1 +1,1 @@
-"""An HTTP server that speaks the APIs which editors, agents and libraries speak."""
+"""An HTTP server with the APIs that editors, agents and libraries use."""

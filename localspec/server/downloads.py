@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.25  # between two looks at how far one is
 
 
 class Downloads:
-    """Belongs to the event loop; each download has a thread of its own."""
+    """Downloads under way. Belongs to the event loop; each has a thread of its own."""
 
     def __init__(self, house: ModelHost, library: Library | None) -> None:
         self._house = house
@@ -31,7 +31,7 @@ class Downloads:
         return self._library
 
     def begin(self, name: str) -> AsyncGenerator[Download]:
-        """Download a model for as long as somebody follows it, and serve it then."""
+        """Download a model for as long as a client follows it, then serve it."""
         if len(self._under_way) >= AT_ONCE:
             raise overloaded(f"{AT_ONCE} downloads are under way: wait for one of them")
         return self._followed(name, self.library)
@@ -54,7 +54,7 @@ class Downloads:
         yield download
 
     def stop(self, name: str) -> bool:
-        """End the downloads of a model; whether there were any."""
+        """End the downloads of a model; return whether there were any."""
         found = [each for each, wanted in self._under_way.items() if wanted == name]
         for download in found:
             download.stop()
@@ -85,6 +85,6 @@ class Downloads:
 
 
 def _ignore(pulling: asyncio.Future[str]) -> None:
-    """Of a download that nobody follows any more."""
+    """Take events of a download that no client follows any more."""
     with suppress(asyncio.CancelledError):
         pulling.exception()

@@ -1,4 +1,4 @@
-"""What a client is told when it cannot have what it asked for: a status, and one sentence."""
+"""Refusals, as a client gets them: a status, and one sentence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LM_STUDIO = ("/api/v0/", "/api/v1/")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A refusal, before it is put into the words of one API."""
+    """A refusal, before it is put into the format of one API."""
 
     status: int
     message: str
@@ -74,7 +74,7 @@ class Fault:
         return {"error": self.message}
 
     def body(self, path: str) -> dict[str, object]:
-        """In the words of the API that a path belongs to."""
+        """Format it as the API of a path does."""
         if path.startswith("/v1/messages"):
             return self.anthropic()
         if path.startswith("/api/") and not path.startswith(LM_STUDIO):
@@ -97,7 +97,7 @@ def overloaded(message: str) -> Refused:
 
 
 def fault_of(error: Exception) -> Fault:
-    """Of any error; where the fault is the server's, that is all a client needs to know."""
+    """Turn any error into a refusal; of the server's own faults a client is told no details."""
     if isinstance(error, Refused):
         return error.fault
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)

@@ -1,4 +1,4 @@
-"""Where the server listens: an address and a port, or a unix socket; with TLS if that is wished."""
+"""Sockets on which the server listens: at a port, or at a unix socket; with or without TLS."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def bound_to_path(path: Path) -> socket.socket:
 
 
 def clear(path: Path) -> None:
-    """Remove a socket that nobody listens at any more."""
+    """Remove a socket at which no server listens."""
     try:
         kind = path.lstat().st_mode
     except OSError:
@@ -109,7 +109,7 @@ def removed_at_end(path: Path) -> Iterator[None]:
 
 
 def check_certificate(certificate: Path | None, key: Path | None) -> None:
-    """See that a certificate and its key can be used, before a model is loaded."""
+    """Check that a certificate and its key can be used, before a model is loaded."""
     if certificate is None:
         if key is not None:
             raise UsageError("--tls-key is the key of a certificate: give --tls-cert too")
@@ -131,7 +131,7 @@ def refused_password() -> str:
 
 
 def address(wanted: ServingOptions, listener: socket.socket) -> str:
-    """Say where the API is to be found."""
+    """Format the address of the API."""
     if wanted.unix is not None:
         return f"unix socket {wanted.unix}, {wanted.prefix.rstrip('/')}/v1"
     scheme = "https" if wanted.tls_cert else "http"

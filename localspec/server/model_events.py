@@ -17,7 +17,7 @@ Event = Mapping[str, object]
 
 
 class ModelEvents:
-    """Belongs to the event loop."""
+    """The events of models and their listeners; belongs to the event loop."""
 
     def __init__(self) -> None:
         self.ended: Callable[[], bool] = lambda: False  # whether listeners should go

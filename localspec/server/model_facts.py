@@ -1,4 +1,4 @@
-"""What clients are told of a model before they ask it anything, found out without its weights."""
+"""Facts of a model for clients, found out without its weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelFacts:
 
     @property
     def calls(self) -> bool:
-        """Whether its template knows tools."""
+        """Tell whether its template knows tools."""
         return self.takes is not None and self.takes.tools
 
 

@@ -21,7 +21,7 @@ LATEST = ":latest"
 
 
 class Download:
-    """How far a download is; any thread may count, ask, or stop it."""
+    """The progress of a download; any thread may count, ask, or stop it."""
 
     def __init__(self) -> None:
         self.name = ""  # under which it will be there, once that is known
@@ -42,13 +42,13 @@ class Download:
 
 
 class Library(Protocol):
-    """May take minutes, so not on the event loop; names are those that clients send."""
+    """A store of models. Its methods may take minutes: call them off the event loop."""
 
     def offer(self, name: str) -> ServedOffer:
-        """A model that was pulled, to be served."""
+        """Describe a model that was pulled, to be served."""
 
     def pull(self, name: str, download: Download) -> str:
-        """Get a model, telling how far that is; return its name."""
+        """Download a model, telling the progress; return its name."""
 
     def copy(self, name: str, other: str) -> None:
         """Give a model that was pulled another name."""
@@ -105,7 +105,7 @@ def pulled(name: str) -> list[store.PulledPair]:
 
 
 def pullable(name: str) -> str:
-    """A name of the catalogue, or a repository of the hub; paths and addresses are the user's."""
+    """Require a name of the catalogue, or a repository of the hub; paths are the user's own."""
     wanted = name.removesuffix(LATEST)
     if hub := HUB.fullmatch(wanted):
         file = f":*{hub['file']}*" if hub["file"] else ""

@@ -1,4 +1,4 @@
-"""Answers under a prefix too, for a proxy that passes on whole paths. Plain ASGI around all."""
+"""Answers under a prefix, for a proxy that passes on whole paths. Plain ASGI around all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Prefix:
 
 
 def checked(prefix: str) -> str:
-    """Take a prefix that is a path; none, or a slash, is none."""
+    """Check that a prefix is a path; none, or a slash, is none."""
     if not PREFIX.fullmatch(prefix):
         raise UsageError(f"--prefix {prefix!r} is no path: write one as /llm")
     return prefix.rstrip("/")

@@ -1,4 +1,4 @@
-"""Who may talk to the server: keys, hosts, and how much in one request. Plain ASGI around it."""
+"""Access to the server: keys, hosts, and the size of a request. Plain ASGI around it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Guard:
         await self._app(own, body.receive, send)
 
     def _host(self, headers: Headers) -> Fault | None:
-        """A page that rebinds its name to this machine still sends its own name."""
+        """Check the host: a page that rebinds its name to this machine still sends its own name."""
         if "*" in self._rules.hosts:
             return None
         name = host_name(headers.get("host", ""))
@@ -69,7 +69,7 @@ class Guard:
         return Fault(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
     def _owner(self, headers: Headers) -> str:
-        """What stands for a client's key; without keys all clients are one."""
+        """Name the owner of what a client keeps, by its key; without keys all clients are one."""
         return hashlib.sha256(key_of(headers).encode()).hexdigest() if self._rules.keys else ""
 
     def _length(self, headers: Headers) -> Fault | None:
@@ -85,7 +85,7 @@ def key_of(headers: Headers) -> str:
 
 
 def owner(request: Request) -> str:
-    """Whose request it is: others must not see what is kept for it."""
+    """Name the client of a request: others must not see what is kept for it."""
     found: str = request.scope[OWNER]
     return found
 
@@ -109,8 +109,10 @@ class Manager:
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:
-    """Bodies are JSON, whatever curl calls them. A web page has to say so, for then it is asked
-    where it comes from before it may send any."""
+    """Require a body to be JSON, whatever curl calls it.
+
+    A web page has to declare JSON, for then the browser asks before it sends any.
+    """
     if "origin" in headers:
         return scope
     others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
@@ -122,7 +124,7 @@ def too_much(most: int) -> Fault:
 
 
 class Measured:
-    """A body that says no length, counted as it comes."""
+    """A body without a length, counted as it comes."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
@@ -145,14 +147,14 @@ async def refuse(fault: Fault, scope: Scope, send: Send) -> None:
 
 
 def host_name(header: str) -> str:
-    """Without the port."""
+    """Strip the port."""
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
     return header.partition(":")[0].lower()
 
 
 def is_local(address: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Tell whether only this machine can reach it."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -32,7 +32,7 @@ PING = event("ping", {})
 
 
 def failing(fault: Fault) -> bytes:
-    """How a stream ends that cannot go on."""
+    """Encode the end of a stream that cannot go on."""
     return event("error", fault.anthropic())
 
 
@@ -99,7 +99,7 @@ class MessagesAnswer:
                 return {"type": "tool_use", "id": id, "name": block.name, "input": {}}
 
     def _frame(self, block: Block) -> Frame:
-        """Around what it grows by."""
+        """Encode the event around the text that changes."""
         if self._grown is None or self._grown[0] is not block:
             kind, name = DELTAS[block.kind]
             data = {"index": block.index, "delta": {"type": kind, name: MARK}}
@@ -119,7 +119,7 @@ class MessagesAnswer:
                 return begun | {"input": given(block)}
 
     def _signature(self, block: Block) -> str:
-        """Thoughts that are not shown come back in it."""
+        """Make the signature of a thought, which holds its text where that is not shown."""
         return SEAL + (block.text if self.hides_thoughts else "")
 
     def _message(self, content: list[Data], usage: Data) -> Data:
@@ -159,9 +159,9 @@ class MessagesAnswer:
 
 
 def given(block: Block) -> object:
-    """What a tool is called with, of a reply that was cut as much as can be read.
+    """Read the arguments of a call, as far as possible where the reply was cut.
 
-    What is not JSON is passed on as such: a client has to see it to tell the model.
+    Text that is not JSON is passed on as such: a client has to see it to tell the model.
     """
     try:
         found = from_json(block.text or "{}", allow_partial=block.status == "incomplete")

@@ -8,7 +8,7 @@ PIECES = re.compile(r"\s+|\S+")
 
 
 class Block:
-    """Passes text on up to the first line, but its first, that is indented by less."""
+    """Passes text on up to the first line after its first that is indented by less."""
 
     def __init__(self, indent: int) -> None:
         self._indent = indent
@@ -16,7 +16,7 @@ class Block:
         self.left = False
 
     def take(self, text: str) -> str:
-        """What of it is sure to belong to the block."""
+        """Take text; return what certainly belongs to the block."""
         if not self._indent:
             return text
         said: list[str] = []
@@ -34,5 +34,5 @@ class Block:
         return "".join(said)
 
     def rest(self) -> str:
-        """The blanks at its end, once no more is coming."""
+        """Return the blanks at its end, once no more is coming."""
         return "" if self.left else self._blank

@@ -1,1 +1,1 @@
-"""The API of LM Studio: models, and what OpenAI has under its paths."""
+"""The API of LM Studio: models, and OpenAI's API under its paths."""

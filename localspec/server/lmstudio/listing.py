@@ -1,4 +1,4 @@
-"""What LM Studio's clients are told of the models."""
+"""Descriptions of models for LM Studio's clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, object]
 
 
 def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
-    """As the paths of version 0 have it."""
+    """Describe a model as the paths of version 0 do."""
     found: Object = {
         "id": offer.name,
         "object": "model",
@@ -31,7 +31,7 @@ def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> O
 
 
 def listed(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
-    """As the paths of version 1 have it."""
+    """Describe a model as the paths of version 1 do."""
     return {
         "type": "llm",
         "publisher": PUBLISHER,
@@ -58,5 +58,5 @@ def config(served: Served) -> Object:
 
 
 def trained(offer: ServedOffer) -> int:
-    """Tokens that the model was made for, where its files say that."""
+    """Read the context that the model was made for, where its files say that."""
     return offer.footprint.context if offer.footprint else offer.context

@@ -18,7 +18,7 @@ Told = Callable[[ServedOffer, Served | None, ModelFacts], Object]
 
 
 class LoadRequest(BaseModel):
-    """Harmless: how to load it, which the server was told when it started."""
+    """A request to load; its options are ignored, since the server was told them at its start."""
 
     model: str
 
@@ -37,7 +37,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
 
     @routes.get("/api/v0/models")
     async def models() -> Object:
-        """The models that can be asked for."""
+        """List the models."""
         return {"object": "list", "data": [await told(name, described) for name in house.names]}
 
     @routes.get("/api/v0/models/{name:path}")
@@ -46,7 +46,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:
-        """The models that can be asked for, and those of them that are loaded."""
+        """List the models, with those of them that are loaded."""
         return {"models": [await told(name, listed) for name in house.names]}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)

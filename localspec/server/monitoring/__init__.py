@@ -1,1 +1,1 @@
-"""How a server is watched: metrics, status, the log of requests."""
+"""Monitoring of a server: metrics, status, the log of requests."""

@@ -1,4 +1,4 @@
-"""How the server does: health and metrics."""
+"""The state of the server: health and metrics."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def status(house: ModelHost, metrics: Metrics) -> APIRouter:
     @routes.get("/v1/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, object]:
-        """Whether requests are taken."""
+        """Tell whether requests are taken."""
         return {"status": "ok", "loaded": sorted(house.loaded)}
 
     @routes.get("/metrics")
     async def figures() -> Response:
-        """For Prometheus."""
+        """Return the metrics for Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
 
     return routes

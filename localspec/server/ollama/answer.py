@@ -26,13 +26,13 @@ def line(data: Mapping[str, object]) -> bytes:
 
 
 def failing(fault: Fault) -> bytes:
-    """How a stream ends that cannot go on."""
+    """Encode the end of a stream that cannot go on."""
     return line(fault.ollama())
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How one of the two paths puts what a reply says."""
+    """The form in which one of the two paths puts a reply."""
 
     model: str  # as it was asked for
     kind: Kind
@@ -82,7 +82,7 @@ class OllamaAnswer:
         return [line(self.words.body("", end=self._end()))]
 
     def _line(self, step: Step) -> bytes | None:
-        """A call is told when it is whole."""
+        """Encode a line; a call is told when it is whole."""
         calls = self.choices.replies[0].calls
         whole = max(len(calls) - (step.chunk is not None), self._called)
         content = said(step.parts)
@@ -118,7 +118,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 def objects(calls: Iterable[Called], first: int = 0) -> list[dict[str, object]]:
-    """Calls with their arguments as objects; one that was cut short has none to tell."""
+    """List calls with their arguments as objects; one that was cut short has none."""
     found: list[dict[str, object]] = []
     for index, call in enumerate(calls, first):
         try:
@@ -131,6 +131,6 @@ def objects(calls: Iterable[Called], first: int = 0) -> list[dict[str, object]]:
 
 
 def portable(data: object) -> object:
-    """Without half letters; numbers that JSON has no way to write are a `ValueError`."""
+    """Remove half letters; raise a `ValueError` for numbers that JSON cannot write."""
     text = json.dumps(data, allow_nan=False, ensure_ascii=False)
     return json.loads(text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What Ollama's clients are told of the models, before they ask them anything."""
+"""Descriptions of models for Ollama's clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def loaded(served: Served, idle_seconds: float | None) -> Object:
 
 
 def expires(idle_seconds: float | None) -> str:
-    """When a model is unloaded that nobody asks from now on."""
+    """Compute when an unused model will be unloaded."""
     if idle_seconds is None:
         return NEVER
     return (datetime.now(UTC) + timedelta(seconds=idle_seconds)).isoformat()
@@ -55,7 +55,7 @@ def described(offer: ServedOffer) -> Object:
 
 
 def digest(offer: ServedOffer) -> str:
-    """What stands for a file: clients show the beginning, and take it for unchanged by it."""
+    """Make a digest of a file: clients show its beginning, and compare it to find changes."""
     told = f"{offer.path}\n{offer.bytes}\n{offer.created}"
     return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
@@ -76,7 +76,7 @@ def modified(offer: ServedOffer) -> str:
 
 
 def shown(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
-    """Editors ask this of all models, so none is loaded for it."""
+    """Describe a model without loading it: editors ask this of all models."""
     context = served.runtime.context if served else offer.context
     return {
         "modelfile": f"FROM {offer.path or offer.name}\n",
@@ -90,7 +90,7 @@ def shown(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Objec
 
 
 def parameters(offer: ServedOffer, context: int) -> str:
-    """A line for each, as editors take them apart."""
+    """Format a line for each parameter, as editors parse them."""
     usual = offer.usual
     told: dict[str, float] = {"num_ctx": context, "temperature": usual.temperature}
     told |= {"top_k": usual.top_k, "top_p": usual.top_p, "min_p": usual.min_p}
@@ -122,7 +122,7 @@ def capabilities(facts: ModelFacts) -> list[str]:
 
 
 def template(facts: ModelFacts) -> str:
-    """In Ollama's own notation, in which editors look for whether there is a suffix."""
+    """Write a template in Ollama's notation, in which editors look for a suffix."""
     if not facts.fills_in:
         return "{{ .Prompt }}"
     return "{{ if .Suffix }}{{ .Prompt }} {{ .Suffix }}{{ else }}{{ .Prompt }}{{ end }}"

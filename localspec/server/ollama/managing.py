@@ -47,7 +47,7 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/api/pull", dependencies=allowed)
     async def pull(request: Request, body: PullRequest) -> Response:
-        """Download a model; a client that goes away stops that, and may go on later."""
+        """Download a model; if the client leaves, the download stops and may go on later."""
         downloading = desk.downloads.begin(body.wanted)
         if body.stream:
             return StreamingResponse(lines(downloading), media_type=LINES)

@@ -21,7 +21,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def failing(fault: Fault) -> bytes:
-    """How a stream ends that cannot go on."""
+    """Encode the end of a stream that cannot go on."""
     return event(fault.openai()) + DONE
 
 
@@ -76,7 +76,7 @@ class ChatAnswer:
         return self._chunk(number, {}, more={"prompt_progress": found}) if found else None
 
     def _plain(self, number: int, part: Part) -> bytes:
-        """A part of which no more is told than what it says."""
+        """Encode a part that comes without figures of its tokens."""
         match part:
             case Content(text):
                 return self._frame(number, "content").around(text)
@@ -112,7 +112,7 @@ class ChatAnswer:
         return self._chunk(number, {}, finish=reply.finish, more=more)
 
     def _traces(self, number: int, step: Step) -> list[dict[str, object]]:
-        """Of each part who said it, in characters, and with the first what the round guessed."""
+        """Trace each part: its sources by characters, and with the first what the round drafted."""
         if not self.trails:
             return []
         trail, chunk = self.trails[number], step.chunk
@@ -166,7 +166,7 @@ class ChatAnswer:
 
 
 def who(trail: Trail, part: Part) -> dict[str, object]:
-    """Arguments may have been put in other words, so of calls it is not told."""
+    """Name the sources of a part; of calls, whose arguments may be rewritten, none."""
     match part:
         case Content(text) | Reasoning(text):
             return {"said": trail.of(text)}
@@ -176,7 +176,7 @@ def who(trail: Trail, part: Part) -> dict[str, object]:
 
 
 def deltas(parts: Sequence[Part]) -> list[dict[str, object]]:
-    """One for each part, as clients put them together again."""
+    """Make a delta of each part, as clients put them together again."""
     found: list[dict[str, object]] = []
     for part in parts:
         match part:

@@ -102,7 +102,7 @@ class CompletionAnswer:
         }
 
     def _columns(self, number: int, logprobs: Sequence[EmittedLogprob]) -> object:
-        """What a chunk adds to them begins where the last one ended."""
+        """Format log-probabilities; a chunk's offsets begin where the last one ended."""
         if self.spelling is None:
             return None
         letters = (len(self.spelling.text(each.token)) for each in logprobs)

@@ -14,17 +14,17 @@ class Spelling:
     tokenizer: Tokenizer
 
     def text(self, token: int) -> str:
-        """A control token by its name: it says nothing, but was chosen."""
+        """Show a control token by its name: it has no text, but was sampled."""
         said = self.tokenizer.token_bytes(token)
         return said.decode("utf-8", "replace") if said else self.tokenizer.token_text(token)
 
     def whole(self, tokens: Sequence[int]) -> str:
-        """What tokens say together."""
+        """Join the texts of tokens."""
         said = b"".join(map(self.tokenizer.token_bytes, tokens))
         return said.decode("utf-8", "replace")
 
     def listed(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
-        """As chat completions list them."""
+        """Format them as chat completions do."""
         return [
             self._one(each.token, each.logprob)
             | {"top_logprobs": [self._one(other.token, other.logprob) for other in each.top]}
@@ -36,7 +36,7 @@ class Spelling:
         return {"token": self.text(token), "logprob": logprob, "bytes": list(said)}
 
     def columns(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
-        """As plain completions list them."""
+        """Format them as plain completions do."""
         texts = [self.text(each.token) for each in logprobs]
         return {
             "tokens": texts,

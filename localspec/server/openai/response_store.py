@@ -35,19 +35,19 @@ class StoredResponse:
 
     @property
     def items(self) -> list[Mapping[str, object]]:
-        """What it adds to a conversation: what was said to the model, and what it said."""
+        """The items it adds to a conversation: the input, and the reply."""
         output = self.response["output"]
         assert isinstance(output, list)
         return [*self.input, *output]
 
     def packed(self) -> bytes:
-        """As JSON in ASCII, which has room for halves of characters."""
+        """Encode as JSON in ASCII, which has room for halves of characters."""
         told = {"owner": self.owner, "previous": self.previous}
         return json.dumps({**told, "input": self.input, "response": self.response}).encode()
 
 
 def item_id(kind: str, response: str, at: str) -> str:
-    """The identifier of an item, by which its response can be found."""
+    """Make the identifier of an item, by which its response can be found."""
     return f"{kind}_{response.removeprefix('resp_')}{at}"
 
 
@@ -55,7 +55,7 @@ class Shelf(Protocol):
     """Bytes under identifiers."""
 
     def known(self) -> Iterable[tuple[str, int]]:
-        """What is there, and its bytes; the longest unused first."""
+        """List identifiers and sizes; the longest unused first."""
 
     def read(self, id: str) -> bytes: ...
 
@@ -88,7 +88,7 @@ class Memory:
 
 
 class Folder:
-    """A file for each, beside the texts of a prefix cache, which its owner alone can read."""
+    """A folder with a file for each, beside the prefix cache, which its owner alone can read."""
 
     def __init__(self, cache: Path) -> None:
         self._folder = cache / "responses"
@@ -152,7 +152,7 @@ class ResponseStore:
             self._make_room()
 
     def find(self, id: str, owner: str) -> StoredResponse | None:
-        """A response that its owner asks for, which counts as used now."""
+        """Find a response for its owner; this counts as a use."""
         with self._lock:
             stored = self._read(id, owner)
             if stored is not None:
@@ -160,7 +160,7 @@ class ResponseStore:
             return stored
 
     def chain(self, id: str, owner: str) -> list[StoredResponse]:
-        """A response and all that it goes on from, the first first; none if one is missing."""
+        """List a response and all that it goes on from, the first first; none if one is missing."""
         found: dict[str, StoredResponse] = {}
         wanted: str | None = id
         with self._lock:
@@ -175,14 +175,14 @@ class ResponseStore:
         return list(reversed(found.values()))
 
     def item(self, id: str, owner: str) -> Mapping[str, object] | None:
-        """An item of a response that is kept, by its own identifier."""
+        """Find an item of a kept response by its own identifier."""
         named = ITEM.fullmatch(id)
         stored = self.find(f"resp_{named['response']}", owner) if named else None
         items = stored.items if stored else ()
         return next((item for item in items if item.get("id") == id), None)
 
     def delete(self, id: str, owner: str) -> bool:
-        """Forget a response; whether it was there."""
+        """Forget a response; return whether it was there."""
         with self._lock:
             found = self._read(id, owner) is not None
             if found:
@@ -218,7 +218,7 @@ class ResponseStore:
 
 
 def read(data: bytes) -> StoredResponse:
-    """A record as it was kept; a ValueError, TypeError or KeyError if it is none."""
+    """Decode a kept record; raise a ValueError, TypeError or KeyError if it is none."""
     said = json.loads(data)
     stored = StoredResponse(said["owner"], said["previous"], said["input"], said["response"])
     if not all(type(item) is dict for item in [*said["input"], *said["response"]["output"]]):
@@ -229,7 +229,7 @@ def read(data: bytes) -> StoredResponse:
 
 
 def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[Object]:
-    """Items of a request as they are listed: with an identifier, a status and kinds of parts."""
+    """List items of a request with an identifier, a status and kinds of parts."""
     for at, item in enumerate(items):
         kind = KINDS.get(str(item["type"]), "item")
         found: Object = {"id": item_id(kind, response, f"i{at}"), "status": "completed"}

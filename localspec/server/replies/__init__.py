@@ -1,1 +1,1 @@
-"""What the APIs have in common in what is answered: replies, streams, timings."""
+"""Parts of answers that the APIs share: replies, streams, timings."""

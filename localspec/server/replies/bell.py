@@ -1,4 +1,4 @@
-"""Wakes the event loop from the models' threads, as rarely and as cheaply as the system allows."""
+"""A bell that wakes the event loop from other threads, as rarely and cheaply as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Call = Callable[[], None]
 
 
 class Bell:
-    """Calls on an event loop what other threads ask for; all that is asked meanwhile, at once.
+    """Calls functions on an event loop for other threads, all that are due at once.
 
     Where the system has descriptors for events, one of them wakes the loop: `call_soon_threadsafe`
     makes a handle, locks, and has the loop read its socket twice, some 0.04 ms beside a busy model.
@@ -29,7 +29,7 @@ class Bell:
             self._loop.add_reader(self._descriptor, self._answer)
 
     def call(self, call: Call) -> None:
-        """Any thread may."""
+        """Call a function on the event loop; any thread may."""
         self._calls.append(call)
         if not self._rung:
             self._rung = True

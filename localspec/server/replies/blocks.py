@@ -51,7 +51,7 @@ Change = Opened | Grown | Closed
 
 
 class Blocks:
-    """Each is closed before the next is opened; a reply that says nothing is one empty text."""
+    """The blocks of a reply, each closed before the next; an empty reply is one empty text."""
 
     def __init__(self, choices: Choices) -> None:
         self.found: list[Block] = []
@@ -80,7 +80,7 @@ class Blocks:
             self.thoughts = len(await asyncio.to_thread(tokenizer.encode, thought))
 
     def changes(self, step: Step) -> Iterator[Change]:
-        """What a step changes."""
+        """Yield the changes of a step."""
         self._logprobs += step.chunk.logprobs if step.chunk else ()
         for part in step.parts:
             match part:
@@ -114,7 +114,7 @@ class Blocks:
         return Grown(block, text, shown)
 
     def end(self) -> Iterator[Change]:
-        """What changes once all steps were taken."""
+        """Yield the changes once all steps were taken."""
         if not self.found:
             yield from self._open("text")
         yield self._close("incomplete" if self.reply.finish == "length" else "completed")

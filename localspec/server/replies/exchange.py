@@ -24,7 +24,7 @@ Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a w
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long a reply may take, and whether one that takes longer is just cut."""
+    """The time a reply may take, and whether a longer one is cut or fails."""
 
     seconds: float
     cuts: bool = False
@@ -32,7 +32,7 @@ class Limit:
 
 
 class Inbox:
-    """Any thread puts events in, the event loop takes them out.
+    """A queue that any thread puts events in, and the event loop takes them out of.
 
     The loop is only woken if it waits: what came meanwhile is taken together. A fast reply is taken
     once in a frame of a screen: each waking costs 0.25 ms beside a model that computes.
@@ -62,7 +62,7 @@ class Inbox:
             self._bell.call(partial(_wake, waiting))
 
     async def take(self) -> list[Arrival]:
-        """Wait for an event; return those that have come."""
+        """Wait for an event; return all that have come."""
         if self._fast:
             await self._pause()
         while not self._arrivals:
@@ -104,7 +104,7 @@ class Exchange:
         self._quiet = limit.reading_seconds
 
     async def begin(self, served: Served, tokens: Sequence[int], settings: Settings) -> None:
-        """Queue the request; what is wrong with it is raised here."""
+        """Queue the request; raise what is wrong with it."""
 
         def hear(event: Event) -> None:
             if isinstance(event, Result):
@@ -126,13 +126,13 @@ class Exchange:
             self.job.cancelled = True
 
     def note(self, event: Event) -> None:
-        """Pass on what the models' thread tells."""
+        """Pass on an event from the models' thread."""
         if isinstance(event, Result | Exception):
             self._ended = True
         self._inbox.put(self._number, event)
 
     def start(self, now: float) -> None:
-        """From now on its time runs."""
+        """Start the clock of its limit."""
         self._heard, self._end = now, now + self._limit.seconds
 
     def hear(self, now: float) -> None:
@@ -141,11 +141,11 @@ class Exchange:
 
     @property
     def due(self) -> float:
-        """When to look after it again."""
+        """Return when to check it again."""
         return math.inf if self._ended else min(self._end, self._heard + self._quiet)
 
     def look(self, now: float) -> None:
-        """End a reply that takes too long, and tell of one that is silent."""
+        """End a reply that takes too long, and yield a sign of life for a silent one."""
         if self._ended:
             return
         if now >= self._end:
@@ -199,6 +199,6 @@ class Watch:
 
 
 def _drop(submitting: asyncio.Future[Job]) -> None:
-    """A request whose client went away while it was looked at."""
+    """Cancel a request whose client went away while it was checked."""
     if not submitting.cancelled() and submitting.exception() is None:
         submitting.result().cancelled = True

@@ -1,4 +1,4 @@
-"""What is sent: identifiers, events, and JSON in which one text changes."""
+"""Encoding: identifiers, events, and JSON in which one text changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Frame:
 
     @classmethod
     def of(cls, whole: bytes) -> Frame:
-        """What stands around the last MARK."""
+        """Split JSON around the last MARK."""
         before, _, after = whole.decode().rpartition(encoded(MARK))
         return cls(before, after)
 

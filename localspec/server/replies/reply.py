@@ -1,4 +1,4 @@
-"""A reply taken apart while it comes: what it says, what it thinks, what it calls."""
+"""A reply taken apart while it comes: text, reasoning, calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one round brought; the last has no chunk, only what was held back."""
+    """The parts of one round; the last has no chunk, only what was held back."""
 
     parts: Sequence[Part]
     chunk: Chunk | None = None
@@ -35,7 +35,7 @@ Numbered = tuple[int, Step | None]  # of which reply; None: nothing came for a w
 
 
 def said(parts: Sequence[Part]) -> str:
-    """The content among parts."""
+    """Join the content among parts."""
     return "".join(part.text for part in parts if isinstance(part, Content))
 
 
@@ -69,12 +69,12 @@ class Reply:
         return "tool_calls" if self.calls else "stop"
 
     async def begin(self) -> None:
-        """Queue it; what is wrong with the request is raised here."""
+        """Queue the request; raise what is wrong with it."""
         wish = self.prepared
         await self.exchange.begin(wish.served, wish.tokens, wish.settings)
 
     def take(self, event: Chunk | Result) -> Step:
-        """What comes of the models, taken apart."""
+        """Take apart what came from the model."""
         if isinstance(event, Chunk):
             return Step(self._noted(self.reader.read(event.text)), event)
         self.ended = event
@@ -115,7 +115,7 @@ class Choices:
 
     @property
     def firsts(self) -> Sequence[Reply]:
-        """One reply to each prompt."""
+        """The first reply to each prompt."""
         return self.replies[:: self.copies]
 
     async def begin(self) -> None:
@@ -127,7 +127,7 @@ class Choices:
             reply.exchange.cancel()
 
     async def steps(self) -> AsyncGenerator[Sequence[Numbered]]:
-        """Of all of them, as they come, each with its number; their slots are free at the end."""
+        """Yield steps of all replies as they come, with their numbers; free slots at the end."""
         for reply in self.firsts:
             self._watch.start(reply.exchange)
         try:
@@ -150,7 +150,7 @@ class Choices:
                 pass
 
     def _read(self, arrivals: Sequence[Arrival]) -> tuple[list[Numbered], Exception | None]:
-        """What has come, up to an error."""
+        """Read what has come, up to an error."""
         now, found = self._watch.now(), list[Numbered]()
         for number, event in arrivals:
             if isinstance(event, Exception):
@@ -182,7 +182,7 @@ class Choices:
 
 
 def sown(prepared: Prepared, copy: int) -> Prepared:
-    """Each reply to a prompt has a seed of its own."""
+    """Give each reply to a prompt a seed of its own."""
     seed = prepared.settings.seed
     if seed is None or not copy:
         return prepared

@@ -1,1 +1,1 @@
-"""What the APIs have in common in what is asked: fields, sampling parameters, conversations."""
+"""Parts of requests that the APIs share: fields, sampling parameters, conversations."""
