@@ -14,6 +14,7 @@ import click
 from localspec.backend import Footprint
 from localspec.bench.command import bench
 from localspec.chat.options import ChatOptions, Wanted
+from localspec.clients.command import launch
 from localspec.commands import configuration
 from localspec.commands.config import config
 from localspec.commands.doctor import doctor
@@ -58,7 +59,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; 0, or 1 failed, 2 wrong usage, 130 interrupted, with one line on stderr."""
     try:
-        commands.main(list(arguments), prog_name="localspec", standalone_mode=False)
+        code = commands.main(list(arguments), prog_name="localspec", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -74,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         # Who read the output has gone; so must what is left of it, or Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    return 0
+    return code or 0
 
 
 CONTEXT = {
@@ -209,6 +210,7 @@ for _command in COMMANDS:
 commands.add_command(bench)
 commands.add_command(config)
 commands.add_command(doctor)
+commands.add_command(launch)
 commands.add_command(plan)
 commands.add_command(prove)
 commands.add_command(tune)

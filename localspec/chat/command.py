@@ -18,7 +18,6 @@ from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
-from localspec.chat.terminal.signals import leaving
 from localspec.chat.wishes import wished
 from localspec.commands.interactive_load import offered, pulled
 from localspec.commands.options.loading import LOADING
@@ -29,6 +28,7 @@ from localspec.errors import UsageError
 from localspec.models.sources import place
 from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.system.signals import leaving
 
 
 def chat(wanted: Wanted, name: str, question: str) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 
 from localspec.chat.speakers.speaker import Answer, Ended, Figures, Piece, Round
 from localspec.chat.terminal.view import View
 from localspec.errors import LocalSpecError
+from localspec.system.signals import interrupted
 
 
 @dataclass(slots=True)
@@ -52,7 +48,7 @@ def hear(answer: Answer, view: View, heard: Heard | None = None) -> Heard:
     """Follow an answer to its end; on an interruption, `heard` holds what came until then."""
     heard = heard or Heard()
     try:
-        with interruptible(answer):
+        with interrupted(answer.cancel):
             _follow(answer, view, heard)
     except LocalSpecError as error:
         heard.error = error
@@ -73,21 +69,3 @@ def _follow(answer: Answer, view: View, heard: Heard) -> None:
                 return
             view.add(found)
             found = answer.next(0)
-
-
-@contextmanager
-def interruptible(answer: Answer) -> Iterator[None]:
-    """Let Ctrl-C stop the answer between two rounds; a second one does not wait for the round."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(_: int, __: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        answer.cancel()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from localspec.commands.configuration import (
+    HIDDEN,
     PREFIX,
     Configuration,
     by_name,
@@ -22,8 +23,6 @@ from localspec.commands.configuration import (
     variables,
 )
 from localspec.errors import UsageError
-
-HIDDEN = "********"
 
 
 @click.command()

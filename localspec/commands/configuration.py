@@ -17,6 +17,7 @@ from localspec.errors import UsageError
 from localspec.system import folders
 
 FILE, PREFIX = "localspec.toml", "LOCALSPEC"
+HIDDEN = "********"  # in place of a key
 Value = str | bool | int | float | list["Value"]
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TypeVar
 
 import click
@@ -29,6 +27,7 @@ from localspec.prove import prompts
 from localspec.prove.proof import Wishes, attempt
 from localspec.prove.words import lines
 from localspec.sampling.parameters import Sampling
+from localspec.system.signals import interrupted
 
 T = TypeVar("T")
 
@@ -97,14 +96,9 @@ class Progress:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Let Ctrl-C wait for the model, whose state must stay known."""
-        usual = signal.getsignal(signal.SIGINT)
 
-        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        def stop() -> None:
             self.stopped = True
-            signal.signal(signal.SIGINT, usual)
 
-        signal.signal(signal.SIGINT, stop)
-        try:
+        with interrupted(stop):
             yield
-        finally:
-            signal.signal(signal.SIGINT, usual)

@@ -15,10 +15,10 @@ from types import FrameType
 
 from localspec.errors import UsageError
 from localspec.server.options import ServingOptions
+from localspec.system.signals import ENDINGS, handled
 
 MISMATCH = "the key is not that of the certificate"
 NO_PEM = "there is no certificate, or no key, in PEM; --tls-key names the file of a key"
-ENDINGS = ("SIGTERM", "SIGHUP")  # which end the process where nothing handles them
 
 
 @contextmanager
@@ -99,13 +99,11 @@ def removed_at_end(path: Path) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    before = {each: signal.signal(each, end) for each in signal.Signals if each.name in ENDINGS}
-    try:
-        yield
-    finally:
-        remove()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    with handled(end, *ENDINGS):
+        try:
+            yield
+        finally:
+            remove()
 
 
 def check_certificate(certificate: Path | None, key: Path | None) -> None:

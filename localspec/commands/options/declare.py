@@ -109,7 +109,11 @@ def _members(name: str, known: Mapping[str, Any]) -> Iterable[tuple[str, Mapping
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
-    context.meta[f"localspec.{option.name}"] = value
+    context.meta[_key(context, option.name)] = value
+
+
+def _key(context: click.Context, name: str) -> str:
+    return f"localspec.{context.info_name}.{name}"  # contexts within another share what they hold
 
 
 def read(context: click.Context, record: type[R]) -> R:
@@ -117,7 +121,7 @@ def read(context: click.Context, record: type[R]) -> R:
     found: dict[str, object] = {}
     for each in fields(record):
         names = [name for name, _ in _members(each.name, each.metadata)]
-        values = {name: context.meta[f"localspec.{name}"] for name in names}
+        values = {name: context.meta[_key(context, name)] for name in names}
         build = each.metadata.get("build")
         found[each.name] = build(values) if build else values[each.name]
     return record(**found)
@@ -135,3 +139,16 @@ def chosen(context: click.Context) -> frozenset[str]:
     names = (each.name for each in context.command.params if each.name)
     source = context.get_parameter_source
     return frozenset(name for name in names if source(name) != ParameterSource.DEFAULT)
+
+
+def arguments(context: click.Context, *records: type[DataclassInstance]) -> tuple[str, ...]:
+    """Write the options of records that were chosen as they would be typed."""
+    found: list[str] = []
+    names = chosen(context)
+    for name in (each.name for record in records for each in fields(record)):
+        flag, value = f"--{name.replace('_', '-')}", context.meta[_key(context, name)]
+        if name not in names or value is None or value is False:
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        found += [flag] if value is True else [each for v in values for each in (flag, str(v))]
+    return tuple(found)

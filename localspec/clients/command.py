@@ -1,0 +1,61 @@
+"""The commands `localspec launch` and `localspec connect`."""
+
+from __future__ import annotations
+
+import click
+
+from localspec.clients.agents import AGENTS
+from localspec.clients.options import AttachOptions, LaunchOptions, StartOptions
+from localspec.commands.options.declare import arguments, options, read
+from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
+from localspec.server.options import ServingOptions
+
+REST = "localspec rest"
+
+
+class WithRest(click.Command):
+    """Keeps what follows -- for another program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[REST] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+
+@click.command(cls=WithRest, params=options(AttachOptions, LaunchOptions, StartOptions, *LOADING))
+@click.argument("tool", type=click.Choice(list(AGENTS)))
+@click.argument("model", metavar="[NAME_OR_PATH] [-- ARGUMENTS...]", default="")
+@click.pass_context
+def launch(context: click.Context, tool: str, model: str) -> None:
+    """Run a coding agent on a model of yours, in its own terminal interface.
+
+    It uses the server that runs already, or starts one for itself on a free port and ends it
+    afterwards. Nothing of the agent's own settings is changed. What follows -- is for the agent.
+    """
+    from localspec.clients.launch import Wanted, shown  # HTTP takes its time to import
+    from localspec.clients.launch import launch as run
+
+    rest: tuple[str, ...] = context.meta[REST]
+    attaching, wanted = read(context, AttachOptions), read(context, LaunchOptions)
+    loaded = read(context, LoadingOptions)
+    server = Wanted(
+        model=model,
+        attach=attaching.attach,
+        key=attaching.key or "",
+        serving=serving(context),
+        loading=loading(loaded, read(context, DraftingOptions)),
+        draft=loaded.draft,
+        arguments=arguments(context, StartOptions, *LOADING),
+    )
+    if wanted.print:
+        click.echo("\n".join(shown(AGENTS[tool], rest, server)))
+    else:
+        context.exit(run(AGENTS[tool], rest, server))
+
+
+def serving(context: click.Context) -> ServingOptions:
+    """Read how `localspec serve` is configured, by file and environment."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    with root.command.commands["serve"].make_context("serve", ["any"], parent=root) as found:
+        return read(found, ServingOptions)

@@ -1,0 +1,50 @@
+"""Servers that run already: which are LocalSpec, and what they serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localspec.chat.speakers.http import QUICK_SECONDS, Wire
+from localspec.chat.speakers.server import OURS
+from localspec.chat.speakers.stream import count, objects
+from localspec.clients.endpoint import Endpoint
+from localspec.errors import LocalSpecError, UsageError
+from localspec.server.options import ServingOptions
+
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
+
+
+def answering(address: str, key: str, model: str = "") -> Endpoint:
+    """Find a model at an address, one that is loaded if none is named; or raise."""
+    wire = Wire(address, key)
+    listed = wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
+    models = [objects(each) for each in listed] if isinstance(listed, list) else []
+    if not models or any(each.get("owned_by") != OURS for each in models):
+        raise UsageError(f"what answers at {wire.address} is not LocalSpec")
+    by_name = {str(each.get("id")): each for each in models}
+    loaded = (name for name, each in by_name.items() if each.get("loaded") is True)
+    name = model or next(loaded, next(iter(by_name)))
+    if name not in by_name and (stem := Path(name).stem) in by_name:
+        name = stem  # as the server calls a file
+    if name not in by_name:
+        raise UsageError(f"{wire.address} has no {name}; it has {', '.join(by_name)}")
+    return Endpoint(wire.address, name, count(by_name[name], "context_length"), key)
+
+
+def usual_address(serving: ServingOptions) -> str:
+    """Say where `localspec serve` answers as it is configured, if clients can reach it there."""
+    if serving.unix is not None or not serving.port:
+        return ""
+    host = ANYWHERE.get(serving.host, serving.host)
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if serving.tls_cert else "http"
+    return f"{scheme}://{shown}:{serving.port}{serving.prefix.rstrip('/')}"
+
+
+def found(serving: ServingOptions, model: str) -> Endpoint | None:
+    """Find the server that is configured, if it runs and serves the model."""
+    address, key = usual_address(serving), next(iter(serving.api_key), "")
+    try:
+        return answering(address, key, model) if address else None
+    except LocalSpecError:
+        return None

@@ -1,0 +1,93 @@
+"""A server of a client's own on loopback, for as long as the client runs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.chat.speakers.http import Wire
+from localspec.clients.endpoint import Endpoint
+from localspec.clients.running import answering
+from localspec.errors import BackendError, LocalSpecError
+
+HOST, KEY, SLOTS = "127.0.0.1", "LOCALSPEC_API_KEY", 2  # an agent asks for titles beside its turns
+POLL_SECONDS, GRACE_SECONDS = 0.1, 15
+TOLD_LINES = 8  # of its log, where it failed
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a server is started with."""
+
+    model: str
+    options: tuple[str, ...]
+    context: int  # tokens, where the plan allows
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def arguments(self) -> list[str]:
+        where = ["--host", HOST, "--port", str(self.port), "--slots", str(SLOTS)]
+        return ["serve", self.model, *where, *self.options]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def started(start: Start, folder: Path) -> Iterator[Endpoint]:
+    """Run a server that only this client has the key of, and end it."""
+    key, log = secrets.token_urlsafe(24), folder / "server.log"
+    # What is configured for `serve` is for other servers, with other addresses and keys.
+    none = folder / "no-options.toml"
+    none.touch()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LOCALSPEC_SERVE_")}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "localspec", "--config", str(none), *start.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=kept | {KEY: key},
+            start_new_session=True,  # so that Ctrl-C is for the client alone
+        )
+    try:
+        yield ready(process, start.address, key, log)
+    finally:
+        end(process)
+
+
+def ready(process: subprocess.Popen[bytes], address: str, key: str, log: Path) -> Endpoint:
+    """Wait until it answers, which takes as long as its model takes to load."""
+    wire = Wire(address, key)
+    while process.poll() is None:
+        with suppress(LocalSpecError):
+            wire.told("/health", seconds=1)
+            return answering(address, key)
+        time.sleep(POLL_SECONDS)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TOLD_LINES:]
+    raise BackendError("\n".join(["the server ended before it answered:", *lines]))
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,52 @@
+"""Signals that end the process, heard so that it leaves in order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+ENDINGS = ("SIGTERM", "SIGHUP")  # the latter when a terminal is closed, and not on Windows
+Handler = Callable[[int, FrameType | None], object]
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """Leave by SystemExit when the system ends us, so that all that is open is closed."""
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    with handled(leave, *ENDINGS):
+        yield
+
+
+@contextmanager
+def handled(handler: Handler, *names: str) -> Iterator[None]:
+    """Handle these signals, where the system has them, as long as this lasts."""
+    known = [each for each in signal.Signals if each.name in names]
+    before = {each: signal.signal(each, handler) for each in known}
+    try:
+        yield
+    finally:
+        for each, usual in before.items():
+            signal.signal(each, usual)
+
+
+@contextmanager
+def interrupted(stop: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl-C stop what is under way; a second one does what it usually does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def heard(number: int, _: FrameType | None) -> None:
+        signal.signal(number, usual)
+        stop()
+
+    with handled(heard, "SIGINT"):
+        yield
