@@ -105,12 +105,12 @@ def stamped() -> set[str]:
 
 
 def holds(wanted: set[str]) -> bool:
-    """Whether the environment was set up for these facts and its Python still finds LocalSpec."""
+    """Tell whether the environment was set up for these facts and still finds LocalSpec."""
     return wanted <= stamped() and answers(program("python"), "-Ic", PROBE)
 
 
 def answers(*command: str) -> bool:
-    """Whether a command exists, succeeds and prints something."""
+    """Tell whether a command exists, succeeds and prints something."""
     with contextlib.suppress(OSError, CalledProcessError):
         return bool(run(command, capture_output=True, check=True).stdout.strip())
     return False
@@ -224,7 +224,7 @@ def explain() -> str:
 
 
 def has_compiler() -> bool:
-    """Whether a C++ compiler is in sight; looked for only after a build has failed."""
+    """Tell whether a C++ compiler is in sight; looked for only after a build has failed."""
     if sys.platform == "darwin" and "CXX" not in os.environ:
         return answers("xcode-select", "-p")  # /usr/bin/c++ is there before there is a compiler
     names = os.environ.get("CXX", "c++ g++ clang++ cl").split()

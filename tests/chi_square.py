@@ -1,4 +1,4 @@
-"""Is what was counted what was due?"""
+"""Pearson's test of counts against expected ones."""
 
 from __future__ import annotations
 

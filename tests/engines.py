@@ -30,7 +30,7 @@ __all__ = ["ARCHITECTURES", "MLX"]
 
 
 def there(*names: str) -> list[str]:
-    """Those models that can run on this system."""
+    """Choose those models that can run on this system."""
     return [name for name in names if name in (*ARCHITECTURES, *MLX)]
 
 
@@ -64,7 +64,7 @@ def target(name: str, **options) -> Model:
 
 
 def roomy(options: Options) -> Options:
-    """As much room for each slot, also where they share it."""
+    """Give each slot as much room, also where slots share a pool."""
     each = options.context or 0
     return options if options.bit_exact else replace(options, context=each * options.slots)
 

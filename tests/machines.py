@@ -16,7 +16,7 @@ CELL = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
 
 @dataclass(frozen=True)
 class Model:
-    """As the makers give it; bytes."""
+    """A model as its makers describe it; sizes in bytes."""
 
     weights: int
     layers: int
@@ -62,7 +62,7 @@ def cpu(total: int, taken: int = 2 * GB) -> Machine:
 
 
 def mac(total: int) -> Machine:
-    """With the part of its memory that Metal recommends to use: two thirds, or three quarters."""
+    """Make a Mac with the share of memory that Metal recommends: two thirds, or three quarters."""
     working = total * 2 // 3 if total <= 36 * GB else total * 3 // 4
     host = Device("host memory", "cpu", total, total - 4 * GB)
     return Machine.of(host, [Device("Apple", "integrated gpu", working, working)])

@@ -67,7 +67,7 @@ PREDICTION = tokens_of([1, 2, 3, 0, 1, 1, 4, 4, 2, 2, 2, 4, 4, 4, 5, 0, 1, 1, 3,
 
 
 def force(reply: Tokens) -> Tokens:
-    """What would follow if threes came in threes; nobody holds the model to it."""
+    """Draft what would follow if threes came in threes; nothing holds the model to it."""
     return tokens_of([3] * (3 - len(reply) % 3)) if len(reply) and reply[-1] == 3 else NONE
 
 

@@ -229,7 +229,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a model speaks: what its last matrix makes of the same hidden state."""
+    """The output matrix of a model; models that differ in it share a hidden state."""
 
     sharpness: float = 4.0  # standard deviation of a letter's logits
     drift: float = 0.0  # share of other logits: at 0.2 seven of ten greedy tokens stay

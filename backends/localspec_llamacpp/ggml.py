@@ -36,7 +36,7 @@ def tensor_type(kind: int) -> TensorType:
 
 
 def devices() -> list[Device]:
-    """What this build of llama.cpp can compute on, as ggml reports it."""
+    """List the devices this build of llama.cpp can use, as ggml reports them."""
     base = _library("ggml-base")
     found = []
     for at in range(_call(_library("ggml"), "ggml_backend_dev_count", ctypes.c_size_t)):

@@ -127,7 +127,7 @@ class LlamaModel:
         return logits
 
     def _repair(self, slot: int) -> None:
-        """After a failed batch, drop what the slot may have taken in of it."""
+        """Drop what the slot may have taken in of a batch that failed."""
         if not self._context.remove(slot, self._lengths[slot]):
             self._clear(slot)
 

@@ -129,8 +129,10 @@ def follows(text: str, schema: Mapping[str, object]) -> None:
 
 
 async def remembered(caller: Caller) -> str:
-    """What a text is gone on with that begins like no other, so that nothing of it was read
-    together with others, which rounds differently."""
+    """Continue a text that begins like no other.
+
+    No part of it may be read together with others, which rounds differently.
+    """
     prompt = "Of all the lighthouses on this coast, the oldest"
     body = {"prompt": prompt, "temperature": 0, "max_tokens": 48}
     reply: Reply = await caller.ask(COMPLETIONS, body)

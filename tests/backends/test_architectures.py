@@ -1,4 +1,4 @@
-"""How models are judged that ran in their engine and in LocalSpec."""
+"""The verdicts on models that ran in their engine and in LocalSpec."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def encoded(source):
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", *VARIANTS, "q4_0", "q8_0", "bf16"])
 def test_both_engines_say_the_same_with_the_same_certainty(name, tmp_path):
-    """In 32 bits throughout; llama.cpp's 16-bit keys and values alone move this by 0.015."""
+    """Compute in 32 bits: llama.cpp's 16-bit keys and values alone move this by 0.015."""
     source, exact = variant(name, tmp_path)
     prompt = encoded(source)
     said, expected = greedy(exact, prompt, 64)

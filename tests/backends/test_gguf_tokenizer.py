@@ -250,7 +250,7 @@ def test_pieces_without_a_token_for_each_byte_are_refused(tmp_path):
 
 
 def test_a_file_that_llama_cpp_reads_in_its_own_way_is_not_converted(pieces, tmp_path):
-    """By its name alone, blanks after control tokens are dropped, which no folder can say."""
+    """For its name alone, llama.cpp drops blanks after control tokens, which no folder can say."""
     longer, letters = pieces
     name = {"general.name": "A Phi-3 of sorts"}
     source = with_pieces(tmp_path / "source.gguf", (["<|endoftext|>", *longer], letters))

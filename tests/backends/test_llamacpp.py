@@ -1,4 +1,4 @@
-"""What is llama.cpp's own: options, threads, vocabulary, memory."""
+"""The parts that only llama.cpp has: options, threads, vocabulary, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is MLX's own: how often Python waits, which caches a model gets, options and adapters."""
+"""The parts that only MLX has: how often Python waits, caches of models, options and adapters."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_a_copy_of_a_window_knows_what_was_forgotten():
 
 
 def continues_like_a_fresh_slot(model, text, length):
-    """Whether slot 0 goes back to `length` and on as if nothing else had ever been there."""
+    """Tell whether slot 0 goes back to `length` and on as if nothing else had ever been there."""
     kept = model.truncate(0, length)
     assert 0 <= kept <= length
     again = model.forward([Row(0, text[kept : length + 1])])[0].copy()

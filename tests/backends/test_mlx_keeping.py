@@ -1,4 +1,4 @@
-"""What footprints say a slot keeps is what mlx-lm's own caches then really hold."""
+"""Footprints say what a slot keeps; mlx-lm's own caches hold exactly that."""
 
 from __future__ import annotations
 

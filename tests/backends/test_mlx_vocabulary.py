@@ -1,4 +1,4 @@
-"""What a folder says of its vocabulary; and files that are broken, hostile or absurd."""
+"""Vocabularies of folders, and files that are broken, hostile or absurd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared: prompts, settings, servers and their options, and the build of llama-server."""
+"""The plan of a comparison: prompts, settings, servers with options, the build of llama-server."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_given_server_goes_before_that_of_the_environment(tmp_path):
 
 
 class Builder:
-    """Does what pip and cmake would, but for the work."""
+    """A builder that imitates pip and cmake without their work."""
 
     def __init__(self):
         self.commands = []

@@ -1,4 +1,4 @@
-"""Which replies count as loops."""
+"""Replies that count as loops, and replies that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside the figures."""
+"""The facts beside the figures."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ VOID = ("meta", "br", "hr", "img", "link", "input")
 
 
 class Tags(HTMLParser):
-    """Which tags there are, and whether each is closed where it should be."""
+    """The tags of a page; each must be closed where it should be."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is asked, and what is wrong with a file that asks it."""
+"""The prompts, and faults of a file of prompts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_category_has_at_least_four_prompts_of_its_own():
 
 
 def test_some_documents_are_shared_and_open_their_prompts():
-    """So that who reuses beginnings, or learns from replies, has something to show."""
+    """Prefix caching, and proposers that learn from replies, then have something to show."""
     opened = Counter(
         content(prompt).partition("\n\n")[0]
         for prompt in built_in()

@@ -1,4 +1,4 @@
-"""From replies to figures."""
+"""Figures made from replies."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_cells_stand_under_their_headings():
 
 
 def test_tables_fit_a_terminal_of_100_columns():
-    """Also with the longest names and numbers that are to be expected."""
+    """Tables fit with the longest names and numbers that are to be expected."""
     long = [
         reply(mode, *[rounds] * 3000, asked=prompt("summarise", number))
         for number in range(12)

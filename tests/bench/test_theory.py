@@ -33,7 +33,7 @@ def test_a_round_emits_one_token_and_every_draft_token_whose_forerunners_were_ri
 
 
 def test_where_draft_tokens_are_independent_the_prediction_comes_true():
-    """Also if many rounds draft nothing, where the formula at the mean length would not."""
+    """Many rounds draft nothing, where the formula at the mean length would fail."""
     rng = random.Random(5)
     rounds = [played(0.8, rng.choice([0, 0, 0, 2, 8]), 0.02, rng) for _ in range(20_000)]
     found = forecast(rounds, 0.01, {0: 1.8, 2: 1.8, 8: 1.8})

@@ -1,4 +1,4 @@
-"""Somebody at a terminal: types, sees what a terminal would show, and may close it."""
+"""A user at a terminal: types, sees what a terminal would show, and may close it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Person:
         self._resize(columns, rows)
 
     def _report(self, text: str) -> None:
-        """What a terminal says of itself when it is asked."""
+        """Answer the terminal's reports that a program asks for."""
         os.write(self._master, text.encode())
 
     def type(self, text: str) -> None:
@@ -89,12 +89,12 @@ class Person:
 
     @property
     def _row(self) -> int:
-        """Where the cursor is, counted from the very first line."""
+        """Count the cursor's row from the very first line."""
         screen = self._terminal.screen
         return len(screen.above) + int(screen.cursor.y)
 
     def prompted(self, since: int = 0) -> None:
-        """Until one may type."""
+        """Wait until one may type."""
         self.wait("> " if self.dumb else PROMPTED, since=since)
         self.settle()
 
@@ -111,7 +111,7 @@ class Person:
         return bool(text)
 
     def wait(self, text: str, *, since: int = 0) -> None:
-        """Until a text was written."""
+        """Wait until a text was written."""
         end = time.monotonic() + PATIENCE
         while text not in self.raw[since:]:
             assert time.monotonic() < end, f"no {text!r} in {self.raw[since:][-2000:]!r}"
@@ -122,7 +122,7 @@ class Person:
             pass
 
     def watch(self, seconds: float) -> None:
-        """For so long, whether anything comes or not."""
+        """Read for so long, whether anything comes or not."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._look(left)
@@ -138,7 +138,7 @@ class Person:
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        """What is kept of the last conversation."""
+        """Read the saved messages of the last conversation."""
         found = json.loads(self.kept[-1].read_text())
         return [(each["role"], each["content"]) for each in found["said"]]
 

@@ -151,7 +151,7 @@ def test_wishes_reach_the_server(local, attached):
 
 
 def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):
-    """What is left open would be as the model's makers recommend."""
+    """A parameter that is left out would follow the model's makers."""
     offer = thinker.app.state.house.offers["scripted"]
     strict = replace(offer, name="strict", usual=Sampling(top_k=1))
     thinker.app.state.house.offers["strict"] = strict

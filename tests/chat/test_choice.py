@@ -1,4 +1,4 @@
-"""Which model one talks to who names none."""
+"""The model that is chosen where none is named."""
 
 from __future__ import annotations
 

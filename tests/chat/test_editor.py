@@ -1,4 +1,4 @@
-"""What is typed: three quotes, and a history that need not be there."""
+"""Typing: three quotes, and a history that need not be there."""
 
 from __future__ import annotations
 

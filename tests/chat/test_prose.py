@@ -32,7 +32,7 @@ SIZES = st.sampled_from([10, 11, 20, 30, 80, 200])
 
 
 def show(text: str, columns: int, rows: int, cuts: Sequence[int] = ()) -> tuple[list[str], int]:
-    """What a terminal shows in the end, and the most open lines there were."""
+    """Return what a terminal shows in the end, and the most open lines there were."""
     terminal = Terminal(columns, rows)
     canvas, prose = Canvas(terminal, lambda: terminal.size), Prose(Ink(colours=True))
     tallest = at = 0

@@ -1,4 +1,4 @@
-"""What is told of answers, also where there is little room."""
+"""The figures of answers, also where there is little room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a conversation whatever becomes of its answers, and what the model hears."""
+"""The conversation that is kept, whatever becomes of its answers, and its part for the model."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def shown(talk: Talk) -> str:
 
 
 def told(talk: Talk) -> list[str]:
-    """What was said, which is what is kept."""
+    """List the messages, which are what is kept."""
     kept, _ = session.last()
     if talk.session.said or kept:
         assert kept.said == talk.session.said

@@ -1,4 +1,4 @@
-"""What a server streams, honest or not, as pieces and figures."""
+"""The stream of a server, honest or not, as pieces and figures."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ sea sea sea sea sea sea
 
 
 def masked(text: str) -> str:
-    """Without what a clock says."""
+    """Replace the times in a transcript."""
     text = re.sub(r"[\d,.]+ tokens/s", "N tokens/s", text)
     text = re.sub(r"first after [\d.]+ s", "first after N s", text)
     return re.sub(r"(?m)^( +\d+ +[\d,]+) +[\d.]+(  )", r"\1 N\2", text)

@@ -1,4 +1,4 @@
-"""What the doctor finds, on machines that are drawn up in a folder."""
+"""The doctor's findings, on machines that are drawn up in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every model promises, whichever engine it runs on."""
+"""The contract of every model, whichever engine it runs on."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def model(request):
 
 @pytest.fixture
 def close():
-    """Whether two rows of logits are the same but for the rounding of another batch shape."""
+    """Tell whether two rows of logits are the same but for the rounding of another batch shape."""
     return lambda a, b: np.allclose(a, b, atol=6e-3, rtol=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""What every proposer promises."""
+"""The contract of every proposer."""
 
 from __future__ import annotations
 

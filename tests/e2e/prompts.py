@@ -1,4 +1,4 @@
-"""What the starter model is asked: questions, rewriting, summaries, code, lists, other scripts."""
+"""Prompts for the starter model: questions, rewriting, summaries, code, lists, other scripts."""
 
 PROMPTS = (
     "What is the capital of Portugal, and what is it known for?",

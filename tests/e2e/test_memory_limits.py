@@ -88,7 +88,7 @@ class Child:
         return json.loads(line)
 
     def end(self) -> dict:
-        """What it says last."""
+        """Read the last lines of its output."""
         said = self.hear()
         while "free" in said and "error" not in said:
             self.go_on()

@@ -72,7 +72,7 @@ def test_replies_at_once_are_those_that_each_would_be_alone(q8, plain):
 
 
 def test_long_contexts_are_as_exact_as_short_ones(q8):
-    """Beyond 256 tokens llama.cpp may attend to them in another way for one token than for five."""
+    """llama.cpp may attend to more than 256 tokens in another way for one token than for five."""
     tale = " ".join(PROMPTS[at] for at in (6, 7, 8, 11, 14, 15)) * 3
     texts = []
     for proposer in ("none", "ngram"):

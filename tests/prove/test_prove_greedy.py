@@ -83,7 +83,7 @@ def forgetful(model):
 
 
 def credulous(model):
-    """What was drafted looks better than it is."""
+    """Make a model to which draft tokens look better than they are."""
 
     def says(rows, logits):
         for row, each in zip(rows, logits, strict=True):
@@ -94,7 +94,7 @@ def credulous(model):
 
 
 def leaking():
-    """What stands beside a text in a batch pulls at it."""
+    """Make a model on which other texts in a batch have an effect."""
 
     def says(rows, logits):
         for row, each in zip(rows, logits, strict=True):

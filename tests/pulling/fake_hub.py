@@ -33,7 +33,7 @@ class File:
 
 @dataclass
 class Faults:
-    """What goes wrong, by a word in the path."""
+    """The faults of a hub, by a word in the path."""
 
     status: dict[str, list[int]] = field(default_factory=dict)  # one answer after the other
     cut_after: int | None = None  # bytes, once
@@ -66,7 +66,7 @@ class FakeHub:
 
     @property
     def store(self) -> str:
-        """Where large files are: another host, as with real ones."""
+        """Serve large files from another host, as real hubs do."""
         return f"http://localhost:{self._server.server_port}"
 
     def put(self, repository: str, name: str, data: bytes, **about: object) -> File:

@@ -1,4 +1,4 @@
-"""Which files of a repository make a model."""
+"""The files of a repository that make a model."""
 
 from __future__ import annotations
 

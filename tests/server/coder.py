@@ -38,7 +38,7 @@ def spelled(tokens: Sequence[int]) -> str:
 
 
 def script(texts: Mapping[str, str]):
-    """After any of these texts, or in a middle between it and a suffix, comes what is written."""
+    """Answer each of these texts, or a middle behind one, by the text written for it."""
 
     def logits(context: Sequence[int]):
         tokens = list(context)

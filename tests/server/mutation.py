@@ -62,7 +62,7 @@ Place = tuple[dict[str, object] | list[object], str | int]
 
 
 def places(body: object) -> list[Place]:
-    """Where a request can be changed."""
+    """List the places where a request can be changed."""
     found: list[Place] = []
     nodes = [body]
     while nodes:

@@ -1,4 +1,4 @@
-"""What comes over a line from somebody who does not keep to HTTP, or not for long."""
+"""Raw bytes to and from a server, from a client that breaks off or disregards HTTP."""
 
 from __future__ import annotations
 

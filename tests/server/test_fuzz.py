@@ -53,7 +53,7 @@ def _lives_on(attacked, caplog):
 
 
 def fine(status: int, said: bytes) -> bool:
-    """Whether it is an answer, or a refusal with its reason."""
+    """Tell whether it is an answer, or a refusal with its reason."""
     told = status < 400 or b'"error"' in said
     return told and (status < 500 or status in BUSY) and b"the server failed" not in said
 
@@ -101,7 +101,7 @@ def attack(rng: random.Random) -> tuple[str, bytes, dict[bytes, bytes]]:
 
 
 async def attack_often(app, count: int, seed: int = 20) -> tuple[list[object], dict[int, int]]:
-    """What was not fine, and how often each status came."""
+    """Return what was not fine, and how often each status came."""
     rng = random.Random(seed)
     wrong: list[object] = []
     statuses: dict[int, int] = {}

@@ -16,7 +16,7 @@ PERSON = '{"name": "Ada", "age": 36}'
 
 
 class Person(BaseModel):
-    """Somebody."""
+    """A person."""
 
     name: str
     age: int

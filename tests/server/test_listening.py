@@ -1,4 +1,4 @@
-"""Where the server listens: TLS, unix sockets, a prefix for proxies."""
+"""The sockets of the server: TLS, unix sockets, a prefix for proxies."""
 
 from __future__ import annotations
 

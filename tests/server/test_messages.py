@@ -62,7 +62,7 @@ def streamed(client, given="here", **more):
 
 
 def settled(reply):
-    """What is the same whenever it is asked for."""
+    """Keep what is the same for equal requests."""
     content = [block.model_dump(exclude={"id"}) for block in reply.content]
     return content, reply.stop_reason, reply.stop_sequence, reply.usage.output_tokens
 

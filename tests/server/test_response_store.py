@@ -137,7 +137,7 @@ def test_items_come_in_pages(server, client):
 
 
 def test_an_item_is_referred_to_by_its_identifier(client):
-    """As libraries do that trust in what a server keeps."""
+    """Libraries do that where a server keeps responses."""
     first = ask(client, "one")
     reference = {"type": "item_reference", "id": first.output[0].id}
     given = [{"role": "user", "content": "one"}, reference, {"role": "user", "content": "two"}]

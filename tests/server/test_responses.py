@@ -51,7 +51,7 @@ def streamed(client, given="here", **wishes):
 
 
 def settled(reply):
-    """What is the same whenever it is asked for."""
+    """Keep what is the same for equal requests."""
     output = [item.model_dump(exclude={"id", "call_id"}) for item in reply.output]
     return output, reply.status, reply.usage.output_tokens, reply.text, reply.tools
 
@@ -231,7 +231,7 @@ def test_log_probabilities_are_of_the_text(client):
 
 
 def test_functions_in_a_namespace_are_called_with_its_name(client):
-    """As Codex has it, which also offers a search that nobody here runs."""
+    """Codex sends namespaces, and a search that no server here runs."""
     space = {"type": "namespace", "name": "skies", "description": "All above.", "tools": [WEATHER]}
     tools = [{"type": "web_search", "external_web_access": True}, space]
     answer = ask(client, "weather?", tools=tools)

@@ -1,4 +1,4 @@
-"""Who may ask, how much, and what a stranger learns."""
+"""Access to the server, limits of requests, and what a stranger learns."""
 
 from __future__ import annotations
 

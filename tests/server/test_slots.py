@@ -23,7 +23,7 @@ def act(server, action, slot=0, **body):
 
 
 def held(server):
-    """How much of the text a request finds in a slot."""
+    """Count how much of its text a request finds in a slot."""
     body = {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 1}
     answer = server.client.post("/v1/chat/completions", json=body).json()
     return answer["usage"]["prompt_tokens_details"]["cached_tokens"]

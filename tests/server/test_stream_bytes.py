@@ -1,4 +1,4 @@
-"""What a stream adds for a token, to the byte: clients were written against it."""
+"""The bytes that a stream adds for a token: clients were written against them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What our own server tells besides: who said what, how far a prompt is read, what plain takes."""
+"""LocalSpec's own additions to a stream: sources of texts, prompt progress, plain decoding."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
 
 def test_it_is_quiet_again_once_a_prompt_is_read():
     async def waits() -> Counter[bool]:
-        """Before the reply begins, and after."""
+        """Count the signs of life before the reply begins (False), and after."""
         inbox = Inbox(Bell())
         exchange = Exchange(Limit(0.2, reading_seconds=0.01), inbox)
         watch = Watch([exchange])

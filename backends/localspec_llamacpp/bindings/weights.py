@@ -62,7 +62,7 @@ class ModelWeights:
 
     @property
     def recurrent(self) -> bool:
-        """Whether any layer keeps a state in place of all tokens."""
+        """Tell whether any layer keeps a state in place of all tokens."""
         return bool(
             lib.llama_model_is_recurrent(self.pointer) or lib.llama_model_is_hybrid(self.pointer)
         )
@@ -79,7 +79,7 @@ class ModelWeights:
 
     @property
     def generates(self) -> bool:
-        """Whether it writes text from left to right, without an encoder."""
+        """Tell whether it writes text from left to right, without an encoder."""
         return bool(
             lib.llama_model_has_decoder(self.pointer)
             and not lib.llama_model_has_encoder(self.pointer)

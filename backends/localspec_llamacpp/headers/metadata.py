@@ -21,7 +21,7 @@ LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Where the elements of an array, or the bytes of a long string, lie in the file."""
+    """The range of a file that an array, or a long string, takes."""
 
     kind: int
     count: int

@@ -30,7 +30,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How much to measure, as wished."""
+    """The amount to measure."""
 
     streams: Sequence[int] = (1, 2, 4, 8, 16)
     temperatures: Sequence[float] = (0.0, 1.0)

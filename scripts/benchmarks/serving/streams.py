@@ -1,4 +1,4 @@
-"""Some streams at once, against the server that comes with llama-cpp-python.
+"""Several streams at once, against the server that comes with llama-cpp-python.
 
 Every round begins with servers that were just started, and no prompt is sent twice to one: a server
 that has generated a reply would draft it again, and its prompt would come from the prefix cache.
