@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import localspec_llamacpp
 from localspec.backend import Model, Options
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
@@ -16,12 +15,13 @@ from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
+from localspec_llamacpp import backend as llamacpp
 from tests.tiny import ARCHITECTURES, Head, write
 
 if sys.platform == "win32":  # there is no MLX for it
     MLX: tuple[str, ...] = ()
 else:
-    import localspec_mlx
+    from localspec_mlx import backend as mlx
     from tests import tiny_mlx
 
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
@@ -59,8 +59,8 @@ def target(name: str, **options) -> Model:
     """A model by its architecture, in GGUF unless it begins with `mlx`."""
     wishes = replace(OPTIONS, **options)
     if name in MLX:
-        return localspec_mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
-    return localspec_llamacpp.load(tiny(name), roomy(wishes))
+        return mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
+    return llamacpp.load(tiny(name), roomy(wishes))
 
 
 def roomy(options: Options) -> Options:
@@ -74,14 +74,14 @@ def draft(name: str = "llama", **options) -> Model:
     wishes = replace(OPTIONS, drafting=True, **options)
     if name in MLX:
         path = tiny_folder(name[4:], drift=0.2)
-        return localspec_mlx.load(path, replace(wishes, threads=None))
-    return localspec_llamacpp.load(tiny(name, head=Head(drift=0.2)), roomy(wishes))
+        return mlx.load(path, replace(wishes, threads=None))
+    return llamacpp.load(tiny(name, head=Head(drift=0.2)), roomy(wishes))
 
 
 def strange_draft(target: Model) -> Translated:
     """A draft with another vocabulary."""
     path = tiny("llama", layout="shuffled", head=Head(drift=0.2))
-    model = localspec_llamacpp.load(path, roomy(replace(OPTIONS, drafting=True)))
+    model = llamacpp.load(path, roomy(replace(OPTIONS, drafting=True)))
     return Translated(
         model, target.tokenizer, match(target.tokenizer, model.tokenizer), target.vocabulary
     )

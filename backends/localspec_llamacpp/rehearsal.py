@@ -14,7 +14,7 @@ from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.weights import ModelWeights
-from localspec_llamacpp.headers.footprint import inspect
+from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.loading import all_or, check, check_kind, set_up, shape
@@ -39,7 +39,9 @@ class LlamaRehearsal:
     """A file that is laid out with as many layers on GPUs as asked for, once each."""
 
     def __init__(self, path: Path) -> None:
-        self._headers = inspect(path)
+        header = whole(read(path))
+        self._headers = described(header)
+        self._sizes = {tensor.name: tensor.size for tensor in header.tensors}
         check(self._headers, Options())
         self._path = path
         self._opened: dict[int, ModelWeights] = {}
@@ -82,7 +84,7 @@ class LlamaRehearsal:
         return form, LOG.take_sizes()
 
     def _account(self, sizes: Sequence[BufferSize], logits: int) -> Needs:
-        held = {tensor.name: tensor.size for tensor in whole(read(self._path)).tensors}
+        held = self._sizes
         # These are looked up by token, a row at a time, so llama.cpp leaves them with the host.
         embeddings = sum(size for name, size in held.items() if "token_embd.weight" in name)
         output = held.get("output.weight", 0)

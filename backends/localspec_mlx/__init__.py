@@ -1,8 +1,5 @@
 """MLX models through mlx-lm's definitions: Apple silicon, and Linux with CUDA or none."""
 
-from localspec_mlx.devices import build, probe
-from localspec_mlx.folder.footprint import inspect
-from localspec_mlx.loading import load
-from localspec_mlx.rehearsal import rehearse
+from localspec_mlx.spec import SPEC
 
-__all__ = ["build", "inspect", "load", "probe", "rehearse"]
+__all__ = ["SPEC"]

@@ -89,8 +89,10 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
+    if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
+        raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (
-        ("gpu_layers", options.gpu_layers),
+        ("gpu_layers", options.gpu_layers or None),
         ("threads", options.threads),
         ("flash_attention", options.flash_attention),
     ):

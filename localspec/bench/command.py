@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from localspec.backend import Footprint
 from localspec.bench import machine, modes, picture, prompts
 from localspec.bench.measure import questions, replies
 from localspec.bench.modes import Kind, Lineup
@@ -32,11 +31,8 @@ from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.models.engines import backend, inspect
-from localspec.models.entry import Wish
-from localspec.models.locate import locate
-from localspec.models.sources import place
-from localspec.runtime.loaded_pair import PairFiles
+from localspec.pairing.vocabulary import Match
+from localspec.runtime.loaded_pair import PairFiles, ResolvedPair
 from localspec.sampling.parameters import Sampling
 
 
@@ -70,13 +66,8 @@ def bench(context: click.Context, model: str) -> None:
     _check_files(wanted)
     places = PairFiles.of(model, loaded.draft, loading.backend)
     kinds = _kinds(wanted, draft=places.draft is not None)
-    footprint = inspect(model, loading.backend)
-    with modes.load(model, places, loading, kinds) as lineup:
-        heading = [
-            *_machine(loaded.backend, model, footprint),
-            *_draft(loaded, lineup),
-            ("asked", _asked(wanted, len(asked))),
-        ]
+    with modes.load(places, loading, kinds) as (lineup, known):
+        heading = [*_heading(known, lineup.pairing), ("asked", _asked(wanted, len(asked)))]
         found, finished = _measured(wanted.repeat, lineup, asked, settings)
     names = [mode.name for mode in lineup.modes]
     _publish(wanted, report(heading, names, found))
@@ -132,24 +123,20 @@ def _measured(
     return found, True
 
 
-def _machine(wish: Wish, model: str, footprint: Footprint) -> list[tuple[str, str]]:
-    return [
+def _heading(known: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]]:
+    target, draft = known.target, known.draft
+    lines = [
         ("command", machine.command("localspec")),
         ("revision", machine.revision()),
         ("versions", machine.versions()),
-        ("machine", machine.machine(backend(locate(model, wish).engine).probe())),
-        ("model", machine.weights(footprint)),
-        ("path", str(footprint.path)),
+        ("machine", machine.machine(target.engine.devices)),
+        ("model", machine.weights(target.footprint)),
+        ("path", str(target.files.path)),
     ]
-
-
-def _draft(loaded: LoadingOptions, lineup: Lineup) -> list[tuple[str, str]]:
-    if loaded.draft is None:
-        return []
-    by_path = place(loaded.draft).exists()  # which may be for the other engine
-    weights = machine.weights(inspect(loaded.draft, "auto" if by_path else loaded.backend))
-    share = f"; can draft {lineup.pairing.share:.0%} of the tokens" if lineup.pairing else ""
-    return [("draft", weights + share)]
+    if draft is not None:
+        share = f"; can draft {pairing.share:.0%} of the tokens" if pairing else ""
+        lines.append(("draft", machine.weights(draft.footprint) + share))
+    return lines
 
 
 def _asked(wanted: BenchOptions, asked: int) -> str:

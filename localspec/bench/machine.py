@@ -7,13 +7,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from localspec.backend import Device, Footprint
+from localspec.models.engines import specs
+from localspec.system.fingerprint import installed
 
 ROOT = Path(__file__).parents[2]  # of a checkout
-PACKAGES = ("llama-cpp-python", "mlx", "mlx-lm", "numpy")
 
 
 def command(name: str, arguments: Sequence[str] | None = None) -> str:
@@ -34,15 +35,11 @@ def revision(root: Path = ROOT) -> str:
     return f"localspec {version('localspec')}"
 
 
-def versions(packages: Sequence[str] = PACKAGES) -> str:
+def versions(packages: Sequence[str] | None = None) -> str:
     """The versions of Python and of the installed packages that the engines use."""
-    found = [f"Python {platform.python_version()}"]
-    for package in packages:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
+    if packages is None:
+        packages = [name for each in specs().values() for name in each.packages]
+    return ", ".join([f"Python {platform.python_version()}", *installed((*packages, "numpy"))])
 
 
 def processor() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from localspec.backend import Model
 from localspec.bench.watched import Watched
@@ -16,13 +15,12 @@ from localspec.control.costs import Costs
 from localspec.control.depth import Depth
 from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import UsageError
-from localspec.models.trial import footprint
 from localspec.pairing.pair import Pair
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import PairFiles, opened
+from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, checked, loaded
 from localspec.runtime.loading import Loading
 
 PLAIN = "plain"
@@ -90,17 +88,21 @@ def _kind(name: str, draft: bool) -> Kind:
 
 
 @contextmanager
-def load(model: str, places: PairFiles, wish: Loading, wanted: Sequence[Kind]) -> Iterator[Lineup]:
+def load(
+    places: PairFiles, wish: Loading, wanted: Sequence[Kind]
+) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and a draft model if there is one, for all these modes."""
-    wish = _deep_enough(loading.deepened(partial(footprint, model), wish), wanted)
-    with opened(places, wish.options, wish.limits) as found:
+    with places.examined() as looks:
+        wish = _deep_enough(loading.deepened(looks[0].footprint, wish), wanted)
+        known = checked(looks, wish.options, wish.limits, insists=True)
+    with loaded(known, insists=True) as found:
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)
         automatic = any(kind.depth is None for kind in wanted)
         costs = kept_calibrations.calibrated(found).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs) for kind in wanted)
         models = (target,) if pair.draft is None else (target, pair.draft)
-        yield Lineup(target, models, modes, pair.match)
+        yield Lineup(target, models, modes, pair.match), known
 
 
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:

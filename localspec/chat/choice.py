@@ -11,9 +11,9 @@ from localspec.errors import LocalSpecError
 from localspec.memory.machine import size
 from localspec.memory.planner import planned, there
 from localspec.models import store
-from localspec.models.catalogue import choose, entries, preferred
-from localspec.models.engines import backend
-from localspec.models.entry import Engine, Entry
+from localspec.models.catalogue import choose, entries, offer_for
+from localspec.models.engines import backend, specs
+from localspec.models.entry import Entry
 from localspec.models.locate import locate
 from localspec.models.sources import Package
 from localspec.pulling.estimate import fitting
@@ -68,7 +68,7 @@ def better(loading: Loading) -> Better | None:
     return Better(name, f"{about}, {size(count)}")
 
 
-def most(engine: Engine, loading: Loading) -> float:
+def most(engine: str, loading: Loading) -> float:
     """Bound the bytes of weights to what memory can read fast enough once per token."""
     if loading.limits.device != "cpu" and any(
         "gpu" in each.kind for each in backend(engine).probe()
@@ -81,9 +81,9 @@ def offer(entry: Entry, loading: Loading) -> tuple[int, str, str] | None:
     if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
-        engine = choose(entry, loading.backend, preferred())
+        engine = choose(entry, loading.backend, tuple(specs()))
         weights = fitting(entry, engine, "", there(engine, loading.limits))
-        found = entry.offers[engine].weights[weights]
+        found = offer_for(entry, engine).weights[weights]
         pulls = not isinstance(found.source, Package)
         if pulls and found.bytes <= most(engine, loading):
             return found.bytes, entry.name, entry.about

@@ -19,7 +19,7 @@ from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.wishes import wished
-from localspec.commands.interactive_load import offered, pulled
+from localspec.commands.interactive_load import offered
 from localspec.commands.options.loading import LOADING
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.reply import settings
@@ -106,7 +106,7 @@ def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> N
     talk.screen.gap()
 
 
-def door_of(wanted: Wanted, loading: Loading) -> Door:
+def door_of(wanted: Wanted, loading: Loading) -> Here | Server:
     wished, given = settings(wanted.reply), sampled(wanted.chosen)
     if not wanted.chat.attach:
         return Here(loading, wanted.load.draft, wished, given)
@@ -134,12 +134,12 @@ def known(name: str) -> str:
     return str(path.absolute()) if name and path.exists() else name
 
 
-def chosen(door: Door, name: str, before: str, loading: Loading, *, asks: bool) -> str:
+def chosen(door: Here | Server, name: str, before: str, loading: Loading, *, asks: bool) -> str:
     """Choose the named model, the last one, or one that suits; pull it if the user agrees."""
     if isinstance(door, Server):
         return name or (before if before in door.names() else door.names()[0])
     if found := name or before or choice.chosen(loading):
-        pulled(found, loading)
+        door.pull(found)
         return found
     better = choice.better(loading) if asks else None
     if better and offered(f"{better.name} fits this machine: {better.about}."):
@@ -147,5 +147,5 @@ def chosen(door: Door, name: str, before: str, loading: Loading, *, asks: bool) 
 
         fetch(better.name, loading.backend)
         return better.name
-    pulled(choice.STARTER, loading)
+    door.pull(choice.STARTER)
     return choice.STARTER

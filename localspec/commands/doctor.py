@@ -7,39 +7,19 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from localspec.backend import Build
+from localspec.backend_spec import Finding
 from localspec.errors import BackendError
 from localspec.memory.machine import Machine, size
-from localspec.models.engines import backend
-from localspec.models.entry import ENGINES, Engine
+from localspec.models import engines
 from localspec.system import folders, free_memory
 
 SCANT = 5 << 30  # bytes of disk, with which few models can be had
 LITTLE = 4 << 30  # bytes of memory, in which only small models fit
-REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python"
-# What tells that a kind of GPU is there, and how llama.cpp is built for it.
-GPUS = (
-    ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version"), "CUDA", "-DGGML_CUDA=on"),
-    ("an AMD GPU", ("/dev/kfd",), "HIP", "-DGGML_HIP=on"),
-)
-FAST = {"x86_64": ("AVX2", "AVX512"), "AMD64": ("AVX2",), "aarch64": ("NEON", "DOTPROD")}
-ROWS = ("flags", "Features")  # of /proc/cpuinfo
-FLAGS = {"AVX2": "avx2", "AVX512": "avx512f", "NEON": "asimd", "DOTPROD": "asimddp"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found, and what to do about it; nothing where all is well."""
-
-    subject: str
-    state: str
-    step: str = ""
 
 
 @click.command()
@@ -56,21 +36,8 @@ def doctor() -> None:
 
 def findings() -> Iterator[Finding]:
     yield from program()
-    builds: dict[Engine, Build] = {}
-    for engine in ENGINES:
-        try:
-            builds[engine] = backend(engine).build()
-        except BackendError as error:
-            if engine == "mlx" and not apple_silicon():
-                yield Finding(engine, "not installed; it is for Apple silicon")
-            else:
-                yield Finding(engine, "cannot be used", str(error))
-            continue
-        build = builds[engine]
-        yield Finding(engine, f"{build.version}: {', '.join(build.features) or 'no features'}")
-        yield from devices(engine)
-    if "llamacpp" in builds:
-        yield from missing(builds["llamacpp"].features, Path("/"))
+    for name in engines.names():
+        yield from engine(name)
     yield from memory()
     yield from disk(folders.cache())
 
@@ -84,41 +51,21 @@ def program() -> Iterator[Finding]:
     yield Finding("localspec", state, step)
 
 
-def apple_silicon() -> bool:
-    return sys.platform == "darwin" and platform.machine() == "arm64"
-
-
-def devices(engine: Engine) -> Iterator[Finding]:
-    for device in backend(engine).probe():
+def engine(name: str) -> Iterator[Finding]:
+    """What it was built for, the devices it sees, and what its makers would have done about it."""
+    try:
+        found = engines.here(name)
+    except BackendError as error:
+        needless = name in engines.specs() and engines.spec(name).preference < 0
+        missing = Finding(name, "not installed, and not needed here")
+        yield missing if needless else Finding(name, "cannot be used", str(error))
+        return
+    build = found.build
+    yield Finding(name, f"{build.version}: {', '.join(build.features) or 'no features'}")
+    for device in found.devices:
         free = f"{size(device.free_bytes)} free of {size(device.total_bytes)}"
         yield Finding("", f"{device.kind}: {device.name}, {free}")
-
-
-def missing(features: tuple[str, ...], root: Path) -> Iterator[Finding]:
-    """What this machine has and llama.cpp was not built for."""
-    for name, signs, feature, flag in GPUS:
-        there = any((root / sign.lstrip("/")).exists() for sign in signs)
-        if there and feature not in features and "Vulkan" not in features:
-            state = f"{name} is here, but llama.cpp was built without {feature}"
-            yield Finding("gpu", state, f"CMAKE_ARGS={flag} {REBUILD}")
-    flags = cpu_flags(root)
-    lacking = [
-        name
-        for name in FAST.get(platform.machine(), ())
-        if FLAGS[name] in flags and name not in features
-    ]
-    if lacking:
-        state = f"the processor has {', '.join(lacking)}, but llama.cpp was built without"
-        yield Finding("cpu", state, f"CMAKE_ARGS=-DGGML_NATIVE=on {REBUILD}")
-
-
-def cpu_flags(root: Path) -> set[str]:
-    try:
-        text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    rows = (line.partition(":") for line in text.splitlines())
-    return {flag for name, _, rest in rows if name.strip() in ROWS for flag in rest.split()}
+    yield from engines.spec(name).advise(build.features)
 
 
 def memory() -> Iterator[Finding]:

@@ -7,29 +7,32 @@ import sys
 import click
 
 from localspec.errors import NotPulled
-from localspec.models.locate import locate
-from localspec.runtime.loading import Loading, load
+from localspec.models.locate import ModelFiles, locate
+from localspec.runtime.loaded_pair import PairFiles
+from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.runtime import Runtime
 
 
 def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
     """Load a model or a pair, pulled first if that is wished."""
-    pulled(model, loading)
-    runtime = load(model, draft, loading)
+    found = pulled(model, loading)
+    places = PairFiles.around(found, draft, loading.backend, alone=loading.alone)
+    runtime = load_pair(places, loading)
     tell(runtime)
     return runtime
 
 
-def pulled(model: str, loading: Loading) -> None:
-    """See that a model is here, or get it if somebody in a terminal wants that."""
+def pulled(model: str, loading: Loading) -> ModelFiles:
+    """Find a model's files, which are downloaded first if somebody in a terminal wants that."""
     try:
-        locate(model, loading.backend)
+        return locate(model, loading.backend)
     except NotPulled as error:
         if not offered(str(error)):
             raise
         from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
         fetch(model, loading.backend)
+    return locate(model, loading.backend)
 
 
 def offered(why: str) -> bool:

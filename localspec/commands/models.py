@@ -16,10 +16,10 @@ from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError
 from localspec.memory.machine import Machine, size
 from localspec.memory.planner import Limits, there
 from localspec.models import catalogue, catalogue_file, store, trial
-from localspec.models.catalogue import entries, preferred
-from localspec.models.engines import backend
-from localspec.models.entry import NOT_USED, Engine, Entry, Offer, Wish
-from localspec.models.sources import Package, source
+from localspec.models.catalogue import entries, offer_for
+from localspec.models.engines import backend, spec, specs, taker
+from localspec.models.entry import NOT_USED, Entry, Offer
+from localspec.models.sources import Local, Package, Source, source
 from localspec.pulling.estimate import fitting
 from localspec.system.fingerprint import digest
 
@@ -30,6 +30,9 @@ def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=names)
+
+
+MISSING = "engine missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +72,22 @@ def list_(context: click.Context) -> None:
 
 
 def pulled_row(pulled: store.PulledPair) -> tuple[str, ...]:
-    state = "here" if all(held.whole for held in pulled.helds) else "files are missing"
+    whole = all(held.whole for held in pulled.helds)
+    state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
     total = size(pulled.bytes)
     return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
 
 
-def available_row(entry: Entry, wish: Wish) -> tuple[str, ...]:
-    engine = next(each for each in preferred() if each in entry.offers)
-    if wish != "auto" and wish in entry.offers:
-        engine = wish
-    offer, place = entry.offers[engine], machine(engine)
+def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
+    able = [name for name, each in specs().items() if each.format in entry.offers]
+    if not able:
+        kind, offer = next(iter(entry.offers.items()))
+        weights, first = next(iter(offer.weights.items()))
+        return entry.name, weights, size(first.bytes), kind, offer.drafter, MISSING
+    engine = wish if wish in able else able[0]
+    offer, place = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
-    state = "engine missing"
+    state = MISSING
     if isinstance(offer.weights[weights].source, Package):
         state = "comes with a package"
     elif place is not None:
@@ -94,7 +101,7 @@ def available_row(entry: Entry, wish: Wish) -> tuple[str, ...]:
 
 
 @cache
-def machine(engine: Engine) -> Machine | None:
+def machine(engine: str) -> Machine | None:
     """The memory that an engine has, if it is there; asked only where a model is for it."""
     try:
         return there(engine, Limits())
@@ -130,8 +137,8 @@ def described(entry: Entry) -> Iterator[str]:
     for key, value in facts:
         if value:
             yield f"  {key:<11}{value}"
-    for engine, offer in entry.offers.items():
-        yield f"  {engine:<11}{drafting(offer)}"
+    for kind, offer in entry.offers.items():
+        yield f"  {kind:<11}{drafting(offer)}"
         for name, weights in offer.weights.items():
             yield f"    {name:<9}{size(weights.bytes):>9}  {weights.source}"
 
@@ -154,7 +161,7 @@ def shown(pulled: store.PulledPair) -> Iterator[str]:
         yield from agreement(pulled.engine, pulled.target.path, pulled.draft.path)
 
 
-def agreement(engine: Engine, target: Path, draft: Path) -> Iterator[str]:
+def agreement(engine: str, target: Path, draft: Path) -> Iterator[str]:
     """Tokens shared, special tokens, and templates."""
     found = trial.vocabularies(engine, target, draft)
     yield f"  tokens   {found.share:.1%} shared" + (
@@ -232,6 +239,7 @@ class AddOptions:
     draft: str = option(TEXT, "Who guesses for it.", "NAME|SOURCE", default="")
     about: str = option(TEXT, "A sentence.", default="a model of one's own")
     size: str = option(TEXT, "Of its weights, as 5.0GB.", "SIZE", default="1GB")
+    format: str = option(TEXT, "Of its files, as gguf; else seen by the target.", default="")
 
 
 @click.command(params=[NAME, *options(AddOptions)])
@@ -260,15 +268,22 @@ def add(context: click.Context, name: str) -> None:
 
 def described_in_toml(name: str, wanted: AddOptions) -> str:
     where, draft = source(wanted.target), quoted(wanted.draft)
-    is_mlx = Path(wanted.target).is_dir() or "mlx" in wanted.target.lower()
-    kind = "mlx" if is_mlx else "gguf"
+    table = f"{quoted(name)}.{quoted(wanted.format or format_of(where))}"
     drafter = f'drafter = "model"\ndraft = {draft}\n' if wanted.draft else 'drafter = "none"\n'
     return (
         f"\n[{quoted(name)}]\nabout = {quoted(wanted.about)}\n"
-        f'licence = "see where it comes from"\n\n[{quoted(name)}.{kind}]\n{drafter}\n'
-        f"[{quoted(name)}.{kind}.weights]\n"
+        f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
+        f"[{table}.weights]\n"
         f"as-given = {{ from = {quoted(str(where))}, size = {quoted(wanted.size)} }}\n"
     )
+
+
+def format_of(where: Source) -> str:
+    """The format that an engine would take a source for; of a hub's, the one that it names."""
+    if isinstance(where, Local):
+        return spec(taker(where.path)).format
+    formats = [each.format for each in specs().values()]
+    return next((each for each in formats if each in str(where).lower()), formats[0])
 
 
 def quoted(text: str) -> str:

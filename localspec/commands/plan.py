@@ -15,7 +15,8 @@ from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.plan import Plan
 from localspec.memory.planner import planned, there
-from localspec.models.catalogue import choose, find, preferred
+from localspec.models.catalogue import choose, find
+from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, deepened
@@ -67,7 +68,7 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     """By what the catalogue says of files that are not here."""
     name, _, weights = model.partition(":")
     entry = find(name)
-    engine = choose(entry, loading.backend, preferred())
+    engine = choose(entry, loading.backend, tuple(specs()))
     machine = there(engine, loading.limits)
     weights = fitting(entry, engine, weights, machine)
     found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)

@@ -8,17 +8,17 @@ import click
 
 from localspec.commands.progress_bar import Progress
 from localspec.memory.machine import size
-from localspec.models.entry import NOT_USED, Wish
+from localspec.models.entry import NOT_USED
 from localspec.pulling import pull
 from localspec.pulling.resolve import PullPlan, order
 
 
-def fetch(name: str, wish: Wish, draft: str = "", *, dry_run: bool = False) -> None:
+def fetch(name: str, wish: str, draft: str = "", *, dry_run: bool = False) -> None:
     wanted = order(name, wish, draft)
     for line in announced(wanted):
         click.echo(line)
-    pull.room(wanted)
     if dry_run:
+        pull.room(wanted)
         return
     with Progress(sum(part.bytes for part in wanted.parts)) as progress:
         found = pull.pull(wanted, progress, lambda text: click.echo(text, err=True))

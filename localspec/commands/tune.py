@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import click
 
@@ -13,9 +12,8 @@ from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
-from localspec.models.trial import footprint
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.loaded_pair import PairFiles, opened
+from localspec.runtime.loaded_pair import PairFiles, checked, loaded
 
 BAR = 40  # characters of the longest bar
 
@@ -35,10 +33,11 @@ def tune(context: click.Context, model: str) -> None:
     goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
     """
     wanted, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
-    wish = loading.deepened(partial(footprint, model), how_to_load(wanted))
-    with opened(
-        PairFiles.of(model, wanted.draft, wish.backend), wish.options, wish.limits
-    ) as models:
+    wish = how_to_load(wanted)
+    with PairFiles.of(model, wanted.draft, wish.backend).examined() as looks:
+        wish = loading.deepened(looks[0].footprint, wish)
+        known = checked(looks, wish.options, wish.limits, insists=True)
+    with loaded(known, insists=True) as models:
         place = kept_calibrations.place(models)
         sizes = range(1, models.pair.target.tentative + 2)
         found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from localspec.backend import CELLS, CONTEXT, Options
+from localspec.backend import CELLS, CONTEXT, Device, Options
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.plan import Plan, Wanted, plan
 from localspec.models.engines import backend
-from localspec.models.entry import Engine
 from localspec.models.trial import Examined
 from localspec.system import free_memory
 
@@ -36,13 +35,14 @@ def planned(
     target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
 ) -> Plan:
     """How to load a pair here; `insists` on the draft model."""
-    engine = target.found.engine
-    machine = there(engine, limits)
+    machine = limited(target.engine.devices, limits)
     if limits.device == "cpu":
-        options = on_cpu(engine, machine, options)
+        options = on_cpu(target.engine.devices, options)
     drafting = replace(options, drafting=True, adapter=None, bit_exact=False)
-    if draft is not None and draft.found.engine != engine:
-        drafting = foreign(draft.found.engine, drafting)
+    if draft is not None and draft.engine.name != target.engine.name:
+        drafting = foreign(drafting)
+        if limits.device == "cpu":
+            drafting = on_cpu(draft.engine.devices, drafting)
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
     helper = draft.needs if draft is not None else None
@@ -50,9 +50,14 @@ def planned(
     return plan(wanted, machine)
 
 
-def there(engine: Engine, limits: Limits) -> Machine:
+def there(engine: str, limits: Limits) -> Machine:
     """The memory that an engine could use now, within limits."""
-    machine = Machine.of(free_memory.memory(), backend(engine).probe())
+    return limited(backend(engine).probe(), limits)
+
+
+def limited(devices: Sequence[Device], limits: Limits) -> Machine:
+    """The memory of devices that are there, and the host's as it is now, within limits."""
+    machine = Machine.of(free_memory.memory(), devices)
     if limits.device.isdecimal():
         machine = machine.only(int(limits.device))
     if limits.budget is not None:
@@ -61,20 +66,17 @@ def there(engine: Engine, limits: Limits) -> Machine:
     return machine
 
 
-def on_cpu(engine: Engine, machine: Machine, options: Options) -> Options:
-    """Everything on the host."""
+def on_cpu(devices: Sequence[Device], options: Options) -> Options:
+    """Everything on the host; an engine that cannot stay there says so when it is asked."""
     if options.gpu_layers:
         raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
-    if engine == "mlx" and any("gpu" in device.kind for device in backend(engine).probe()):
-        raise UsageError("MLX runs on the GPU here: choose another device, or --backend llamacpp")
-    return replace(options, gpu_layers=0) if machine.gpus else options
+    has_gpu = any("gpu" in device.kind for device in devices)
+    return replace(options, gpu_layers=0) if has_gpu else options
 
 
-def foreign(engine: Engine, options: Options) -> Options:
-    """For a draft model on the other engine, which has other options."""
-    if engine == "mlx":
-        return replace(options, gpu_layers=None, threads=None, flash_attention=None)
-    return options
+def foreign(options: Options) -> Options:
+    """For a draft model on another engine, which may not know these."""
+    return replace(options, gpu_layers=None, threads=None, flash_attention=None)
 
 
 class Watcher:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -11,7 +9,8 @@ from pathlib import Path
 
 from localspec.errors import UnknownModel, UsageError
 from localspec.models.catalogue_file import NAME, read
-from localspec.models.entry import KINDS, Engine, Entry, Wish
+from localspec.models.engines import AUTO, spec
+from localspec.models.entry import Entry, Offer
 from localspec.models.sources import SCHEMES
 from localspec.system import folders
 
@@ -51,32 +50,37 @@ def find(name: str) -> Entry:
     return known[name]
 
 
-def choose(entry: Entry, wish: Wish, order: Sequence[Engine]) -> Engine:
+def choose(entry: Entry, wish: str, order: Sequence[str]) -> str:
     """The engine for a named model: the one wished for, or the first it is there for."""
-    engines = order if wish == "auto" else (wish,)
+    engines = order if wish == AUTO else (wish,)
     for engine in engines:
-        if engine in entry.offers:
+        if spec(engine).format in entry.offers:
             return engine
+    if wish == AUTO:
+        listed = " and ".join(entry.offers)
+        raise UsageError(
+            f"{entry.name} is listed as {listed} only, which none of the engines here takes: "
+            f"{', '.join(order)}"
+        )
     raise UsageError(
-        f"{entry.name} is not listed as {KINDS[engines[0]]}, which {engines[0]} needs: "
+        f"{entry.name} is not listed as {spec(wish).kind}, which {wish} needs: "
         "leave --backend away, or give a path"
     )
 
 
-def preferred() -> tuple[Engine, ...]:
-    """MLX first on Apple silicon, which it was made for."""
-    apple = sys.platform == "darwin" and platform.machine() == "arm64"
-    return ("mlx", "llamacpp") if apple else ("llamacpp", "mlx")
+def offer_for(entry: Entry, engine: str) -> Offer:
+    """What there is of a model for an engine."""
+    return entry.offers[spec(engine).format]
 
 
 def _check_drafts(entry: Entry, known: Mapping[str, Entry]) -> None:
-    for engine, offer in entry.offers.items():
+    for kind, offer in entry.offers.items():
         name, _, weights = offer.draft.partition(":")
         if offer.drafter != "model" or not NAME.fullmatch(name) or name in SCHEMES:
             continue
         other = known.get(name)
-        if other is None or engine not in other.offers:
-            raise UsageError(f"{entry.name} drafts with {name}, which is not there for {engine}")
-        if weights and weights not in other.offers[engine].weights:
-            there = ", ".join(other.offers[engine].weights)
+        if other is None or kind not in other.offers:
+            raise UsageError(f"{entry.name} drafts with {name}, which is not there as {kind}")
+        if weights and weights not in other.offers[kind].weights:
+            there = ", ".join(other.offers[kind].weights)
             raise UsageError(f"{entry.name} drafts with {offer.draft}; {name} has: {there}")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from localspec.errors import UsageError
-from localspec.models.entry import Engine, Entry, Offer, Shape, Weights
+from localspec.models import engines
+from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
 from localspec.sampling.parameters import PARAMETERS
 
-FORMATS: Mapping[str, Engine] = {"gguf": "llamacpp", "mlx": "mlx"}
 DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
 NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -34,6 +34,15 @@ def read(path: Path) -> dict[str, Entry]:
     return {name: reader.entry(name, table) for name, table in tables.items()}
 
 
+def formats() -> list[str]:
+    """Those that engines take here."""
+    return list(dict.fromkeys(each.format for each in engines.specs().values()))
+
+
+def misspelt(key: str, known: Iterable[str]) -> bool:
+    return bool(get_close_matches(key, (*known, *Entry.__slots__), 1, 0.8))
+
+
 class Reader:
     """Tables of one file; where one is wrong, its line is named."""
 
@@ -47,12 +56,11 @@ class Reader:
             self._refuse(place, "", f"is no name: it must match {NAME.pattern}")
         fields = self._table(place, table)
         offers = {
-            engine: self._offer((*place, kind), fields.pop(kind))
-            for kind, engine in FORMATS.items()
-            if kind in fields
+            kind: self._offer((*place, kind), fields.pop(kind)) for kind in self._formats(fields)
         }
         if not offers:
-            self._refuse(place, "", f"has weights for no engine: it needs {' or '.join(FORMATS)}")
+            needed = " or ".join(formats())
+            self._refuse(place, "", f"has weights for no engine: it needs {needed}")
         found = Entry(
             name,
             self._take(place, fields, "about", str),
@@ -66,8 +74,18 @@ class Reader:
             self._shape(place, fields),
             self._take(place, fields, "checked", bool, False),
         )
-        self._nothing_else(place, fields, Entry.__slots__)
+        self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
         return found
+
+    def _formats(self, fields: Mapping[str, object]) -> list[str]:
+        """The tables that hold weights; also for engines that are not here, unless misspelt."""
+        known = formats()
+        return [
+            key
+            for key, value in fields.items()
+            if key in known
+            or (isinstance(value, dict) and "weights" in value and not misspelt(key, known))
+        ]
 
     def _offer(self, place: tuple[str, ...], table: object) -> Offer:
         fields = self._table(place, table)

@@ -1,35 +1,138 @@
-"""Engines by name, from whichever package offers them."""
+"""Engines by name, from whichever package offers them by an entry point."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
-from localspec.backend import Backend, Footprint
-from localspec.errors import BackendError
-from localspec.models.entry import Engine, Wish
-from localspec.models.locate import locate
+from localspec.backend import Backend, Build, Device
+from localspec.backend_spec import BackendSpec
+from localspec.errors import BackendError, UsageError
+from localspec.system.fingerprint import installed
 
-INSTALL: Mapping[Engine, str] = {
-    "llamacpp": "pip install llama-cpp-python",
-    "mlx": 'pip install "localspec[mlx]"',
-}
+GROUP = "localspec.backends"
+AUTO = "auto"  # a wish for whichever engine takes a model
 
 
-def backend(name: Engine) -> Backend:
-    [found] = entry_points(group="localspec.backends", name=name)
+@cache
+def specs() -> Mapping[str, BackendSpec]:
+    """All engines, the preferred first; one that cannot even be asked is left out."""
+    found = {name: spec for name, spec in _asked().items() if isinstance(spec, BackendSpec)}
+    return dict(sorted(found.items(), key=lambda each: (-each[1].preference, each[0])))
+
+
+@cache
+def _asked() -> Mapping[str, BackendSpec | str]:
+    """What each entry point has, or what is wrong with it."""
+    found: dict[str, BackendSpec | str] = {}
+    for entry in {(each.name, each.value): each for each in entry_points(group=GROUP)}.values():
+        twice = entry.name in found
+        found[entry.name] = "two packages offer it: uninstall one" if twice else _spec_of(entry)
+    return found
+
+
+def _spec_of(entry: EntryPoint) -> BackendSpec | str:
+    try:
+        found = entry.load().SPEC
+    except Exception as error:  # of whatever kind: it is a stranger's module
+        return f"{entry.value} cannot be asked for its SPEC: {error!r}"
+    return found if isinstance(found, BackendSpec) else f"{entry.value}.SPEC is no BackendSpec"
+
+
+def names() -> list[str]:
+    """All engines by name, those included that cannot be used."""
+    return [*specs(), *(name for name in _asked() if name not in specs())]
+
+
+def spec(name: str) -> BackendSpec:
+    if found := specs().get(name):
+        return found
+    fault = _asked().get(name)
+    raise BackendError(
+        f"the engine {name} cannot be used: {fault}"
+        if fault
+        else f"there is no engine {name} here; there are: {', '.join(specs())}"
+    )
+
+
+def check(wish: str) -> str:
+    """Return a wish for an engine; `UsageError` where there is none of that name."""
+    if wish != AUTO and wish not in names():
+        raise UsageError(f"backend is {wish!r}; known: {', '.join((AUTO, *names()))}")
+    return wish
+
+
+def claiming(path: Path) -> list[str]:
+    """The engines that take a path; one that fails at that does not."""
+    found = []
+    for name, each in specs().items():
+        with suppress(Exception):
+            if each.claims(path):
+                found.append(name)
+    return found
+
+
+def taker(path: Path, wish: str = AUTO) -> str:
+    """The engine for a path: the one wished for, or the first that claims it.
+
+    What no engine claims is for the first that takes files, or folders, which will say why not.
+    """
+    takers = claiming(path)
+    if not takers:
+        folder = path.is_dir()
+        takers = [name for name, each in specs().items() if each.folder == folder]
+    if wish == AUTO:
+        return takers[0]
+    if wish in takers:
+        return wish
+    raise UsageError(
+        f"{path} is for {takers[0]}; {wish} takes {spec(wish).kind}: leave --backend away"
+    )
+
+
+def backend(name: str) -> Backend:
+    """Import an engine."""
+    found = spec(name)
     try:
         # A module of functions; it is held against the protocol by the type checker.
-        return cast(Backend, found.load())
+        return cast(Backend, import_module(found.module))
     except ModuleNotFoundError as error:
-        raise BackendError(f"{name} needs {error.name}: {INSTALL[name]}") from error
+        raise BackendError(f"{name} needs {error.name}: {found.install}") from error
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
         raise BackendError(f"the engine {name} cannot be used: {error}") from error
 
 
-def inspect(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
-    """What the headers of a model's files say."""
-    found = locate(str(name_or_path), wish)
-    return backend(found.engine).inspect(found.path)
+@dataclass(frozen=True, slots=True)
+class EngineHere:
+    """An engine as it is installed, and the devices it sees, as free as they were when asked."""
+
+    name: str
+    build: Build
+    devices: Sequence[Device]
+
+    @property
+    def circumstances(self) -> list[str]:
+        """What decides how it computes, one line each."""
+        kinds = sorted((device.name, device.kind) for device in self.devices)
+        return [self.name, repr(self.build), repr(kinds), *versions(self.name)]
+
+
+def here(name: str) -> EngineHere:
+    found = backend(name)
+    return EngineHere(name, found.build(), found.probe())
+
+
+def versions(name: str) -> list[str]:
+    """Of the packages that decide what an engine does."""
+    return installed(("localspec", "numpy", *spec(name).packages))
+
+
+def weight_files(name: str, path: Path) -> Sequence[Path]:
+    """All files of an engine's model."""
+    return spec(name).files(path)

@@ -1,20 +1,13 @@
-"""One pair of the catalogue: what it is, and what there is of it for each engine."""
+"""One pair of the catalogue: what it is, and what there is of it in each format."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from localspec.models.sources import Source
 
-Engine = Literal["llamacpp", "mlx"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
-Wish = Literal["auto", "llamacpp", "mlx"]
-WISHES: tuple[Wish, ...] = get_args(Wish)
-
 NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
-KINDS: Mapping[Engine, str] = {"llamacpp": "a GGUF file", "mlx": "an MLX folder"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What there is for one engine, the preferred weights first."""
+    """What there is in one format, the preferred weights first."""
 
     weights: Mapping[str, Weights]
     drafter: str = "none"
@@ -56,7 +49,7 @@ class Entry:
     name: str
     about: str
     licence: str
-    offers: Mapping[Engine, Offer]
+    offers: Mapping[str, Offer]  # by format, as "gguf"
     family: str = ""
     parameters: str = ""
     context: int = 0

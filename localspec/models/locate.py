@@ -7,8 +7,9 @@ from pathlib import Path
 
 from localspec.errors import NotPulled, UnknownModel, UsageError
 from localspec.models import store
-from localspec.models.catalogue import choose, find, preferred
-from localspec.models.entry import KINDS, Engine, Entry, Wish
+from localspec.models.catalogue import choose, find, offer_for
+from localspec.models.engines import AUTO, claiming, spec, specs, taker
+from localspec.models.entry import Entry
 from localspec.models.sources import Package, place
 
 
@@ -16,31 +17,29 @@ from localspec.models.sources import Package, place
 class ModelFiles:
     """Weights on this machine, and the draft model they were pulled with."""
 
-    engine: Engine
+    engine: str
     path: Path
     draft: Path | None = None
 
 
-def locate(name_or_path: str, wish: Wish = "auto") -> ModelFiles:
+def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
     """Where the weights of a named model, or of a path, are on this machine."""
     path = place(name_or_path)
     if path.exists():
-        return ModelFiles(_engine_of(path, wish), path)
-    engines = preferred() if wish == "auto" else (wish,)
+        return ModelFiles(taker(path, wish), path)
+    engines = tuple(specs()) if wish == AUTO else (wish,)
     if pulled := _preferred(name_or_path, engines):
         draft = pulled.draft.path if pulled.draft and pulled.drafter == "model" else None
         return ModelFiles(pulled.engine, pulled.target.path, draft)
     name, _, weights = name_or_path.partition(":")
-    if path.suffix and not weights and (len(path.parts) > 1 or path.suffix in (".gguf", ".ggml")):
-        raise UnknownModel(f"there is no file {name_or_path}")
-    if len(path.parts) > 1:
+    if len(path.parts) > 1 or (not weights and claiming(path)):
         raise UnknownModel(f"there is no file {name_or_path}")
     entry = find(name)
-    engine = choose(entry, wish, preferred())
+    engine = choose(entry, wish, engines)
     return ModelFiles(engine, _in_package(entry, engine, weights))
 
 
-def _preferred(name: str, engines: tuple[Engine, ...]) -> store.PulledPair | None:
+def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
     """Of several that were pulled under a name, the first by engine and by the catalogue."""
     there = store.find(name, engines)
     if not there:
@@ -51,16 +50,17 @@ def _preferred(name: str, engines: tuple[Engine, ...]) -> store.PulledPair | Non
         return there[0]
 
     def order(pulled: store.PulledPair) -> tuple[int, int]:
-        listed = list(offers[pulled.engine].weights) if pulled.engine in offers else []
+        offer = offers.get(spec(pulled.engine).format)
+        listed = list(offer.weights) if offer else []
         rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
         return engines.index(pulled.engine), rank
 
     return min(there, key=order)
 
 
-def _in_package(entry: Entry, engine: Engine, weights: str) -> Path:
+def _in_package(entry: Entry, engine: str, weights: str) -> Path:
     """A model that comes with a package needs no pulling; the others are not here."""
-    offer = entry.offers[engine]
+    offer = offer_for(entry, engine)
     if weights and weights not in offer.weights:
         raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
     for each in [offer.weights[weights]] if weights else offer.weights.values():
@@ -70,12 +70,3 @@ def _in_package(entry: Entry, engine: Engine, weights: str) -> Path:
             raise NotPulled(f"{entry.name} is not installed: {each.install}")
     wish = f"{entry.name}:{weights}" if weights else entry.name
     raise NotPulled(f"{wish} is not here yet: localspec pull {wish}")
-
-
-def _engine_of(path: Path, wish: Wish) -> Engine:
-    engine: Engine = "mlx" if path.is_dir() else "llamacpp"
-    if wish != "auto" and wish != engine:
-        raise UsageError(
-            f"{path} is for {engine}; {wish} takes {KINDS[wish]}: leave --backend away"
-        )
-    return engine

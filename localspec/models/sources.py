@@ -21,7 +21,7 @@ KINDS = "hf:ORG/REPOSITORY[:FILE], https://ADDRESS#sha256=SUM, package:MODULE/FI
 @dataclass(frozen=True, slots=True)
 class Hub:
     repository: str
-    file: str = ""  # a name or a pattern; nothing: by the quantisation, or all of an MLX folder
+    file: str = ""  # a name or a pattern; nothing: by the quantisation, or all of a folder
     revision: str = ""
 
     def __str__(self) -> str:

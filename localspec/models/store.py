@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from localspec.errors import PullError
-from localspec.models.entry import ENGINES, Engine
 from localspec.system import folders
 from localspec.system.atomic_write import write
 
@@ -47,7 +46,7 @@ class StoredModel:
 class PulledPair:
     name: str
     weights: str
-    engine: Engine
+    engine: str
     target: StoredModel
     drafter: str = "none"
     draft: StoredModel | None = None
@@ -83,14 +82,14 @@ def everything() -> list[PulledPair]:
     return found
 
 
-def find(name: str, engines: Iterable[Engine] = ENGINES) -> list[PulledPair]:
+def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
     """What was pulled under a name, with all its files still there."""
     name, _, weights = name.partition(":")
     return [
         pulled
         for pulled in everything()
         if pulled.name == name
-        and pulled.engine in engines
+        and (engines is None or pulled.engine in engines)
         and weights in ("", pulled.weights)
         and all(held.whole for held in pulled.helds)
     ]
@@ -107,12 +106,10 @@ def _place(name: str, weights: str, engine: str) -> Path:
 def _read(place: Path) -> PulledPair:
     said = json.loads(place.read_text(encoding="utf-8"))
     draft = said["draft"] and _held(said["draft"])
-    if said["engine"] not in ENGINES:
-        raise ValueError(said["engine"])
     return PulledPair(
         said["name"],
         said["weights"],
-        said["engine"],
+        str(said["engine"]),
         _held(said["target"]),
         said["drafter"],
         draft,

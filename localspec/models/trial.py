@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
-from localspec.models.engines import backend
-from localspec.models.entry import Engine, Wish
+from localspec.models import engines
+from localspec.models.engines import AUTO, EngineHere, backend
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.trial_child import CONTEXT, tried
 from localspec.models.trial_process import TrialProcess
@@ -29,13 +29,25 @@ class Trying(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model on this machine: its files, its engine as it is here, and what that makes of it."""
+
+    files: ModelFiles
+    engine: EngineHere
+    footprint: Footprint
+
+
 class Examined:
     """A model file: what its engine makes of it, and whether it runs."""
 
-    def __init__(self, found: ModelFiles, start: Callable[[ModelFiles], Trying]) -> None:
+    def __init__(
+        self, found: ModelFiles, engine: EngineHere, start: Callable[[ModelFiles], Trying]
+    ) -> None:
         self.found = found
+        self.engine = engine
         self._start = start
-        self._record = Record(found)
+        self._record = Record(found, engine)
         self._process: Trying | None = None
 
     def footprint(self) -> Footprint:
@@ -44,6 +56,9 @@ class Examined:
             known = self._trying().footprint()
             self._record.keep_footprint(known)
         return known
+
+    def resolved(self) -> ResolvedModel:
+        return ResolvedModel(self.found, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:
         """What loading would take; `UsageError` where this model has no such way."""
@@ -86,7 +101,7 @@ class Examined:
             self._process.close()
 
 
-def footprint(name_or_path: str | Path, wish: Wish = "auto") -> Footprint:
+def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
     """What a model is, as its engine lays it out."""
     with examined(locate(str(name_or_path), wish)) as looked:
         return looked.footprint()
@@ -101,7 +116,7 @@ def vocabulary(found: ModelFiles) -> Iterator[Tokenizer]:
         yield rehearsal.tokenizer
 
 
-def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
+def vocabularies(engine: str, target: Path, draft: Path) -> Match:
     """How two vocabularies agree; `PairError` where too little does."""
     with (
         vocabulary(ModelFiles(engine, target)) as ours,
@@ -112,10 +127,12 @@ def vocabularies(engine: Engine, target: Path, draft: Path) -> Match:
 
 @contextmanager
 def examined(
-    found: ModelFiles, start: Callable[[ModelFiles], Trying] | None = None
+    found: ModelFiles,
+    start: Callable[[ModelFiles], Trying] | None = None,
+    engine: EngineHere | None = None,
 ) -> Iterator[Examined]:
     """A file, and a process to try it in as soon as something is asked that is not known."""
-    looked = Examined(found, start or TrialProcess)
+    looked = Examined(found, engine or engines.here(found.engine), start or TrialProcess)
     try:
         yield looked
     finally:

@@ -19,7 +19,6 @@ import numpy as np
 from localspec.backend import Backend, Footprint, Model, Needs, Options, Rehearsal, Row
 from localspec.errors import LocalSpecError, ModelFileError
 from localspec.models.engines import backend
-from localspec.models.entry import Engine
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 
@@ -34,7 +33,7 @@ BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
 class Trial:
     """One model file and what its engine makes of it."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
+    def __init__(self, engine: str, path: Path) -> None:
         self._engine: Backend = backend(engine)
         self._path = path
         self._closing = ExitStack()
@@ -141,7 +140,7 @@ def main() -> None:
             out.write(line + "\n")
             out.flush()
 
-        trial = Trial("mlx" if engine == "mlx" else "llamacpp", Path(path))
+        trial = Trial(engine, Path(path))
         try:
             serve(trial, sys.stdin, say)
         finally:

@@ -19,8 +19,8 @@ import psutil
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, LocalSpecError, ModelFileError, OutOfMemory, UsageError
+from localspec.models.engines import weight_files
 from localspec.models.locate import ModelFiles
-from localspec.system.fingerprint import weight_files
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
 SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
@@ -34,7 +34,7 @@ class TrialProcess:
         self, found: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
     ) -> None:
         self._path = found.path
-        size = sum(file.stat().st_size for file in weight_files(found.path))
+        size = sum(file.stat().st_size for file in weight_files(found.engine, found.path))
         self._seconds = seconds + size / BYTES_A_SECOND
         self._expired = False
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115

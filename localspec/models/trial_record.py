@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from localspec.backend import Footprint, Needs, Options
-from localspec.models.engines import backend
+from localspec.models.engines import EngineHere, weight_files
 from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import footprint
 from localspec.system import folders
 from localspec.system.atomic_write import write
-from localspec.system.fingerprint import fingerprint, versions, weight_files
+from localspec.system.fingerprint import fingerprint
 
 
 def folder() -> Path:
@@ -24,12 +24,10 @@ def folder() -> Path:
 class Record:
     """Whatever is not there, or makes no sense, is found out again."""
 
-    def __init__(self, found: ModelFiles) -> None:
-        engine = backend(found.engine)
-        devices = sorted((device.name, device.kind) for device in engine.probe())
-        ways = [found.engine, repr(engine.build()), repr(devices), *versions()]
+    def __init__(self, found: ModelFiles, engine: EngineHere) -> None:
+        files = weight_files(found.engine, found.path)
         self._path = found.path
-        self._place = folder() / f"{fingerprint(weight_files(found.path), ways)}.json"
+        self._place = folder() / f"{fingerprint(files, engine.circumstances)}.json"
         self._kept = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:

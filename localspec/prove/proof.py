@@ -20,6 +20,7 @@ from localspec.prove.runs import Reply, plain
 from localspec.prove.sampled import MOST, PLAIN, Tally, Trial, enough, hold, throws
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import Sampling
 from localspec.templates.message import Message
@@ -53,9 +54,10 @@ def attempt(
     compared: list[Comparison] = []
     tallies: dict[str, Tally] = {}
     tests: list[Trial] = []
-    ways = stages(target, draft, loading)
+    places = PairFiles.of(target, draft, loading.backend)
+    ways = stages(places)
     for slots in ways:
-        with roomy(target, draft, loading, slots) as models, watch.listening():
+        with roomy(places, loading, slots) as models, watch.listening():
             replies, found = greedy(models.pair, wishes, watch)
             compared += found
             if slots == ways[-1]:

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from localspec.models import trial
-from localspec.models.locate import locate
 from localspec.runtime.loaded_pair import LoadedPair, PairFiles, opened
 from localspec.runtime.loading import Loading
 
@@ -14,19 +13,16 @@ SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts asi
 CONTEXT = 2048  # tokens for each slot, if the user wishes no other number
 
 
-def roomy(
-    target: str, draft: str | None, loading: Loading, slots: int
-) -> AbstractContextManager[LoadedPair]:
+def roomy(places: PairFiles, loading: Loading, slots: int) -> AbstractContextManager[LoadedPair]:
     wished = loading.options
     options = replace(wished, slots=slots, context=wished.context or slots * CONTEXT)
-    return opened(PairFiles.of(target, draft, loading.backend), options, loading.limits)
+    return opened(places, options, loading.limits)
 
 
-def stages(target: str, draft: str | None, loading: Loading) -> list[int]:
+def stages(places: PairFiles) -> list[int]:
     """Choose with how many slots to load, one after the other; files are inspected, not loaded.
 
     A recurrent model that has a single slot takes tokens back in a way of its own.
     """
-    if draft is not None:
-        locate(draft, loading.backend)
-    return [1, SLOTS] if trial.footprint(target, loading.backend).recurrent else [SLOTS]
+    with trial.examined(places.target) as looked:
+        return [1, SLOTS] if looked.footprint().recurrent else [SLOTS]

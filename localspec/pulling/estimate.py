@@ -10,16 +10,16 @@ from localspec.errors import DoesNotFit, UsageError
 from localspec.memory import plan
 from localspec.memory.machine import Machine, size
 from localspec.memory.plan import Plan, Wanted
-from localspec.models.catalogue import entries
-from localspec.models.entry import Engine, Entry, Offer, Shape, Weights
+from localspec.models.catalogue import entries, offer_for
+from localspec.models.entry import Entry, Offer, Shape, Weights
 
 CELLS = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
 COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
-def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str:
+def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
     """The weights that were wished for, or the first that fit."""
-    offered = entry.offers[engine].weights
+    offered = offer_for(entry, engine).weights
     if weights:
         if weights not in offered:
             raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offered)}")
@@ -38,7 +38,7 @@ def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str
 
 def rough(
     entry: Entry,
-    engine: Engine,
+    engine: str,
     weights: str,
     machine: Machine,
     options: Options | None = None,
@@ -46,7 +46,7 @@ def rough(
     alone: bool = False,
 ) -> Plan:
     """A plan by what the catalogue knows, before anything is here."""
-    offer = entry.offers[engine]
+    offer = offer_for(entry, engine)
     if weights not in offer.weights:
         raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
     draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
@@ -61,13 +61,13 @@ def rough(
     return plan.plan(wanted, machine)
 
 
-def drafts(offer: Offer, engine: Engine) -> tuple[Entry, Weights] | None:
+def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
     """The entry that an offer drafts with, if it names one."""
     name, _, weights = offer.draft.partition(":")
     other = entries().get(name)
     if other is None:
         return None
-    offered = other.offers[engine].weights
+    offered = offer_for(other, engine).weights
     return other, offered[weights or next(iter(offered))]
 
 

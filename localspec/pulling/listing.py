@@ -6,14 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from localspec.backend_spec import BackendSpec, RemoteModel
 from localspec.errors import PullError
 
-SHARD = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.I)
-SIDECARS = ("mtp-", "eagle3-", "dflash-")  # drafters, as llama.cpp names them
-OTHERS = ("mmproj", "imatrix", *SIDECARS)  # GGUFs beside a model that are none
-FOLDER = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
+DRAFTERS = ("mtp", "eagle3", "dflash")  # roles of what lies beside a model and drafts for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,69 +30,51 @@ class Listing:
     revision: str  # a commit
     files: tuple[Remote, ...]
 
+    def models(self, spec: BackendSpec) -> Sequence[RemoteModel]:
+        """Whatever of it an engine could take, drafters included."""
+        names = [file.name for file in self.files]
+        if spec.models is not None:
+            return spec.models(names)
+        return [RemoteModel(name, (name,)) for name in names if spec.claims(Path(name))]
 
-def gguf(found: Listing, wanted: str, quantisation: str = "") -> list[Remote]:
-    """The file of a name, a pattern or a quantisation, with all its parts."""
-    models = [each for each in found.files if each.name.lower().endswith(".gguf")]
-    groups = grouped(models)
-    own = [stem for stem in groups if not Path(stem).name.lower().startswith(OTHERS)]
+    def remotes(self, model: RemoteModel) -> tuple[Remote, ...]:
+        if model.lacks:
+            raise PullError(f"{self.repository} lacks {model.lacks}")
+        by_name = {file.name: file for file in self.files}
+        return tuple(by_name[name] for name in model.files)
+
+
+def fitting(models: Sequence[RemoteModel], wanted: str, weights: str = "") -> list[RemoteModel]:
+    """Those of a name or a pattern, or else of a quantisation; the only one is always meant."""
     if wanted:
-        chosen = [stem for stem in groups if _named(stem, groups[stem], wanted)]
-    elif quantisation:
-        word = re.compile(rf"(^|[-_./]){re.escape(quantisation)}([-_.]|$)", re.I)
-        chosen = [stem for stem in own if word.search(stem)] or (own if len(own) == 1 else [])
-    else:
-        chosen = own
-    if len(chosen) != 1:
-        there = ", ".join(sorted(chosen or own)) or "no GGUF file"
-        count = "several files" if chosen else "no file"
-        what = f" for {wanted or quantisation}" if wanted or quantisation else ""
+        return [each for each in models if is_named(each, wanted)]
+    own = [each for each in models if each.role == "model"]
+    if not weights or len(own) == 1:
+        return own
+    word = re.compile(rf"(^|[-_./]){re.escape(weights)}([-_.]|$)", re.I)
+    return [each for each in own if word.search(each.name)]
+
+
+def is_named(model: RemoteModel, wanted: str) -> bool:
+    wanted, suffix = wanted.lower(), PurePosixPath(model.files[0]).suffix.lower()
+    named = fnmatch(model.name.lower(), wanted.removesuffix(suffix))
+    return named or any(fnmatch(name.lower(), wanted) for name in model.files)
+
+
+def chosen(found: Listing, spec: BackendSpec, wanted: str, weights: str = "") -> RemoteModel:
+    """The one model that is meant."""
+    models = found.models(spec)
+    those = fitting(models, wanted, weights)
+    if len(those) != 1:
+        own = [each for each in models if each.role == "model"]
+        there = ", ".join(sorted(each.name for each in those or own)) or f"nothing like {spec.kind}"
+        count = "several models" if those else "no model"
+        what = f" for {wanted or weights}" if wanted or weights else ""
         raise PullError(f"{found.repository} has {count}{what}: name one; there are: {there}")
-    return complete(found.repository, groups[chosen[0]])
+    return those[0]
 
 
-def _named(stem: str, group: Sequence[Remote], wanted: str) -> bool:
-    return fnmatch(stem.lower(), wanted.lower().removesuffix(".gguf")) or any(
-        fnmatch(each.name.lower(), wanted.lower()) for each in group
-    )
-
-
-def grouped(files: Sequence[Remote]) -> dict[str, list[Remote]]:
-    """Parts of one model together, by what their names have in common."""
-    groups: dict[str, list[Remote]] = {}
-    for each in files:
-        shard = SHARD.fullmatch(each.name)
-        stem = shard["stem"] if shard else each.name[: -len(".gguf")]
-        groups.setdefault(stem, []).append(each)
-    return groups
-
-
-def complete(repository: str, group: Sequence[Remote]) -> list[Remote]:
-    """A model's parts in their order, if all are there."""
-    parts = {int(found["part"]): each for each in group if (found := SHARD.fullmatch(each.name))}
-    if not parts:
-        return list(group)
-    [first, *_] = parts.values()
-    total = int((SHARD.fullmatch(first.name) or [""])["parts"])  # type: ignore[call-overload]
-    missing = [part for part in range(1, total + 1) if part not in parts]
-    if missing:
-        raise PullError(f"{repository} lacks part {missing[0]} of {total} of {first.name}")
-    return [parts[part] for part in range(1, total + 1)]
-
-
-def folder(found: Listing) -> list[Remote]:
-    """What mlx-lm reads of a repository; never code."""
-    files = [
-        each
-        for each in found.files
-        if "/" not in each.name and any(fnmatch(each.name, pattern) for pattern in FOLDER)
-    ]
-    names = {each.name for each in files}
-    if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-        raise PullError(f"{found.repository} is no MLX folder: it lacks a config or safetensors")
-    return files
-
-
-def sidecars(found: Listing) -> list[Remote]:
-    """Drafters that lie beside a model."""
-    return [each for each in found.files if Path(each.name).name.lower().startswith(SIDECARS)]
+def drafter(found: Listing, spec: BackendSpec) -> RemoteModel | None:
+    """A drafter that lies beside a model."""
+    whole = (each for each in found.models(spec) if not each.lacks)
+    return next((each for each in whole if each.role in DRAFTERS), None)

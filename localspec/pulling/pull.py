@@ -16,6 +16,7 @@ from localspec.errors import PullError
 from localspec.memory.machine import size
 from localspec.memory.planner import Limits, there
 from localspec.models import store, trial
+from localspec.models.engines import spec
 from localspec.models.locate import ModelFiles
 from localspec.models.sources import Address, Local, Package, Source
 from localspec.pulling import hub
@@ -46,9 +47,9 @@ def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     """Download, check and register a pair."""
     room(wanted)
     for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
-        if part.listing and wanted.engine == "llamacpp":
+        if part.listing:
             require_readable(wanted.engine, part.listing, part.files)
-    helds = [held(part, count) for part in wanted.parts]
+    helds = [held(part, wanted.engine, count) for part in wanted.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")
     used = helds if wanted.drafter == "model" else helds[:1]
@@ -64,7 +65,7 @@ def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     return found
 
 
-def held(part: PullPart, count: hub.Count) -> store.StoredModel:
+def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
     """A model on disk, its files whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)
@@ -74,7 +75,7 @@ def held(part: PullPart, count: hub.Count) -> store.StoredModel:
     listing = part.listing
     paths = together(part.files, lambda file, count: hub.fetch(listing, file, count), count)
     files = tuple(_files(paths, part.files))
-    main = paths[0] if paths[0].suffix.lower() == ".gguf" else paths[0].parent
+    main = paths[0].parent if spec(engine).folder else paths[0]
     return store.StoredModel(str(part.source), main, files)
 
 

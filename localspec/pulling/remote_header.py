@@ -13,24 +13,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from localspec.errors import BackendError, ModelFileError, PullError
-from localspec.models.engines import backend
-from localspec.models.entry import Engine
+from localspec.models.engines import backend, spec
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
 
-# Bytes that hold a header: 262,144 tokens and 514,906 merges are 15 million, and no known one has
-# more. What follows the first part of a model describes its own tensors, 60 bytes each.
-HEADS = (16 << 20, 64 << 20)
-LATER = 4 << 20
+MOST = 64 << 20  # bytes of a file that are looked at
+LATER = 4 << 20  # of the parts after a model's first, which describe but their own tensors
 
 
-def require_readable(engine: Engine, found: Listing, files: Sequence[Remote]) -> None:
+def require_readable(engine: str, found: Listing, files: Sequence[Remote]) -> None:
     """Refuse files that their engine would not take for a model, before the rest is downloaded.
 
     What cannot be told early is left to be found when all is here.
     """
     reason = ""
-    for most in HEADS:
+    for most in spec(engine).header_bytes:
         if hub.missing(found, files) <= most:
             return
         heads = [hub.head(found, files[0], most)]
@@ -41,12 +38,13 @@ def require_readable(engine: Engine, found: Listing, files: Sequence[Remote]) ->
         reason = refusal(engine, files, there)
         if not reason:
             return
-    for file in files:
-        hub.part(found, file).unlink(missing_ok=True)
-    raise PullError(f"{found.repository}: {reason}; the rest was not downloaded")
+    if reason:
+        for file in files:
+            hub.part(found, file).unlink(missing_ok=True)
+        raise PullError(f"{found.repository}: {reason}; the rest was not downloaded")
 
 
-def refusal(engine: Engine, files: Sequence[Remote], heads: Sequence[Path]) -> str:
+def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
     """What an engine has against files with such heads; nothing where it cannot be asked."""
     with suppress(OSError, BackendError), outlined(files, heads) as folder:
         try:
@@ -63,6 +61,6 @@ def outlined(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Path]:
         for file, head in zip(files, heads, strict=True):
             place = Path(name) / Path(file.name).name
             with head.open("rb") as begun, place.open("wb") as out:
-                out.write(begun.read(min(HEADS[-1], file.size)))
+                out.write(begun.read(min(MOST, file.size)))
                 out.truncate(file.size)
         yield Path(name)

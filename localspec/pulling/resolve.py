@@ -7,8 +7,9 @@ from pathlib import Path
 
 from localspec.errors import PullError, UsageError
 from localspec.memory.planner import Limits, there
-from localspec.models.catalogue import choose, entries, find, preferred
-from localspec.models.entry import Engine, Weights, Wish
+from localspec.models.catalogue import choose, entries, find, offer_for
+from localspec.models.engines import AUTO, spec, specs, taker
+from localspec.models.entry import Weights
 from localspec.models.sources import Address, Hub, Package, Source, source
 from localspec.pulling import hub, listing
 from localspec.pulling.estimate import drafts, fitting
@@ -38,7 +39,7 @@ class PullPlan:
 
     name: str
     weights: str
-    engine: Engine
+    engine: str
     target: PullPart
     drafter: str = "none"
     draft: PullPart | None = None
@@ -52,15 +53,15 @@ class PullPlan:
         return sum(part.missing for part in self.parts)
 
 
-def order(wish: str, engine: Wish = "auto", draft: str = "") -> PullPlan:
+def order(wish: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     """What a name, or a source, stands for; asks the hub which files that are."""
     if wish.startswith(("hf:", "https:", "http:")):
         return _unnamed(wish, engine, draft)
     name, _, weights = wish.partition(":")
     entry = find(name)
-    own = choose(entry, engine, preferred())
+    own = choose(entry, engine, tuple(specs()))
     weights = fitting(entry, own, weights, there(own, Limits()))
-    offer = entry.offers[own]
+    offer = offer_for(entry, own)
     target = listed(offer.weights[weights], own, weights)
     if draft:
         return PullPlan(name, weights, own, target, "model", _given(draft, own))
@@ -74,35 +75,45 @@ def order(wish: str, engine: Wish = "auto", draft: str = "") -> PullPlan:
     return PullPlan(name, weights, own, target, offer.drafter)
 
 
-def _unnamed(wish: str, engine: Wish, draft: str) -> PullPlan:
+def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
     where = source(wish)
     if isinstance(where, Hub):
         found = hub.listing(where)
-        has_gguf = any(file.name.lower().endswith(".gguf") for file in found.files)
-        own: Engine = "llamacpp" if has_gguf and engine != "mlx" else "mlx"
+        own = engine if engine != AUTO else _taker(where, found)
         target = chosen(where, found, own, "")
         name = where.repository.rpartition("/")[2].lower()
-        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found)
+        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found, own)
     else:
-        own, target, drafter = "llamacpp", PullPart(where), "model" if draft else "none"
-        name = Path(where.name).stem.lower() if isinstance(where, Address) else str(where)
+        assert isinstance(where, Address)
+        own, target = taker(Path(where.name), engine), PullPart(where)
+        drafter, name = "model" if draft else "none", Path(where.name).stem.lower()
         helper = _given(draft, own) if draft else None
     return PullPlan(name, "as-given", own, target, drafter, helper)
 
 
-def _beside(where: Hub, found: Listing) -> tuple[str, PullPart | None]:
+def _taker(where: Hub, found: Listing) -> str:
+    """The first engine that could take what is wanted of a repository, or anything of it."""
+    for wanted in (where.file, ""):
+        for name, each in specs().items():
+            if listing.fitting(found.models(each), wanted):
+                return name
+    return next(iter(specs()))
+
+
+def _beside(where: Hub, found: Listing, engine: str) -> tuple[str, PullPart | None]:
     """A drafter that lies beside a model."""
-    for file in listing.sidecars(found):
-        kind = Path(file.name).name.lower().partition("-")[0]
-        return kind, PullPart(replace(where, file=file.name), found, (file,))
-    return "none", None
+    drafter = listing.drafter(found, spec(engine))
+    if drafter is None:
+        return "none", None
+    files = found.remotes(drafter)
+    return drafter.role, PullPart(replace(where, file=drafter.files[0]), found, files)
 
 
-def _given(draft: str, engine: Engine) -> PullPart:
+def _given(draft: str, engine: str) -> PullPart:
     name, _, weights = draft.partition(":")
     known = entries().get(name)
     if known:
-        offered = known.offers[choose(known, engine, (engine,))].weights
+        offered = offer_for(known, choose(known, engine, ())).weights
         weights = weights or next(iter(offered))
         if weights not in offered:
             raise UsageError(f"{name} has no {weights}; it has: {', '.join(offered)}")
@@ -110,7 +121,7 @@ def _given(draft: str, engine: Engine) -> PullPart:
     return part(source(draft), engine, "")
 
 
-def listed(weights: Weights, engine: Engine, name: str) -> PullPart:
+def listed(weights: Weights, engine: str, name: str) -> PullPart:
     """What the catalogue lists; where it knows sums, with these and no others."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
@@ -123,12 +134,12 @@ def listed(weights: Weights, engine: Engine, name: str) -> PullPart:
     return found
 
 
-def part(where: Source, engine: Engine, weights: str) -> PullPart:
+def part(where: Source, engine: str, weights: str) -> PullPart:
     if not isinstance(where, Hub):
         return PullPart(where)
     return chosen(where, hub.listing(where), engine, weights)
 
 
-def chosen(where: Hub, found: Listing, engine: Engine, weights: str) -> PullPart:
-    files = listing.folder(found) if engine == "mlx" else listing.gguf(found, where.file, weights)
-    return PullPart(replace(where, revision=found.revision), found, tuple(files))
+def chosen(where: Hub, found: Listing, engine: str, weights: str) -> PullPart:
+    model = listing.chosen(found, spec(engine), where.file, weights)
+    return PullPart(replace(where, revision=found.revision), found, found.remotes(model))

@@ -44,7 +44,7 @@ def assembled(
     target = found.pair.target
     if found.pair.draft is None:
         return Engine(target, factory(found.pair), depth, parts=parts)
-    look = partial(there, found.places.target.engine, Limits())
+    look = partial(there, found.known.target.engine.name, Limits())
     relief = DraftModelRelief(found, factory, Watcher(found.plan, look))
     return Engine(target, relief, depth, parts=replace(parts, relief=relief))
 

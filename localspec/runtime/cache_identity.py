@@ -6,20 +6,21 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from localspec.models.engines import backend
+from localspec.models.engines import versions, weight_files
 from localspec.runtime.loaded_pair import LoadedPair
-from localspec.system.fingerprint import fingerprint, versions, weight_files
+from localspec.system.fingerprint import fingerprint
 
 SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 
 def identity(found: LoadedPair) -> str:
     """Identify a KV cache by its weights, the engine, and the way of loading."""
-    place = found.places.target
+    target = found.known.target
+    name, path = target.engine.name, target.files.path
     way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)
-    build = backend(place.engine).build()
-    weights = [sampled(file) for file in weight_files(place.path)]
-    return fingerprint([place.path], [place.engine, repr(way), repr(build), *versions(), *weights])
+    weights = [sampled(file) for file in weight_files(name, path)]
+    ways = [name, repr(way), repr(target.engine.build), *versions(name)]
+    return fingerprint([path], [*ways, *weights])
 
 
 def sampled(file: Path) -> str:

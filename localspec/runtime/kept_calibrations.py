@@ -12,11 +12,10 @@ from pathlib import Path
 
 from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import GUESS, Attention
-from localspec.models.engines import backend
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system import folders
 from localspec.system.atomic_write import write
-from localspec.system.fingerprint import fingerprint, versions
+from localspec.system.fingerprint import fingerprint
 
 
 def calibrated(found: LoadedPair) -> Calibration:
@@ -39,13 +38,13 @@ def apart(found: LoadedPair) -> Calibration:
 
 def place(found: LoadedPair) -> str:
     """Return the key of a pair's measurements: weights, options, device, versions."""
-    places, plan = found.places, found.plan
-    both = [places.target, *([places.draft] if places.draft and found.pair.draft else [])]
-    devices = {(d.name, d.kind) for each in both for d in backend(each.engine).probe()}
     # How much a slot could hold is no matter: it is measured with little in it.
+    plan = found.plan
     ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
-    circumstances = [repr(ways), repr(sorted(devices)), str(os.cpu_count()), *versions()]
-    return fingerprint([each.path for each in both], circumstances)
+    engines = [line for model in found.models for line in model.engine.circumstances]
+    return fingerprint(
+        [model.files.path for model in found.models], [repr(ways), str(os.cpu_count()), *engines]
+    )
 
 
 def folder() -> Path:

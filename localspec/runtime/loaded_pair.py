@@ -10,13 +10,12 @@ from pathlib import Path
 from localspec.backend import Model, Options
 from localspec.errors import OutOfMemory
 from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, planned, there
+from localspec.memory.planner import Limits, planned
 from localspec.models import trial
-from localspec.models.engines import backend
-from localspec.models.entry import Wish
+from localspec.models.engines import AUTO, backend
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import place
-from localspec.models.trial import Examined
+from localspec.models.trial import Examined, ResolvedModel
 from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
@@ -33,35 +32,62 @@ class PairFiles:
 
     @classmethod
     def of(
-        cls, target: str | Path, draft: str | Path | None, wish: Wish, *, alone: bool = False
+        cls, target: str | Path, draft: str | Path | None, wish: str, *, alone: bool = False
+    ) -> PairFiles:
+        """Find the files of a name or a path, and of its draft model."""
+        return cls.around(locate(str(target), wish), draft, wish, alone=alone)
+
+    @classmethod
+    def around(
+        cls, target: ModelFiles, draft: str | Path | None, wish: str, *, alone: bool = False
     ) -> PairFiles:
         """The draft model that is given, or with which the target was pulled unless it is `alone`.
 
-        One that is given by its path may be for the other engine.
+        One that is given by its path may be for another engine.
         """
-        found = locate(str(target), wish)
         if draft is not None:
             by_path = place(draft).exists()
-            return cls(found, locate(str(draft), "auto" if by_path else wish))
-        if found.draft is not None and not alone:
-            return cls(found, ModelFiles(found.engine, found.draft))
-        return cls(found)
+            return cls(target, locate(str(draft), AUTO if by_path else wish))
+        if target.draft is not None and not alone:
+            return cls(target, ModelFiles(target.engine, target.draft))
+        return cls(target)
 
     @contextmanager
     def examined(self) -> Iterator[Looks]:
         with ExitStack() as looking:
             target = looking.enter_context(trial.examined(self.target))
-            draft = looking.enter_context(trial.examined(self.draft)) if self.draft else None
+            draft = None
+            if self.draft is not None:
+                same = target.engine if self.draft.engine == self.target.engine else None
+                draft = looking.enter_context(trial.examined(self.draft, engine=same))
             yield target, draft
 
 
 @dataclass(frozen=True, slots=True)
+class ResolvedPair:
+    """A pair that runs here, and how it is to be loaded: all that was found out on the way."""
+
+    target: ResolvedModel
+    draft: ResolvedModel | None
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """A loaded pair, where it came from and how it was planned."""
+    """A loaded pair, and what was known of it before."""
 
     pair: Pair
-    places: PairFiles
-    plan: Plan
+    known: ResolvedPair
+
+    @property
+    def plan(self) -> Plan:
+        return self.known.plan
+
+    @property
+    def models(self) -> tuple[ResolvedModel, ...]:
+        """Of the models that are loaded, the target first."""
+        draft = self.known.draft if self.pair.draft is not None else None
+        return (self.known.target, draft) if draft else (self.known.target,)
 
     def alone(self) -> LoadedPair:
         """Free the draft model; return the pair without it."""
@@ -71,9 +97,9 @@ class LoadedPair:
 
     def completed(self) -> LoadedPair:
         """Load the draft model that was planned, if one was; return the pair with it."""
-        if self.places.draft is None or self.plan.drafting is None:
+        if self.known.draft is None or self.plan.drafting is None:
             return self
-        draft = load(self.places.draft, self.plan.drafting)
+        draft = load(self.known.draft, self.plan.drafting)
         try:
             return replace(self, pair=matched(self.pair.target, draft))
         except BaseException:
@@ -87,42 +113,43 @@ def opened(
 ) -> Iterator[LoadedPair]:
     """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
     with places.examined() as looks:
-        plan = checked(looks, options, limits, insists=insists)
-    with loaded(places, plan, insists=insists) as found:
+        known = checked(looks, options, limits, insists=insists)
+    with loaded(known, insists=insists) as found:
         yield found
 
 
 @contextmanager
-def loaded(places: PairFiles, plan: Plan, *, insists: bool) -> Iterator[LoadedPair]:
+def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
     """A pair by plan; without its draft model where memory for it is not given after all."""
     with ExitStack() as closing:
-        target = load(places.target, plan.options)
+        target = load(known.target, known.plan.options)
         closing.callback(target.close)
-        found = LoadedPair(Pair(target), places, plan)
+        found = LoadedPair(Pair(target), known)
         try:
             found = found.completed()
         except OutOfMemory as error:
             if insists:
                 raise
-            found = replace(found, plan=plan.without_draft(str(error)))
+            plan = known.plan.without_draft(str(error))
+            found = replace(found, known=replace(known, plan=plan))
         if found.pair.draft is not None:
             closing.callback(found.pair.draft.close)
         yield found
 
 
-def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> Plan:
+def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> ResolvedPair:
     """Plan for a pair, and see in other processes that its files run like that."""
     target, draft = looks
     plan = planned(target, draft, options, limits, insists=insists)
-    room = there(target.found.engine, limits).room
+    room = plan.machine.room
     target.check_runs(plan.options, room)
     if draft is not None and plan.drafting is not None:
         draft.check_runs(plan.drafting, room)
-    return plan
+    return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
 
 
-def load(found: ModelFiles, options: Options) -> Model:
-    return backend(found.engine).load(found.path, options)
+def load(known: ResolvedModel, options: Options) -> Model:
+    return backend(known.engine.name).load(known.files.path, options)
 
 
 def matched(target: Model, draft: Model) -> Pair:

@@ -13,7 +13,7 @@ from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import EngineParts
 from localspec.errors import UsageError
 from localspec.memory.planner import Limits
-from localspec.models.entry import WISHES, Wish
+from localspec.models import engines
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
@@ -34,7 +34,7 @@ class Loading:
     options: Options = field(default_factory=Options)
     proposer: str = "auto"  # names with commas between them, or "none"
     depth: int | None = None  # tokens to guess ahead; None: what pays, by measurement
-    backend: Wish = "auto"  # the engine; a file or a folder decides for itself
+    backend: str = engines.AUTO  # the engine; a file or a folder decides for itself
     limits: Limits = field(default_factory=Limits)
     cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
     cache_bytes: int = 8 << 30
@@ -42,8 +42,7 @@ class Loading:
     max_gap: float = MAX_GAP  # seconds that replies may pause while a prompt is read
 
     def __post_init__(self) -> None:
-        if self.backend not in WISHES:
-            raise UsageError(f"backend is {self.backend!r}; known: {', '.join(WISHES)}")
+        engines.check(self.backend)
         registry.check(self.proposer)
         if self.depth is not None and not 0 <= self.depth <= self.options.tentative:
             raise UsageError(f"depth is {self.depth}; it must be 0 to {self.options.tentative}")
@@ -64,13 +63,19 @@ def load(
 ) -> Runtime:
     """Load a model, and a draft model to guess for it if one is given and there is room for it."""
     loading = loading or Loading()
-    places = PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone)
+    return load_pair(
+        PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone), loading
+    )
+
+
+def load_pair(places: PairFiles, loading: Loading) -> Runtime:
+    """Load a pair whose files were found already."""
     wanted = registry.names(loading.proposer, draft=places.draft is not None)
     with places.examined() as looks:
         loading = deepened(looks[0].footprint, loading)
-        plan = checked(looks, loading.options, loading.limits, insists=loading.insists)
+        pair = checked(looks, loading.options, loading.limits, insists=loading.insists)
     with ExitStack() as closing:
-        found = closing.enter_context(loaded(places, plan, insists=loading.insists))
+        found = closing.enter_context(loaded(pair, insists=loading.insists))
         keeping, files = kept(loading, found)
         parts = EngineParts(keeping=keeping, files=files, max_gap=loading.max_gap)
         if loading.depth is None and wanted:
@@ -81,7 +86,7 @@ def load(
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, parts)
         closing.callback(engine.close)
-        known = Known(found.pair.match, found.plan, wanted)
+        known = Known(found.pair.match, found.plan, wanted, found.known.target)
         return Runtime(engine, closing.pop_all(), known)
 
 

@@ -17,6 +17,7 @@ from localspec.engine.settings import DEFAULT, Settings
 from localspec.engine.worker import Stream, Worker
 from localspec.errors import UsageError
 from localspec.memory.plan import Plan
+from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
 from localspec.templates.chat_template import ChatTemplate
@@ -34,6 +35,7 @@ class Known:
     pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
     plan: Plan | None = None  # by which the models were loaded
     guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
+    target: ResolvedModel | None = None
 
 
 NOTHING = Known()

@@ -18,10 +18,10 @@ from localspec.backend import CONTEXT
 from localspec.commands.interactive_load import pulled, tell
 from localspec.errors import UsageError
 from localspec.models import trial
-from localspec.models.engines import inspect
-from localspec.models.locate import locate
+from localspec.models.engines import backend, spec
 from localspec.models.recommended import advised, parameters
-from localspec.runtime.loading import Loading, load
+from localspec.runtime.loaded_pair import PairFiles
+from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
@@ -53,11 +53,12 @@ def serve(
         cache_ram=wanted.cache_ram,
         max_gap=wanted.max_gap,
     )
-    for name in names:
-        pulled(name, loading)
-    offers = [offer(name, draft, loading) for name in names]
-    library = PulledLibrary(loading.backend, partial(offer, draft=None, loading=loading))
-    terms = replace(terms, library=library)
+    places = [
+        PairFiles.around(found, draft, loading.backend, alone=loading.alone)
+        for found in [pulled(name, loading) for name in names]
+    ]
+    offers = [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
+    terms = replace(terms, library=PulledLibrary(loading.backend, partial(pulled_offer, loading)))
     with listening(wanted) as listener:
         asyncio.run(answer(offers, terms, listener, wanted))
 
@@ -132,14 +133,18 @@ def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def offer(name: str, draft: str | None, loading: Loading) -> ServedOffer:
+def pulled_offer(loading: Loading, name: str) -> ServedOffer:
+    """Find a model that a client names."""
+    return offer(name, PairFiles.of(name, None, loading.backend, alone=loading.alone), loading)
+
+
+def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
     """What the server tells of a model before it is loaded."""
-    found = locate(name, loading.backend)
-    looked = inspect(name, loading.backend)
-    files = Path(found.path)
+    found, files = places.target, places.target.path
+    looked = backend(found.engine).inspect(files)
 
     def open_it() -> Runtime:
-        runtime = load(name, draft, loading)
+        runtime = load_pair(places, loading)
         tell(runtime)
         if runtime.context < FOR_AGENTS:
             note = f"the context is {runtime.context:,} tokens; coding agents need {FOR_AGENTS:,}"
@@ -156,7 +161,8 @@ def offer(name: str, draft: str | None, loading: Loading) -> ServedOffer:
         parameters=parameters(name),
         footprint=looked,
         engine=found.engine,
-        drafter=str(draft or "") or (found.draft.name if found.draft else ""),
+        format=spec(found.engine).format,
+        drafter=places.draft.path.name if places.draft else "",
         context=loading.options.context or min(looked.context or CONTEXT, CONTEXT),
         created=int(files.stat().st_mtime),
         bytes=looked.file_bytes,

@@ -36,6 +36,7 @@ class ServedOffer:
     vocabulary: Callable[[], AbstractContextManager[Tokenizer]]  # without the weights
     usual: Sampling  # as its makers recommend
     engine: str
+    format: str  # of its files
     drafter: str = ""
     context: int = 0  # where it is not loaded, what is expected
     created: int = 0

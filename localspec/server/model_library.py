@@ -12,7 +12,6 @@ from localspec.commands.models import forget
 from localspec.errors import PullError, UnknownModel, UsageError
 from localspec.models import catalogue, store
 from localspec.models.catalogue_file import NAME
-from localspec.models.entry import Wish
 from localspec.server.model_host import ServedOffer
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -61,7 +60,7 @@ class Library(Protocol):
 class PulledLibrary:
     """The user's own models; files that were never pulled are not touched."""
 
-    engine: Wish
+    engine: str
     offered: Callable[[str], ServedOffer]
 
     def offer(self, name: str) -> ServedOffer:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 CHUNK = 1 << 20
 ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
-PARTED = re.compile(r"(.+-)(\d{5})-of-(\d{5})\.gguf")
-PACKAGES = ("localspec", "llama-cpp-python", "mlx", "mlx-lm", "numpy")
 
 
 def digest(path: Path, large: bool) -> str:
@@ -34,21 +31,9 @@ def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def weight_files(path: Path) -> list[Path]:
-    """All files of a model: of a folder, or of a GGUF in parts."""
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.is_file())
-    part = PARTED.fullmatch(path.name)
-    if part is None:
-        return [path]
-    numbers = range(1, int(part[3]) + 1)
-    parts = [path.with_name(f"{part[1]}{each:05}-of-{part[3]}.gguf") for each in numbers]
-    return [each for each in parts if each.exists()]
-
-
-def versions() -> list[str]:
-    """Of the packages that decide what an engine does."""
-    return [f"{package} {version(package)}" for package in PACKAGES if _has(package)]
+def installed(packages: Iterable[str]) -> list[str]:
+    """Those packages that are here, with their versions."""
+    return [f"{package} {version(package)}" for package in packages if _has(package)]
 
 
 def _add(digest: hashlib._Hash, file: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from benchmarks.machine import heading
 from localspec.backend import Options
-from localspec.models.entry import Engine
 from localspec.models.locate import locate
 
 MIB = 1 << 20
@@ -52,7 +51,7 @@ print(json.dumps({**asdict(needs), "total": needs.total, "grown": grown}))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    engine: Engine
+    engine: str
     path: Path
     options: Options
 

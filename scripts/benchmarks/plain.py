@@ -18,7 +18,6 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 import psutil
 
-import localspec_llamacpp
 from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.engine.engine import Engine
@@ -28,6 +27,7 @@ from localspec.models.locate import locate
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import Tokens
+from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.context import KV_TYPES
 from localspec_llamacpp.bindings.library import requantise
 from localspec_llamacpp.headers.footprint import inspect
@@ -69,7 +69,7 @@ def bare_loop(
 
 def through_engine(path: Path, threads: int | None = None) -> Generator[int, None, None]:
     """Generate the same tokens through slots, rounds, sampling and text, as a stream does."""
-    target = localspec_llamacpp.load(path, Options(context=CONTEXT, threads=threads))
+    target = llamacpp.load(path, Options(context=CONTEXT, threads=threads))
     engine = Engine(target, Silent(), 0)
     prompt: Tokens = target.tokenizer.encode(PROMPT)
     heard: list[Event] = []
@@ -102,9 +102,7 @@ def weigh(name: str, path: Path) -> None:
     if name == "bare":
         list(islice(bare_loop(path), 64))
     else:
-        runtime = Runtime(
-            Engine(localspec_llamacpp.load(path, Options(context=CONTEXT)), Silent(), 0)
-        )
+        runtime = Runtime(Engine(llamacpp.load(path, Options(context=CONTEXT)), Silent(), 0))
         runtime.generate(PROMPT, Settings(max_tokens=64, ignore_end=True))
     print(psutil.Process().memory_info().rss)
 

@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from catalogue.look import Looks
 from catalogue.offer import Claim, Finding, check
 from localspec.errors import LocalSpecError
-from localspec.models.catalogue import builtin
+from localspec.models.catalogue import builtin, offer_for
 from localspec.models.catalogue_file import read
+from localspec.models.engines import specs
 from localspec.models.entry import Entry, Weights
 from localspec.models.sources import Hub
 from localspec.pulling.resolve import PullPart
@@ -54,8 +55,9 @@ def parser() -> argparse.ArgumentParser:
 def claims(entries: Mapping[str, Entry], names: Sequence[str]) -> Iterator[Claim]:
     for entry in entries.values():
         if not names or entry.name in names:
-            for engine, offer in entry.offers.items():
-                yield from (Claim(entry, engine, name) for name in offer.weights)
+            for engine in (name for name, each in specs().items() if each.format in entry.offers):
+                weights = offer_for(entry, engine).weights
+                yield from (Claim(entry, engine, name) for name in weights)
 
 
 def told(finding: Finding) -> str:

@@ -14,11 +14,10 @@ from huggingface_hub.utils._headers import build_hf_headers
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError, PullError
 from localspec.models.engines import backend
-from localspec.models.entry import Engine
 from localspec.models.sources import Local, Package
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
-from localspec.pulling.remote_header import HEADS, LATER, outlined
+from localspec.pulling.remote_header import LATER, MOST, outlined
 from localspec.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
@@ -26,8 +25,8 @@ Found = TypeVar("Found")
 
 MB = 1 << 20
 # Bytes of a file that are fetched, until its header is whole; MLX reads none beyond 16 MB.
-STEPS: Mapping[Engine, tuple[int, ...]] = {
-    "llamacpp": (1 * MB, 4 * MB, 8 * MB, 16 * MB, HEADS[-1]),
+STEPS: Mapping[str, tuple[int, ...]] = {
+    "llamacpp": (1 * MB, 4 * MB, 8 * MB, 16 * MB, MOST),
     "mlx": (1 * MB, 16 * MB),
 }
 
@@ -48,19 +47,19 @@ class Looks:
         self._folder = folder
         self._known: dict[tuple[str, tuple[str, ...]], Look] = {}
 
-    def look(self, part: PullPart, engine: Engine) -> Look:
+    def look(self, part: PullPart, engine: str) -> Look:
         """Read a model's headers; raise what its engine has against them."""
         key = (str(part.source), tuple(file.name for file in part.files))
         if key not in self._known:
             self._known[key] = self._judged(part, engine, lambda path: looked(path, engine))
         return self._known[key]
 
-    def require_header(self, part: PullPart, engine: Engine) -> None:
+    def require_header(self, part: PullPart, engine: str) -> None:
         """Refuse a file beside a model, such as a drafter, that is broken or no GGUF."""
         if engine == "llamacpp":
             self._judged(part, engine, read)
 
-    def _judged(self, part: PullPart, engine: Engine, judge: Callable[[Path], Found]) -> Found:
+    def _judged(self, part: PullPart, engine: str, judge: Callable[[Path], Found]) -> Found:
         if part.listing is None:
             return judge(local(part))
         model = "" if engine == "mlx" else Path(part.files[0].name).name
@@ -74,7 +73,7 @@ class Looks:
             return judge(folder / model)
 
     @contextmanager
-    def _outlined(self, part: PullPart, engine: Engine, most: int) -> Iterator[Path]:
+    def _outlined(self, part: PullPart, engine: str, most: int) -> Iterator[Path]:
         """Download only the heads of files, and of a GGUF's later parts the tensor records."""
         assert part.listing is not None
         later = most if engine == "mlx" else min(most, LATER)
@@ -111,7 +110,7 @@ def local(part: PullPart) -> Path:
     return path
 
 
-def looked(path: Path, engine: Engine) -> Look:
+def looked(path: Path, engine: str) -> Look:
     footprint = backend(engine).inspect(path)
     if engine == "mlx":
         return Look(footprint)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from catalogue.look import Look, Looks
 from localspec.errors import LocalSpecError
-from localspec.models.entry import Engine, Entry, Offer, Weights
+from localspec.models.catalogue import offer_for
+from localspec.models.entry import Entry, Offer, Weights
 from localspec.models.sources import source
 from localspec.pulling.estimate import drafts
 from localspec.pulling.resolve import PullPart, listed, part
@@ -25,12 +26,12 @@ class Claim:
     """One set of weights of the catalogue."""
 
     entry: Entry
-    engine: Engine
+    engine: str
     name: str
 
     @property
     def offer(self) -> Offer:
-        return self.entry.offers[self.engine]
+        return offer_for(self.entry, self.engine)
 
     @property
     def weights(self) -> Weights:
@@ -132,7 +133,7 @@ def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
         yield f"drafter {offer.draft}: {error}"
 
 
-def drafting(offer: Offer, engine: Engine) -> PullPart:
+def drafting(offer: Offer, engine: str) -> PullPart:
     """Find the draft model of an offer, by its name in the catalogue or by its source."""
     named = drafts(offer, engine)
     if named is None:

@@ -32,7 +32,7 @@ def lines(known: dict[str, Entry]) -> Iterator[str]:
     yield "| name | what | GGUF | MLX | drafter |"
     yield "|---|---|---|---|---|"
     for entry in known.values():
-        gguf, mlx = entry.offers.get("llamacpp"), entry.offers.get("mlx")
+        gguf, mlx = entry.offers.get("gguf"), entry.offers.get("mlx")
         drafter = next(offer.drafter for offer in (gguf, mlx) if offer)
         cells = [f"`{entry.name}`", entry.about, weights(gguf), weights(mlx), drafter]
         yield f"| {' | '.join(cells)} |"

@@ -6,10 +6,10 @@ import random
 from contextlib import closing
 from pathlib import Path
 
-import localspec_llamacpp
 from localspec.backend import Options
 from localspec.errors import ModelFileError
 from localspec.tokenizer import Tokenizer
+from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 
 JOINED = 4000  # texts of several pieces
@@ -31,7 +31,7 @@ RUNS = (" ", "▁", "\n", "\t", "=", "-", "a", "ab", "aba", " a", "1", "é")
 
 def compare(source: Path, folder: Path) -> None:
     """Refuse a folder whose tokenizer is not llama.cpp's in all but name."""
-    with closing(localspec_llamacpp.load(source, VOCABULARY_ONLY)) as model:
+    with closing(llamacpp.load(source, VOCABULARY_ONLY)) as model:
         theirs = model.tokenizer
         ours = load_tokenizer(folder, theirs.size)
         agree(source, "begins and ends texts by", marks(theirs), marks(ours))

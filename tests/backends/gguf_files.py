@@ -11,7 +11,7 @@ import pytest
 
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError
-from localspec_llamacpp import inspect
+from localspec_llamacpp.backend import inspect
 
 LETTERS = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "bool": "?", "u64": "Q"}
 KINDS = {"u8": 0, "u16": 2, "u32": 4, "i32": 5, "f32": 6, "bool": 7, "str": 8, "u64": 10}

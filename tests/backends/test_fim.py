@@ -10,9 +10,9 @@ pytest.importorskip("mlx_lm")
 
 import json
 
-import localspec_llamacpp
 from localspec.backend import Options
 from localspec.templates.fill_in_middle import FAMILIES, middle
+from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests import engines
 from tests.backends.gguf_copies import copied
@@ -39,7 +39,7 @@ def gguf(path, texts, kind=CONTROL, **named):
     types[FREE : FREE + len(texts)] = [kind] * len(texts)
     keys = {"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}
     keys |= {f"tokenizer.ggml.{name}_token_id": token for name, token in named.items()}
-    return localspec_llamacpp.load(copied(engines.tiny("llama"), path, keys), SMALL)
+    return llamacpp.load(copied(engines.tiny("llama"), path, keys), SMALL)
 
 
 def folder(path, texts, special=True):

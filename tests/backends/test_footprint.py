@@ -11,7 +11,7 @@ import pytest
 
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError
-from localspec_llamacpp import inspect, rehearse
+from localspec_llamacpp.backend import inspect, rehearse
 from tests import engines
 from tests.backends.gguf_files import (
     TENSORS,

@@ -20,10 +20,10 @@ import mlx.core as mx
 from mlx_lm import load as load_folder
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-import localspec_llamacpp
 from localspec.errors import UsageError
 from localspec.models.locate import locate
 from localspec.templates.chat_template import ChatTemplate
+from localspec_llamacpp import backend as llamacpp
 from mlx_conversion.convert import WeightFormat
 from mlx_conversion.gguf_file import read
 from mlx_conversion.shape import read_shape
@@ -107,7 +107,7 @@ def logits(folder, tokens):
 
 
 def encoded(source):
-    with closing(localspec_llamacpp.load(source, engines.OPTIONS)) as model:
+    with closing(llamacpp.load(source, engines.OPTIONS)) as model:
         return model.tokenizer.encode(TEXT).tolist()
 
 
@@ -267,7 +267,7 @@ def starter(tmp_path_factory):
 
 def test_the_starter_reads_and_says_the_same_on_both_engines(starter):
     exact, (model, tokenizer) = starter
-    with closing(localspec_llamacpp.load(exact, engines.OPTIONS)) as loaded:
+    with closing(llamacpp.load(exact, engines.OPTIONS)) as loaded:
         theirs = loaded.tokenizer
         assert tokenizer.eos_token_ids == theirs.ends
         prompts = [rendered(prompt, theirs, tokenizer) for prompt in PROMPTS]

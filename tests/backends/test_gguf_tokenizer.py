@@ -16,8 +16,8 @@ pytest.importorskip("mlx_lm")
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
-import localspec_llamacpp
 from localspec.errors import ModelFileError
+from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from mlx_conversion.agreement import PIECES, VOCABULARY_ONLY, compare
 from mlx_conversion.gguf_file import read
@@ -102,7 +102,7 @@ def reads_alike(theirs, ours):
 @contextmanager
 def both(source, folder):
     """The tokenizers of llama.cpp and of a folder."""
-    with closing(localspec_llamacpp.load(source, VOCABULARY_ONLY)) as model:
+    with closing(llamacpp.load(source, VOCABULARY_ONLY)) as model:
         yield model.tokenizer, load_tokenizer(folder, model.vocabulary)
 
 

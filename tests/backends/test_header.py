@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from localspec.errors import ModelFileError
-from localspec_llamacpp import inspect
+from localspec_llamacpp.backend import inspect
 from tests.backends.gguf_files import (
     encoded,
     model,

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import localspec_llamacpp
 from localspec.backend import Options, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.tokens import tokens_of
+from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.loading import granted_cores, kv_type
 from tests import engines
 from tests.runs import TEXTS
@@ -23,7 +23,7 @@ EXACT = Options(gpu_layers=0, bit_exact=True)
 def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):
     path = write_vocabulary(tmp_path / "words.gguf")
     with pytest.raises(ModelFileError, match="vocabulary"):
-        localspec_llamacpp.load(path, engines.OPTIONS)
+        llamacpp.load(path, engines.OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_options_that_make_no_sense_are_refused_by_name(options, message):
 
 
 def test_layers_go_to_a_gpu_or_it_is_said_that_there_is_none():
-    seen = any("gpu" in device.kind for device in localspec_llamacpp.probe())
+    seen = any("gpu" in device.kind for device in llamacpp.probe())
     with nullcontext() if seen else pytest.raises(UsageError, match="sees no GPU"):
         engines.target("llama", gpu_layers=3).close()
 
 
 def test_the_devices_include_the_processor_with_its_memory():
-    kinds = {device.kind: device for device in localspec_llamacpp.probe()}
+    kinds = {device.kind: device for device in llamacpp.probe()}
     assert 0 < kinds["cpu"].free_bytes <= kinds["cpu"].total_bytes
 
 

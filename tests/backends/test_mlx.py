@@ -34,7 +34,7 @@ if engines.MLX:
     from mlx_lm.tuner.utils import linear_to_lora_layers
     from mlx_lm.utils import load_model
 
-    import localspec_mlx
+    from localspec_mlx import backend as mlx
     from localspec_mlx.model import MlxModel
     from localspec_mlx.predict import Choice, predict
     from localspec_mlx.slots import ANCHORS
@@ -393,7 +393,7 @@ def test_memory_is_given_back_on_closing():
 def test_options_that_make_no_sense_are_refused_by_name(options, message):
     wishes = replace(engines.OPTIONS, **{"threads": None, **options})
     with pytest.raises((UsageError, ModelFileError), match=message):
-        localspec_mlx.load(engines.tiny_folder("llama"), wishes)
+        mlx.load(engines.tiny_folder("llama"), wishes)
 
 
 def test_attention_with_sinks_says_that_it_cannot_be_quantised():
@@ -435,7 +435,7 @@ def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path)
 
 
 def test_the_device_has_a_name_and_memory():
-    [device] = localspec_mlx.probe()
+    [device] = mlx.probe()
     assert device.name
     assert 0 < device.free_bytes <= device.total_bytes
 

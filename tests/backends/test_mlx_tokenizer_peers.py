@@ -10,9 +10,9 @@ import llama_cpp
 import pytest
 import sentencepiece
 
-import localspec_llamacpp
 from localspec.backend import Options
 from localspec.errors import ModelFileError
+from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.folder.vocabulary import kind
 from tests.backends.test_mlx_tokenizer import SIZE, TEXTS, said
@@ -48,7 +48,7 @@ def test_every_token_is_what_it_is_to_llama_cpp(tmp_path):
     put(tmp_path / "model", "tokenizer_config.json", {"bos_token": TURN, "eos_token": END})
     ours = load_tokenizer(tmp_path / "model", size)
     options = Options(slots=1, context=64, threads=1)
-    with closing(localspec_llamacpp.load(path, options)) as model:
+    with closing(llamacpp.load(path, options)) as model:
         theirs = model.tokenizer
         assert (ours.size, ours.bos, ours.eos) == (theirs.size, theirs.bos, theirs.eos)
         assert ours.ends == theirs.ends

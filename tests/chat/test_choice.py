@@ -10,6 +10,8 @@ import pytest
 from localspec.chat import choice, command, session
 from localspec.chat.choice import STARTER
 from localspec.chat.session import Said, Session
+from localspec.chat.speakers.here import Here
+from localspec.engine.settings import Settings
 from localspec.errors import NotPulled
 from localspec.memory.planner import Limits
 from localspec.models import store
@@ -73,22 +75,16 @@ def test_what_fits_is_offered_by_what_it_takes():
         found[gigabytes] = better and better.name
     assert found[4] != found[64]
     assert None not in (found[4], found[64])
-    weights = entries()[found[64]].offers["llamacpp"].weights
+    weights = entries()[found[64]].offers["gguf"].weights
     assert min(each.bytes for each in weights.values()) <= choice.ON_CPU
     assert STARTER not in found.values()
     assert all("chat" in entries()[name].good_at for name in found.values() if name)
     assert choice.better(Loading(limits=Limits("cpu", 1, supposed=True))) is None
 
 
-class Here:
-    """A door to models on this machine, of which none is opened."""
-
-    def names(self):
-        return []
-
-
 def chosen(name="", before="", *, asks=True, loading=ROOMY):
-    return command.chosen(Here(), name, before, loading, asks=asks)
+    door = Here(loading, None, Settings(), frozenset())
+    return command.chosen(door, name, before, loading, asks=asks)
 
 
 def test_a_name_comes_first_then_the_conversation_then_what_suits():

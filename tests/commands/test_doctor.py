@@ -6,9 +6,8 @@ import shutil
 from collections import namedtuple
 from dataclasses import replace
 
-import pytest
-
 from localspec.backend import Build
+from localspec.backend_spec import Finding
 from localspec.cli import run
 from localspec.commands import doctor
 from localspec.errors import BackendError
@@ -16,14 +15,6 @@ from localspec.system import free_memory
 
 GB = 1 << 30
 Usage = namedtuple("Usage", "total used free")
-
-
-def write(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def steps(findings):
@@ -35,30 +26,6 @@ def test_it_tells_engines_devices_memory_and_disk(capsys):
     said = capsys.readouterr().out
     for word in ("localspec ", "llamacpp ", "memory ", "disk ", "cpu: ", " suggestion"):
         assert word in said
-
-
-@pytest.mark.parametrize(
-    ("sign", "features", "step"),
-    [
-        ("dev/nvidia0", ("CPU",), "CMAKE_ARGS=-DGGML_CUDA=on pip install"),
-        ("dev/kfd", ("CPU", "AVX2"), "CMAKE_ARGS=-DGGML_HIP=on pip install"),
-        ("dev/nvidia0", ("CPU", "CUDA"), None),
-        ("dev/nvidia0", ("CPU", "Vulkan"), None),
-        ("dev/null", ("CPU",), None),
-    ],
-)
-def test_a_gpu_that_is_not_used_is_told_with_the_command_to_use_it(tmp_path, sign, features, step):
-    found = steps(doctor.missing(features, write(tmp_path, {sign: ""})))
-    assert [each[: len(step or "")] for each in found] == ([step] if step else [])
-
-
-def test_what_the_processor_could_do_faster_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
-    root = write(tmp_path, {"proc/cpuinfo": "processor : 0\nflags\t\t: fpu avx2 avx512f\n"})
-    [finding] = doctor.missing(("CPU", "AVX2"), root)
-    assert "has AVX512, but" in finding.state
-    assert "-DGGML_NATIVE=on" in finding.step
-    assert list(doctor.missing(("AVX2", "AVX512"), root)) == []
 
 
 def test_little_memory_and_little_disk_come_with_a_step(tmp_path, monkeypatch):
@@ -73,12 +40,12 @@ def test_an_engine_that_cannot_be_used_says_what_to_install(monkeypatch):
     def broken(name):
         raise BackendError(f"{name} needs parts: pip install parts")
 
-    monkeypatch.setattr(doctor, "backend", broken)
-    found = list(doctor.findings())
-    assert steps(found)[0] == "llamacpp needs parts: pip install parts"
-    monkeypatch.setattr(doctor, "apple_silicon", lambda: False)
-    mlx = [finding for finding in doctor.findings() if finding.subject == "mlx"]
-    assert not mlx[0].step
+    monkeypatch.setattr(doctor.engines, "here", broken)
+    [found] = doctor.engine("llamacpp")
+    assert found.step == "llamacpp needs parts: pip install parts"
+    specs = {"mlx": replace(doctor.engines.spec("mlx"), preference=-1)}
+    monkeypatch.setattr(doctor.engines, "specs", lambda: specs)
+    assert list(doctor.engine("mlx")) == [Finding("mlx", "not installed, and not needed here")]
 
 
 def test_a_python_that_runs_translated_is_told(monkeypatch):
@@ -89,7 +56,7 @@ def test_a_python_that_runs_translated_is_told(monkeypatch):
 
 
 def test_the_build_is_that_of_the_engine():
-    build = doctor.backend("llamacpp").build()
+    build = doctor.engines.here("llamacpp").build
     assert isinstance(build, Build)
     assert "CPU" in build.features
     assert build.version[0].isdigit()

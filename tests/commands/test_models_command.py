@@ -10,6 +10,7 @@ import pytest
 from localspec.cli import run
 from localspec.commands import models
 from localspec.models import catalogue, store
+from localspec.models import engines as engines_by_name
 from localspec.models.locate import locate
 from localspec.models.store import File, PulledPair, StoredModel
 from tests import engines
@@ -52,7 +53,8 @@ def _a_shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "_builtin", dict)
     monkeypatch.setattr(store, "folder", lambda: tmp_path / "pulled")
     monkeypatch.setattr(models, "machine", lambda engine: MACHINES["16 GB laptop"])
-    monkeypatch.setattr(models, "preferred", lambda: ("llamacpp", "mlx"))
+    both = {name: engines_by_name.specs()[name] for name in ("llamacpp", "mlx")}
+    monkeypatch.setattr(models, "specs", lambda: both)
 
 
 def kept(name: str, *, draft: Path | None = None) -> PulledPair:
@@ -101,7 +103,7 @@ def test_everything_known_of_a_name_is_shown(capsys):
         "  good at    taking room\n"
         "  sampling   temperature 0.7, top-k 20\n"
         "  checked    not yet: sizes are as published\n"
-        "  llamacpp   drafts with small:q8_0\n"
+        "  gguf       drafts with small:q8_0\n"
         "    q4_k_m      56 GiB  hf:people/large\n"
         "  mlx        drafter mtp, not used yet\n"
         "    4bit        51 GiB  hf:people/large-4bit\n"
@@ -131,7 +133,7 @@ def test_a_draft_model_of_one_s_own_may_come_from_a_hub(capsys):
     path = str(engines.tiny("llama"))
     assert run(["add", "own", "--target", path, "--draft", "hf:people/small-gguf:q8_0.gguf"]) == 0
     assert run(["list"]) == 0
-    assert catalogue.entries()["own"].offers["llamacpp"].draft == "hf:people/small-gguf:q8_0.gguf"
+    assert catalogue.entries()["own"].offers["gguf"].draft == "hf:people/small-gguf:q8_0.gguf"
 
 
 def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
@@ -146,7 +148,7 @@ def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
     assert run(["add", "x", "--target", path, "--size", "big"]) == 2
     assert "write it as 5.0GB" in capsys.readouterr().err
     assert "x" not in catalogue.entries()
-    assert catalogue.entries()["own"].offers["llamacpp"].draft == "small:q8_0"
+    assert catalogue.entries()["own"].offers["gguf"].draft == "small:q8_0"
     assert not list(tmp_path.rglob("*.part"))
 
 
@@ -157,10 +159,26 @@ def test_records_that_make_no_sense_are_passed_over(tmp_path):
     assert [pulled.name for pulled in store.everything()] == ["mine"]
     assert [pulled.name for pulled in store.find("mine:q8_0")] == ["mine"]
     assert store.find("mine:q4_0") == []
-    [record] = (tmp_path / "pulled").glob("mine*.json")
-    strange = record.read_text().replace('"llamacpp"', '"onnx"')
-    record.with_name("strange.json").write_text(strange)
-    assert len(store.everything()) == 1
+
+
+def test_what_was_pulled_for_an_engine_that_has_gone_can_still_be_removed(capsys):
+    store.keep(replace(kept("mine"), engine="onnx", weights="q4_0"))
+    assert run(["list"]) == 0
+    assert "mine   q4_0     1 MiB    onnx      none     engine missing\n" in capsys.readouterr().out
+    assert locate("mine").engine == "llamacpp"
+    assert run(["rm", "mine:q4_0"]) == 0
+    assert [each.engine for each in store.everything()] == ["llamacpp"]
+
+
+def test_a_format_that_no_engine_here_takes_is_listed_but_not_run(capsys):
+    catalogue.own().write_text(OWN.replace("small.gguf", "small.onnx").partition("[large]")[0])
+    assert run(["list"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("small  q8_0     573 MiB  onnx    none     engine missing\n")
+    assert run(["generate", "small", "hi"]) == 2
+    said = capsys.readouterr().err
+    assert "small is listed as onnx only, which none of the engines here takes: " in said
+    assert "llamacpp" in said
 
 
 def test_what_has_lost_files_is_not_found():

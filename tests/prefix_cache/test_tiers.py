@@ -395,7 +395,8 @@ def loaded():
 def at(found, path, **options):
     """The same pair, loaded from elsewhere or in another way."""
     plan = replace(found.plan, options=replace(found.plan.options, **options))
-    return identity(replace(found, places=PairFiles(ModelFiles("llamacpp", path)), plan=plan))
+    target = replace(found.known.target, files=ModelFiles("llamacpp", path))
+    return identity(replace(found, known=replace(found.known, target=target, plan=plan)))
 
 
 def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):

@@ -24,6 +24,7 @@ from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
 from localspec.prove.sampled import Tally, Trial
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import lines
+from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from tests import engines
@@ -113,8 +114,8 @@ def test_json_holds_every_figure(model, few, capsys):
 def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     loading = Loading(Options(threads=1, context=512))
     path = str(engines.tiny("qwen35"))
-    assert stages(path, None, loading) == [1, SLOTS]
-    assert stages(str(engines.tiny("llama")), None, loading) == [SLOTS]
+    assert stages(PairFiles.of(path, None, "auto")) == [1, SLOTS]
+    assert stages(PairFiles.of(engines.tiny("llama"), None, "auto")) == [SLOTS]
     wishes = Wishes(prompts.built_in()[:2], 10, 60)
     watch = Silence()
     found = attempt(path, None, loading, wishes, watch)
@@ -122,12 +123,12 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     assert not [each for each in found.greedy.differences if each.defective]
     assert found.sampled.rounds == watch.labels.count("samples") == 60 * 5
     with pytest.raises(UnknownModel):
-        stages(path, "no-such-model", loading)
+        attempt(path, "no-such-model", loading, wishes, watch)
 
 
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     draft = str(engines.tiny("llama", seed=3))
-    with roomy(str(engines.tiny("llama")), draft, Loading(), 4) as models:
+    with roomy(PairFiles.of(engines.tiny("llama"), draft, "auto"), Loading(), 4) as models:
         found = models.pair
         assert (found.target.slots, found.draft.slots) == (4, 4)
         assert found.target.pool >= 4 * CONTEXT

@@ -98,7 +98,7 @@ WRONG = {
     "there is no such file": (
         Entry("other", "q4_0", source=STRANGE),
         b"",
-        "people/strange has no file for q4_0: name one; there are: strange-q5_0, strange-q8_0",
+        "people/strange has no model for q4_0: name one; there are: strange-q5_0, strange-q8_0",
     ),
     "there is no such repository": (
         Entry("absent", source="hf:people/none"),
@@ -141,7 +141,7 @@ WRONG = {
     "its drafter is not there": (
         Entry("lonely", drafter="mtp", draft=f"{STRANGE}:mtp-none.gguf"),
         model(),
-        f"drafter {STRANGE}:mtp-none.gguf: people/strange has no file for mtp-none.gguf",
+        f"drafter {STRANGE}:mtp-none.gguf: people/strange has no model for mtp-none.gguf",
     ),
     "its drafter is no GGUF": (
         Entry("holed", drafter="mtp", draft=f"{STRANGE}:mtp-zeros.gguf"),

@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 
 from localspec.errors import PullError
-from localspec.pulling.listing import Listing, Remote, folder, gguf, sidecars
+from localspec.models.engines import spec
+from localspec.pulling.listing import Listing, Remote, chosen, drafter
+
+GGUF, MLX = spec("llamacpp"), spec("mlx")
 
 
 def repository(*names: str) -> Listing:
     return Listing("people/one", "c0ffee", tuple(Remote(name, 1, "", True) for name in names))
 
 
-def names(files) -> list[str]:
-    return [file.name for file in files]
+def gguf(found: Listing, wanted: str, weights: str = "") -> list[str]:
+    model = chosen(found, GGUF, wanted, weights)
+    return [file.name for file in found.remotes(model)]
 
 
 MANY = repository(
@@ -50,31 +54,31 @@ MANY = repository(
     ],
 )
 def test_a_model_is_found_by_name_pattern_or_quantisation(wanted, quantisation, found):
-    assert names(gguf(MANY, wanted, quantisation)) == found
+    assert gguf(MANY, wanted, quantisation) == found
 
 
 def test_a_quantisation_is_a_whole_word():
     found = repository("one-q8_0.gguf", "one-q8_01.gguf", "one-iq8_0.gguf")
-    assert names(gguf(found, "", "q8_0")) == ["one-q8_0.gguf"]
+    assert gguf(found, "", "q8_0") == ["one-q8_0.gguf"]
 
 
 def test_the_only_model_is_meant_whatever_it_is_called():
     only = repository("mmproj-x.gguf", "model.gguf")
-    assert names(gguf(only, "", "q8_0")) == names(gguf(only, "")) == ["model.gguf"]
+    assert gguf(only, "", "q8_0") == gguf(only, "") == ["model.gguf"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "quantisation", "said"),
     [
-        ("", "q3_k_m", "no file for q3_k_m: name one; there are: BF16/one.BF16, one-IQ4_K_M, "),
-        ("*K_M*", "", r"several files for \*K_M\*: name one; there are: one-IQ4_K_M, one-Q4_K_M$"),
-        ("", "", "several files: name one; there are: BF16/one.BF16, "),
+        ("", "q3_k_m", "no model for q3_k_m: name one; there are: BF16/one.BF16, one-IQ4_K_M, "),
+        ("*K_M*", "", r"several models for \*K_M\*: name one; there are: one-IQ4_K_M, one-Q4_K_M$"),
+        ("", "", "several models: name one; there are: BF16/one.BF16, "),
     ],
 )
 def test_what_is_not_clear_is_told_with_what_there_is(wanted, quantisation, said):
     with pytest.raises(PullError, match=f"people/one has {said}"):
         gguf(MANY, wanted, quantisation)
-    with pytest.raises(PullError, match="there are: no GGUF file"):
+    with pytest.raises(PullError, match="there are: nothing like a GGUF file"):
         gguf(repository("model.safetensors"), wanted, quantisation)
 
 
@@ -97,12 +101,24 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
         "onnx/model.json",
         "README.md",
     )
-    assert names(folder(found)) == names(found.files[:7])
+    assert found.remotes(chosen(found, MLX, "")) == found.files[:7]
     for lacking in (("config.json",), ("model.safetensors",)):
-        with pytest.raises(PullError, match="is no MLX folder"):
-            folder(repository(*lacking))
+        with pytest.raises(PullError, match="there are: nothing like an MLX folder"):
+            chosen(repository(*lacking), MLX, "")
 
 
-def test_drafters_beside_a_model_are_known_by_their_names():
-    found = repository("a.gguf", "mtp-a.gguf", "sub/eagle3-a.gguf", "DFlash-a.gguf", "amtp-.gguf")
-    assert names(sidecars(found)) == ["mtp-a.gguf", "sub/eagle3-a.gguf", "DFlash-a.gguf"]
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mtp-a.gguf", "mtp"),
+        ("sub/eagle3-a.gguf", "eagle3"),
+        ("DFlash-a.gguf", "dflash"),
+        ("amtp-.gguf", ""),
+        ("mmproj-a.gguf", ""),
+        ("mtp-a-00001-of-00002.gguf", ""),
+    ],
+)
+def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
+    found = drafter(repository("a.gguf", name), GGUF)
+    assert (found.role if found else "") == kind
+    assert drafter(repository("a.gguf", name), MLX) is None

@@ -209,7 +209,7 @@ def test_a_choice_that_is_open_is_told(hub, home):
     hub.put(REPO, "mmproj-tiny.gguf", b"x")
     code, _, err = home.run("pull", NAME)
     assert code == 1
-    assert "several files: name one; there are: tiny-q4_0, tiny-q8_0" in err
+    assert "several models: name one; there are: tiny-q4_0, tiny-q8_0" in err
     assert home.run("pull", f"{NAME}:tiny-q4_0.gguf", "--dry-run")[0] == 0
     assert home.run("pull", f"{NAME}:*Q8_0*", "--dry-run")[0] == 0
 

@@ -17,11 +17,12 @@ from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.memory.plan import Wanted, plan
 from localspec.memory.planner import Watcher
 from localspec.models.locate import ModelFiles
+from localspec.models.trial import ResolvedModel
 from localspec.pairing.pair import Pair
 from localspec.proposer import RoundCost
 from localspec.proposers.silent import Silent
 from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import LoadedPair, PairFiles
+from localspec.runtime.loaded_pair import LoadedPair, ResolvedPair
 from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import tokens_of
@@ -30,7 +31,7 @@ from tests.runs import Want, converse, replies, said, scripted
 
 PROMPTS = ([1, 2, 3, 4, 5] * 4, [2, 2, 3], [5, 4, 3, 2, 1, 1])
 WANTS = [Want(prompt, Settings(max_tokens=120, ignore_end=True)) for prompt in PROMPTS]
-PLACES = PairFiles(ModelFiles("llamacpp", "target"), ModelFiles("llamacpp", "draft"))
+TARGET, DRAFT = (ResolvedModel(ModelFiles("x", name), None, None) for name in ("a", "b"))
 
 
 @dataclass
@@ -81,7 +82,8 @@ class Desk:
         found = plan(wanted, cpu(8 * GB))
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None)
-        self.opened = Reopened(Pair(scripted(), self.draft()), PLACES, found)
+        known = ResolvedPair(TARGET, DRAFT, found)
+        self.opened = Reopened(Pair(scripted(), self.draft()), known)
         self.relief = DraftModelRelief(self.opened, factory, self.memory, self.clock)
         self.engine = Engine(
             self.opened.pair.target,

@@ -33,7 +33,7 @@ class ScriptedLibrary:
         def load():
             return Runtime(Engine(ScriptedModel(hashed_logits(1)), Silent()), ExitStack())
 
-        return ServedOffer(name, load, lambda: nullcontext(LETTERS), GREEDY, "llamacpp")
+        return ServedOffer(name, load, lambda: nullcontext(LETTERS), GREEDY, "any", "")
 
     def pull(self, name: str, download: Download) -> str:
         name = name.removesuffix(":latest")

@@ -137,6 +137,7 @@ class Server:
                 lambda: nullcontext(self.model.tokenizer),
                 GREEDY,
                 "llamacpp",
+                "gguf",
                 context=8192,
                 family="llama",
                 slots=self.slots,

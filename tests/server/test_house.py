@@ -33,7 +33,7 @@ class Memory:
             model = self.models[name] = ScriptedModel(hashed_logits(1))
             return Runtime(Engine(model, Silent()), contextlib.ExitStack())
 
-        return ServedOffer(name, load, lambda: contextlib.nullcontext(LETTERS), GREEDY, "llamacpp")
+        return ServedOffer(name, load, lambda: contextlib.nullcontext(LETTERS), GREEDY, "any", "")
 
     @property
     def there(self) -> list[str]:

@@ -27,7 +27,11 @@ def inspect(path: Path) -> Footprint:
     A file that holds a vocabulary only has no `weight_bytes`; one cut into parts is given as its
     first, and counted whole.
     """
-    header = whole(read(path))
+    return described(whole(read(path)))
+
+
+def described(header: Header) -> Footprint:
+    """What a header says, if it is a model's."""
     kind = header.text("general.type")
     if kind in OTHER_TYPES:
         header.refuse(f"is {OTHER_TYPES[kind]}, not a model: give the model it belongs to")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from localspec.chat.speakers.local import Local
-from localspec.commands.interactive_load import tell
+from localspec.commands.interactive_load import pulled, tell
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
 from localspec.models import store
-from localspec.models.engines import inspect
-from localspec.models.entry import Wish
-from localspec.models.locate import locate
+from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import advised
 from localspec.proposers.registry import DRAFT
-from localspec.runtime.loading import Loading, load
-from localspec.runtime.runtime import Runtime
+from localspec.runtime.loaded_pair import PairFiles
+from localspec.runtime.loading import Loading, load_pair
+from localspec.runtime.runtime import Known
 from localspec.sampling.parameters import Sampling
 
 
@@ -29,17 +28,24 @@ class Here:
     draft: str | None
     settings: Settings  # as the command line wishes them
     given: frozenset[str]  # of the ways to draw, those that it set
+    found: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
 
     def names(self) -> Sequence[str]:
         return [f"{each.name}:{each.weights}" for each in store.everything()]
 
     def check(self, name: str) -> None:
-        locate(name, self.loading.backend)
+        self.found[name] = locate(name, self.loading.backend)
+
+    def pull(self, name: str) -> None:
+        """See that a model is here, downloaded now if that is wished."""
+        self.found[name] = pulled(name, self.loading)
 
     def open(self, name: str) -> Local:
-        runtime = load(name, self.draft, self.loading)
+        wish, alone = self.loading.backend, self.loading.alone
+        found = self.found.pop(name, None) or locate(name, wish)
+        runtime = load_pair(PairFiles.around(found, self.draft, wish, alone=alone), self.loading)
         tell(runtime)
-        return Local(name, runtime, list(described(name, self.loading.backend, runtime)))
+        return Local(name, runtime, list(described(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
         return drawn(name, self.settings, self.given, Sampling())
@@ -52,16 +58,13 @@ def drawn(name: str, wished: Settings, given: frozenset[str], usual: Sampling) -
     return replace(wished, sampling=sampling)
 
 
-def described(name: str, wish: Wish, runtime: Runtime) -> Iterator[str]:
+def described(name: str, known: Known, context: int) -> Iterator[str]:
     """Describe the loaded model, its proposers and the memory it takes."""
-    file, known = inspect(name, wish), runtime.known
     proposers = [each for each in known.guessers or () if known.pairing or each != DRAFT]
     drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
-    engine = locate(name, wish).engine
-    yield (
-        f"{Path(name).name} ({file.quantisation}, {engine}), "
-        f"{runtime.context:,} tokens of context, {drafting}"
-    )
+    if known.target:
+        kind = f"{known.target.footprint.quantisation}, {known.target.engine.name}"
+        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {drafting}"
     if known.plan:
         pools = known.plan.pools
         yield ", ".join(f"{size(known.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)

@@ -9,24 +9,25 @@ import click
 
 from localspec.backend import Options
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
+from localspec.commands.options.engine import Engine
 from localspec.commands.options.size import Bytes
 from localspec.memory.planner import Limits
-from localspec.models.entry import WISHES, Wish
+from localspec.models.engines import AUTO
 from localspec.runtime.loading import Loading
 
 SWITCH = {"auto": None, "on": True, "off": False}
 
 
-def _backend() -> Wish:
-    help = "The engine; a GGUF file or an MLX folder decides for itself."
-    return option(click.Choice(WISHES), help, default="auto")
+def _backend() -> str:
+    help = "The engine, as `doctor` lists them; a file or a folder decides for itself."
+    return option(Engine(), help, "auto|NAME", default=AUTO)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """For commands that load nothing."""
 
-    backend: Wish = _backend()
+    backend: str = _backend()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class DraftingOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadingOptions:
-    backend: Wish = _backend()
+    backend: str = _backend()
     draft: str | None = option(TEXT, "A smaller model that guesses.", "NAME_OR_PATH")
     context: int | None = option(COUNT, "Tokens of prompt and reply together.")
     kv_type: str = option(
@@ -64,7 +65,9 @@ class LoadingOptions:
     )
     gpu_layers: int | None = option(click.IntRange(0), "Layers on the GPU; else all.")
     threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
-    adapter: Path | None = option(EXISTING, "A LoRA adapter's folder, to put on an MLX model.")
+    adapter: Path | None = option(
+        EXISTING, "A LoRA adapter to put on the model, if its engine can: MLX takes a folder."
+    )
     verbose: bool = flag("Show the engine's log.")
 
 

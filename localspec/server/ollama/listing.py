@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import ModelHost, Served, ServedOffer
 
-FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "safetensors"}
+FORMATS: Mapping[str, str] = {"mlx": "safetensors"}  # that Ollama calls otherwise
 NEVER = "9999-12-31T23:59:59Z"
 
 Object = dict[str, object]
@@ -63,7 +63,7 @@ def digest(offer: ServedOffer) -> str:
 def details(offer: ServedOffer) -> Object:
     return {
         "parent_model": "",
-        "format": FORMATS.get(offer.engine, offer.engine),
+        "format": FORMATS.get(offer.format, offer.format),
         "family": offer.family,
         "families": [offer.family],
         "parameter_size": offer.parameters,

@@ -1,0 +1,52 @@
+"""What the names of GGUF files tell: the parts of a model, and what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from localspec.backend_spec import RemoteModel, files_of
+
+SUFFIX = ".gguf"
+PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.I)
+DRAFTERS = ("mtp", "eagle3", "dflash")  # as llama.cpp names them, with a dash behind
+OTHERS = ("mmproj", "imatrix")  # GGUFs beside a model that are none
+
+
+def parts(path: Path) -> Sequence[Path]:
+    """All parts of a model that lie beside the one that is given."""
+    part = PART.fullmatch(path.name)
+    if part is None:
+        return files_of(path)
+    total = int(part["parts"])
+    names = (f"{part['stem']}-{at:05}-of-{total:05}{path.suffix}" for at in range(1, total + 1))
+    return [each for name in names if (each := path.with_name(name)).exists()]
+
+
+def models(names: Sequence[str]) -> list[RemoteModel]:
+    """The models of a repository, parts of one together."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if name.lower().endswith(SUFFIX):
+            part = PART.fullmatch(name)
+            groups.setdefault(part["stem"] if part else name[: -len(SUFFIX)], []).append(name)
+    return [model(stem, group) for stem, group in groups.items()]
+
+
+def model(stem: str, group: Sequence[str]) -> RemoteModel:
+    """A model's files in their order, and the first that is not there."""
+    found = {int(part["part"]): part for name in group if (part := PART.fullmatch(name))}
+    if not found:
+        return RemoteModel(stem, tuple(group), role(stem))
+    total = int(next(iter(found.values()))["parts"])
+    missing = next((at for at in range(1, total + 1) if at not in found), 0)
+    files = tuple(found[at][0] for at in sorted(found))
+    lacks = f"part {missing} of {total} of {files[0]}" if missing else ""
+    return RemoteModel(stem, files, role(stem), lacks)
+
+
+def role(stem: str) -> str:
+    name = PurePosixPath(stem).name.lower()
+    kinds = (*(f"{kind}-" for kind in DRAFTERS), *OTHERS)
+    return next((kind.rstrip("-") for kind in kinds if name.startswith(kind)), "model")

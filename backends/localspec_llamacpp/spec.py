@@ -1,0 +1,42 @@
+"""What llama.cpp says of itself before it is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localspec.backend_spec import BackendSpec
+from localspec_llamacpp.advice import advise
+from localspec_llamacpp.names import models, parts
+
+MAGIC = b"GGUF"
+SUFFIXES = (".gguf", ".ggml")
+# Bytes that hold a header: 262,144 tokens and 514,906 merges are 15 million, and no known one has
+# more.
+HEADERS = (16 << 20, 64 << 20)
+
+
+def claims(path: Path) -> bool:
+    """By its name, or by what it begins with; a pipe is not opened, which could last for ever."""
+    if path.suffix.lower() in SUFFIXES:
+        return not path.is_dir()
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+SPEC = BackendSpec(
+    module="localspec_llamacpp.backend",
+    format="gguf",
+    kind="a GGUF file",
+    install="pip install llama-cpp-python",
+    claims=claims,
+    models=models,
+    files=parts,
+    header_bytes=HEADERS,
+    packages=("llama-cpp-python",),
+    advise=advise,
+)

@@ -1,0 +1,45 @@
+"""What MLX says of itself before it is imported."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from localspec.backend_spec import BackendSpec, RemoteModel
+
+CONFIG, WEIGHTS = "config.json", "*.safetensors"
+# What mlx-lm reads of a repository; never code.
+FILES = ("*.json", WEIGHTS, "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
+
+
+def claims(path: Path) -> bool:
+    return (path / CONFIG).is_file()
+
+
+def models(names: Sequence[str]) -> list[RemoteModel]:
+    """The folder that a repository is, if it is one."""
+    files = [
+        name
+        for name in names
+        if "/" not in name and any(fnmatch(name, pattern) for pattern in FILES)
+    ]
+    whole = CONFIG in files and any(fnmatch(name, WEIGHTS) for name in files)
+    return [RemoteModel("", tuple(files))] if whole else []
+
+
+APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
+
+SPEC = BackendSpec(
+    module="localspec_mlx.backend",
+    format="mlx",
+    kind="an MLX folder",
+    install='pip install "localspec[mlx]"',
+    claims=claims,
+    folder=True,
+    models=models,
+    packages=("mlx", "mlx-lm"),
+    preference=1 if APPLE_SILICON else -1,
+)

@@ -1,0 +1,60 @@
+"""What an engine says of itself before it is imported: its format, its models, how to install it.
+
+The entry point `localspec.backends` names a module that has one as `SPEC`. All of them are read to
+find out which engine takes a model, so this module must not import the engine's library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+
+class RemoteModel(NamedTuple):
+    """A model among the files of a hub's repository."""
+
+    name: str  # by which it is asked for, if there are several
+    files: tuple[str, ...]  # all of it, in order
+    role: str = "model"  # or the kind of a drafter: "mtp", "eagle3"; anything else lies beside it
+    lacks: str = ""  # of its files, as "part 2 of 3"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found on this machine, and what to do about it; nothing where all is well."""
+
+    subject: str
+    state: str
+    step: str = ""
+
+
+def files_of(path: Path) -> Sequence[Path]:
+    """A file, or all that a folder holds."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def nothing(_: Sequence[str]) -> Iterable[Finding]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    """An engine, by what can be told without its library."""
+
+    module: str  # with the functions of `localspec.backend.Backend`; imported when one is called
+    format: str  # of its models: their table in a models.toml, as "gguf"
+    kind: str  # one of its models in a sentence, as "a GGUF file"
+    install: str  # the command that installs what `module` imports
+    claims: Callable[[Path], bool]  # whether it takes a path, which need not exist: by its name
+    folder: bool = False  # a model is a folder rather than a file
+    # The models among the file names of a repository; None: each file that it claims is one.
+    models: Callable[[Sequence[str]], Sequence[RemoteModel]] | None = None
+    files: Callable[[Path], Sequence[Path]] = files_of  # of the model at a path
+    header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
+    packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
+    preference: int = 0  # of two engines for a model the higher; below 0: nobody needs it here
+    advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
