@@ -1,4 +1,4 @@
-"""The backend seam: what an engine must do for speculation to be exact.
+"""The backend seam: the interface of an engine.
 
 A backend is a module with `inspect`, `load` and `probe`, found by entry point. Only plain
 numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
@@ -27,7 +27,7 @@ CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliab
 
 
 class Next(NamedTuple):
-    """How the token after a row will be chosen: an engine may begin on it without being asked."""
+    """The choice of the token after a row: an engine may begin on it without being asked."""
 
     sampler: Sampler
     position: int  # in the text
@@ -50,21 +50,21 @@ class Roll:
     row: Row
     depth: int
     sampler: Sampler
-    start: int  # position in the text of the first token to draw
+    start: int  # position in the text of the first token to sample
     pays: Pays = always  # whether to go on, by the confidences of the tokens so far
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a slot held, in an engine's own form."""
+    """The content of a slot, in an engine's own form."""
 
     data: NDArray[np.uint8]
-    whole: bool  # it serves texts that begin with all of it, not those that part from it midway
+    whole: bool  # it serves only texts that begin with all of it
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a model is: by its headers, and what only laying it out tells (0 until then)."""
+    """A model by its headers, and by laying it out (those fields are 0 until then)."""
 
     path: Path
     architecture: str
@@ -116,16 +116,16 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Bytes that a model takes, loaded in one certain way."""
+    """The bytes that a model takes, loaded with given options."""
 
     weights: int
     kept: int  # keys, values and states of all slots
     working: int  # what a forward computes in, and the logits
     layers: int = 1  # between which weights and what is kept may be divided among devices
-    embeddings: int = 0  # of the weights, what stays with the host where layers go to a GPU
+    embeddings: int = 0  # the weights that stay with the host where layers go to a GPU
     output: int = 0  # goes to a GPU with the last layer
     tied: bool = False  # the output is a copy of embeddings, made only there
-    host: int = 0  # worked with beside a GPU
+    host: int = 0  # working memory of the host beside a GPU
 
     @property
     def total(self) -> int:
@@ -145,7 +145,7 @@ class Rehearsal(Protocol):
     def tokenizer(self) -> Tokenizer: ...
 
     def needs(self, options: Options) -> Needs:
-        """What loading would take; `UsageError` where this model has no such way."""
+        """Count the bytes that loading would take; `UsageError` if this model cannot load so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Options:
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:
-    """Refuse a wish that is out of bounds."""
+    """Refuse an option that is out of bounds."""
     if value is not None and not low <= value <= high:
         raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")
 
@@ -213,7 +213,7 @@ class Model(Protocol):
         """
 
     def save(self, slot: int, most: int) -> Saved | None:
-        """What a slot holds, to `restore` later, and in other processes; the slot keeps it.
+        """Copy the content of a slot, to `restore` later, and in other processes.
 
         None where this cannot be done or takes more than `most` bytes.
         """
@@ -221,16 +221,16 @@ class Model(Protocol):
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         """Replace what a slot holds by the `length` tokens that were saved as `data`.
 
-        Returns how many it now holds: `length`, or 0 where that cannot be done. The data must be
-        what `save` gave, by the same weights and the same build of the engine, loaded the same
+        Returns how many it now holds: `length`, or 0 where that cannot be done. The data must come
+        from `save`, by the same weights and the same build of the engine, loaded the same
         way: not every engine would notice.
         """
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Continue each row by the model's own tokens, the engine's own way.
 
-        A row stops early where it no longer pays. What was drawn counts as tentative; the last
-        token drawn has not been fed.
+        A row stops early where it no longer pays. Its tokens count as tentative; the last one has
+        not been fed.
         """
 
     def close(self) -> None:
@@ -253,10 +253,10 @@ def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
 
 class Backend(Protocol):
     def inspect(self, path: Path) -> Footprint:
-        """Read a model's headers. No file is too hostile for this."""
+        """Read a model's headers. Safe for hostile files."""
 
     def load(self, path: Path, options: Options) -> Model:
-        """Raises `OutOfMemory` where that is the reason."""
+        """Load a model; raises `OutOfMemory` where that is the reason."""
 
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
         """Lay a model out, without loading it. A hostile file may end the process."""
@@ -264,4 +264,4 @@ class Backend(Protocol):
     def build(self) -> Build: ...
 
     def probe(self) -> list[Device]:
-        """The devices this engine was built for and can see."""
+        """List the devices that this engine was built for and can see."""

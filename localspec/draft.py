@@ -1,4 +1,4 @@
-"""Guessed tokens, and the distributions they were drawn from."""
+"""Draft tokens, and the distributions they were sampled from."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from localspec.sampling.distribution import Distribution
 from localspec.tokens import NONE, Tokens
 
 
-@dataclass(slots=True)  # not frozen, which makes it three times as dear; nobody changes one
+@dataclass(slots=True)  # not frozen, which makes it three times as slow; it is never changed
 class Draft:
-    """`sources[i]` is the distribution `tokens[i]` was drawn from; None: looked up, certain."""
+    """`sources[i]` is the distribution that `tokens[i]` was sampled from; None: looked up."""
 
     tokens: Tokens
-    by: str  # who guessed, for the figures
+    by: str  # the proposer, for the figures
     sources: tuple[Distribution, ...] | None = None
-    confidences: tuple[float, ...] = ()  # how likely each guess seemed to its proposer
-    rests: bool = False  # next time nothing is likely to be guessed, either
+    confidences: tuple[float, ...] = ()  # how likely each token seemed to its proposer
+    rests: bool = False  # the next draft is likely to be empty, too
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -31,10 +31,10 @@ Pays = Callable[[Sequence[float]], bool]
 
 
 def always(confidences: Sequence[float]) -> bool:  # noqa: ARG001
-    """One more guess pays, whatever the confidences of those before."""
+    """One more token pays, whatever the confidences of those before."""
     return True
 
 
 def likely(floor: float) -> Pays:
-    """One more guess pays while the chance that all are right is not under a floor."""
+    """One more token pays while the chance that all are right is not under a floor."""
     return lambda confidences: math.prod(confidences) >= floor

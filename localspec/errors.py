@@ -1,18 +1,18 @@
 """Every error a caller can meet.
 
 LocalSpecError
-|-- UsageError         a wish that cannot be granted as it stands
+|-- UsageError         a request or option that cannot be met as it stands
 |   |-- PromptTooLong  a prompt that leaves no room to answer
 |   |-- UnknownModel   a name that is neither a pair nor a file
 |   `-- NotPulled      a pair that is known but not on this machine
 |-- ModelFileError     a model file that is missing, broken or not supported
-|-- PairError          a draft model that cannot guess for its target
-|-- PullError          weights that could not be had, or are not what was promised
-|-- NotOffered         what this server was not started for
-|-- SlotBusy           a slot that a request has now
-|-- DoesNotFit         a wish for more memory than there is
+|-- PairError          a draft model that cannot draft for its target
+|-- PullError          weights that could not be downloaded, or differ from what was listed
+|-- NotOffered         a function that this server was not started with
+|-- SlotBusy           a slot that a request occupies now
+|-- DoesNotFit         more memory was asked for than there is
 `-- BackendError       what an engine reported while loading or running
-    |-- ContextFull    a draft model that has no room for as long a text
+    |-- ContextFull    a slot or pool that has no room for as long a text
     `-- OutOfMemory    memory that the system did not give
 """
 
@@ -78,7 +78,7 @@ class ContextFull(BackendError):
 
 
 def reported(error: Exception) -> LocalSpecError:
-    """A defect, ours or a plug-in's, as what its requests hear of it."""
+    """Turn a defect, ours or a plug-in's, into the error that its requests get."""
     if isinstance(error, LocalSpecError):
         return error
     report = BackendError(f"unexpected {type(error).__name__}: {error}")

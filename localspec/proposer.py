@@ -1,4 +1,4 @@
-"""The proposer seam: guess what comes next, and say how likely each guess was."""
+"""The proposer seam: draft the next tokens, and say how likely each is to be right."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from localspec.tokens import NONE, Tokens
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a request knows of its own reply."""
+    """A request's knowledge of its own reply."""
 
-    # A text that is likely to come back, in whole or edited.
+    # A text that the reply is likely to repeat, in whole or edited.
     prediction: Tokens = field(default_factory=lambda: NONE)
-    forced: Callable[[Tokens], Tokens] | None = None  # what must follow a reply, by its grammar
-    by: tuple[str, ...] | None = None  # who may guess; None: everybody
+    forced: Callable[[Tokens], Tokens] | None = None  # tokens that must follow a reply
+    by: tuple[str, ...] | None = None  # the proposers that may draft; None: all
 
 
 NO_HINTS = Hints()
 
 
 class Ask(NamedTuple):
-    """One sequence's request for a draft. History grows between asks, until `release`.
+    """Request for a draft for one sequence. History grows between asks, until `release`.
 
-    A limit of 0 wants no draft: it lets a proposer keep up while a prompt is being read.
+    A limit of 0 asks for no draft: it lets a proposer keep up while a prompt is being read.
     """
 
     slot: int
@@ -36,20 +36,20 @@ class Ask(NamedTuple):
     sampler: Sampler
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
-    pays: Pays = always  # whether to guess on, by the confidences of the guesses so far
+    pays: Pays = always  # whether to draft on, by the confidences of the tokens so far
     beside: int = 0  # tokens of prompts that are read in the same batch
 
     def wants(self, by: str) -> bool:
-        """Whether somebody of that name may guess."""
+        """Whether the proposer of that name may draft."""
         return self.hints.by is None or by in self.hints.by
 
     def until(self, limit: int, pays: Pays) -> Ask:
-        """The same with another end."""
+        """Return the same ask with another end."""
         slot, history, _, sampler, prompt, hints, _, beside = self
         return Ask(slot, history, limit, sampler, prompt, hints, pays, beside)
 
     def pays_above(self, floor: float) -> Pays:
-        """What it says of when to stop; if nothing, when all being right is less likely."""
+        """Return its own rule for stopping, or else one by the chance that all are right."""
         return likely(floor) if self.pays is always else self.pays
 
 
@@ -66,13 +66,13 @@ class RoundCost(NamedTuple):
 
 class Proposer(Protocol):
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        """One draft per ask, in order, each at most `limit` tokens; empty means pass.
+        """Return one draft per ask, in order, each at most `limit` tokens; empty means pass.
 
-        A draft depends on what its ask says, and on nothing else.
+        A draft depends on its ask alone.
         """
 
     def release(self, slot: int) -> None:
-        """The slot's sequence is over; its next ask belongs to another."""
+        """Forget the slot's sequence, which is over; its next ask belongs to another."""
 
 
 @runtime_checkable

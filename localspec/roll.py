@@ -14,21 +14,21 @@ from localspec.sampling.sampler import DRAFT, TARGET, Sampler
 from localspec.tokens import Logits, tokens_of
 
 BY = "draft-model"
-LEAST = 1e-9  # confidence in a token, however unlikely it is what was drawn
+LEAST = 1e-9  # confidence in a sampled token, however unlikely
 
 
 def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
-    """`Model.roll` for an engine that has nothing better than `forward`."""
-    paths = [Continuation(roll) for roll in rolls]
-    while live := [path for path in paths if path.wants]:
-        for path, logits in zip(live, model.forward([p.row() for p in live]), strict=True):
-            path.draw(logits[-1])
-    return [path.draft() for path in paths]
+    """Implement `Model.roll` for an engine that has nothing better than `forward`."""
+    begun = [Continuation(roll) for roll in rolls]
+    while live := [each for each in begun if each.wants]:
+        for each, logits in zip(live, model.forward([e.row() for e in live]), strict=True):
+            each.draw(logits[-1])
+    return [each.draft() for each in begun]
 
 
 @dataclass(slots=True)
 class Continuation:
-    """One continuation under way."""
+    """The tokens that continue one row so far."""
 
     roll: Roll
     tokens: list[int] = field(default_factory=list)
@@ -52,9 +52,9 @@ class Continuation:
     def draw(self, logits: Logits) -> None:
         sampler = self.roll.sampler
         logits = sampler.masked(logits, self.tokens)
-        source = sampler.law(logits, self.tokens)
+        source = sampler.distribution_of_masked(logits, self.tokens)
         position = self.roll.start + len(self.tokens)
-        token = source.draw(sampler.dice.roll(position, lane(sampler)))
+        token = source.draw(sampler.dice.uniform(position, lane(sampler)))
         self.tokens.append(token)
         self.sources.append(source)
         self.confidences.append(confidence(logits, token))
@@ -70,7 +70,7 @@ def lane(sampler: Sampler) -> int:
 
 
 def confidence(logits: Logits, token: int) -> float:
-    """The model's own probability of a token, at temperature 1."""
+    """Compute the model's own probability of a token, at temperature 1."""
     weights = logits - logits.max()
     np.exp(weights, out=weights)
     return max(float(weights[token] / weights.sum()), LEAST)

@@ -23,7 +23,7 @@ Script = Callable[[Sequence[int]], Logits]
 
 
 def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULARY) -> Script:
-    """Logits that depend on the last three tokens, reproducibly."""
+    """Make logits that depend on the last three tokens, reproducibly."""
 
     def logits(context: Sequence[int]) -> Logits:
         rng = np.random.default_rng([seed, *context[-3:]])
@@ -49,15 +49,15 @@ class Alphabet:
         self._pieces = list(pieces)
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Longest match first; what no token spells is left out."""
-        rest, found = text.encode("utf-8", "replace"), []
+        """Match the longest token first; leave out what no token spells."""
+        rest, tokens = text.encode("utf-8", "replace"), []
         while rest:
             fits = [t for t, piece in enumerate(self._pieces) if piece and rest.startswith(piece)]
             best = max(fits, key=lambda t: len(self._pieces[t]), default=None)
             if best is not None:
-                found.append(best)
+                tokens.append(best)
             rest = rest[len(self._pieces[best]) if best is not None else 1 :]
-        return tokens_of(found)
+        return tokens_of(tokens)
 
     def token_bytes(self, token: int) -> bytes:
         return self._pieces[token]
@@ -70,7 +70,7 @@ LETTERS = Alphabet([bytes([ord("a") + at]) for at in range(VOCABULARY)])
 
 
 class ScriptedModel:
-    """Strict about the seam; `recurrent` makes it return to checkpoints only."""
+    """A model whose logits a function gives; `recurrent` makes it return to checkpoints only."""
 
     slots = 8
     context = 1 << 20

@@ -1,4 +1,4 @@
-"""What the core needs of a vocabulary, whichever engine it comes from."""
+"""The interface of a vocabulary, whichever engine it comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localspec.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class Infill:
-    """The tokens by which a model is asked for what belongs between two texts."""
+    """The tokens that ask a model for the text between two others (fill-in-the-middle)."""
 
     prefix: int
     suffix: int
@@ -38,7 +38,7 @@ class Tokenizer(Protocol):
         """
 
     def token_bytes(self, token: int) -> bytes:
-        """What a token adds to the text; empty for control tokens."""
+        """Return the bytes that a token adds to the text; empty for control tokens."""
 
     def token_text(self, token: int) -> str:
-        """A token as the vocabulary spells it, control tokens included."""
+        """Return a token as the vocabulary spells it, control tokens included."""

@@ -18,7 +18,7 @@ def tokens_of(values: Sequence[int]) -> Tokens:
 
 
 def common_prefix(a: Tokens, b: Tokens) -> int:
-    """How many leading tokens two texts share."""
+    """Count the leading tokens that two texts share."""
     size = min(len(a), len(b))
     if a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data:
         return size  # views of one history
@@ -28,7 +28,7 @@ def common_prefix(a: Tokens, b: Tokens) -> int:
 
 
 class History:
-    """Tokens that only ever grow; `view` is valid and unchanging for as long as it is kept.
+    """Tokens that only grow; a `view` never changes.
 
     `size` is its length, for code that asks many times a round: len() calls Python.
     """

@@ -18,7 +18,7 @@ from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
-from localspec_llamacpp.undo import Attention, Checkpoints, Snapshots, Undo
+from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
 TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
 
@@ -178,5 +178,5 @@ class LlamaModel:
 
 def undo_for(weights: ModelWeights, context: Context, slots: int) -> Undo:
     if not weights.recurrent:
-        return Attention(context, weights.window)
-    return Snapshots(context) if context.snapshots else Checkpoints(context, slots)
+        return AttentionUndo(context, weights.window)
+    return SnapshotUndo(context) if context.snapshots else CheckpointUndo(context, slots)

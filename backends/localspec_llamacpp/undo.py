@@ -35,7 +35,7 @@ class Undo(Protocol):
         """Note that the slot is empty now."""
 
 
-class Attention:
+class AttentionUndo:
     """Keeps every token, but for layers with a window: those forget what has left it."""
 
     def __init__(self, context: Context, window: int) -> None:
@@ -67,7 +67,7 @@ class Attention:
         pass
 
 
-class Snapshots:
+class SnapshotUndo:
     """Goes a few tokens back, once and only right after the batch; for a model with a single slot.
 
     Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
@@ -95,7 +95,7 @@ class Snapshots:
         self._oldest = None
 
 
-class Checkpoints:
+class CheckpointUndo:
     """Goes back to before the tentative tokens, as often as needed."""
 
     def __init__(self, context: Context, slots: int) -> None:

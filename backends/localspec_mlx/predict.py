@@ -41,7 +41,7 @@ def _choose(logits: mx.array, choice: Choice) -> mx.array:
         return mx.argmax(logits)
     weights = mx.exp((logits - logits.max()) / sampling.temperature)
     totals = mx.cumsum(mx.where(weights >= _least(weights, sampling), weights, 0))
-    goal = choice.sampler.dice.roll(choice.position, choice.lane) * totals[-1]
+    goal = choice.sampler.dice.uniform(choice.position, choice.lane) * totals[-1]
     return mx.minimum((totals <= goal).sum(), len(logits) - 1).astype(mx.uint32)
 
 

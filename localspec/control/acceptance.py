@@ -1,9 +1,8 @@
 """Acceptance rates, learned from earlier drafts, proposer by proposer.
 
-A guess is judged twice. Before it is made, by its position in the draft; once it is made, by what
-its proposer thinks of it. To either comes how well the text at hand has been guessed of late. All
-of these are log-odds, with a variance each: what is known well moves little, and what may have
-changed in the meantime is known less well again.
+A draft token is judged twice: before it is made, by its position in the draft; once it is made, by
+its confidence. Both are corrected by how well drafts of the same text did of late. All of these are
+log-odds, with a variance each: a small one moves little, and grows where things may have changed.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from localspec.sampling.sampler import Sampler
 EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)  # of confidence, told apart
 MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985)
 POSITIONS = 8  # told apart; those beyond are like the last
-FIRST = 0.6  # chance of a guess nothing is known of
+FIRST = 0.6  # chance of a token before anything is known
 DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may change; and at most
-RECENT = 0.15  # what the latest guess counts in the surprise
-CHANCE = 0.3  # what of a surprise is put down to chance; the rest adds to the variance
-HOPE = 0.5  # standard deviations by which a text is thought better of before it is guessed
-USUAL = 0.3  # how much of a text's mood the next is expected to share
-WARM = (0.0, 0.5, 0.9)  # temperatures up to which guesses are told apart
+RECENT = 0.15  # weight of the latest token in the surprise
+CHANCE = 0.3  # the part of a surprise that is put down to chance; the rest adds to the variance
+HOPE = 0.5  # standard deviations added to a mood before anything is drafted
+USUAL = 0.3  # the part of a text's mood that the next is expected to share
+WARM = (0.0, 0.5, 0.9)  # upper bounds of temperatures that are told apart
 
 
 @dataclass(slots=True)
 class Odds:
-    """Log-odds of being right, as far as they are known."""
+    """Log-odds of being right, and how uncertain they are."""
 
     mean: float
     variance: float
@@ -37,7 +36,7 @@ class Odds:
 
 @dataclass(slots=True)
 class Mood:
-    """How much better or worse than usual one text is guessed, in log-odds."""
+    """The log-odds by which drafts of one text do better or worse than usual."""
 
     mean: float
     variance: float = 1.2
@@ -45,10 +44,10 @@ class Mood:
 
 
 def learn(kinds: Sequence[Odds], mood: Mood, right: int) -> None:
-    """Learn that the first `right` guesses of these kinds were, and one after them was not.
+    """Learn that the first `right` tokens of these kinds were right, and the next was not.
 
-    What was not expected is shared between kind and mood, by how little is known of each. A mood
-    that is surprised again and again in the same way has changed: less is known of it.
+    The error is shared between kind and mood, by their variances. A mood that errs again and again
+    in the same direction has changed: its variance grows.
     """
     mean, variance, surprise = mood.mean, mood.variance, mood.surprise
     for at, kind in enumerate(kinds):
@@ -84,7 +83,7 @@ class ProposerRecord:
     usual: tuple[float, float] = (0.0, 0.0)  # moods that texts were left in
 
     def leave(self, text: Acceptance) -> None:
-        """Learn from a text that is over what to expect of the next."""
+        """Learn from a finished text for the next."""
         stated, placed = self.usual
         stated += USUAL * (text.stated.mean - stated)
         placed += USUAL * (text.placed.mean - placed)
@@ -99,10 +98,10 @@ class Acceptance:
         self.stated, self.placed = map(Mood, record.usual)
 
     def weigh(self, confidences: Sequence[float]) -> tuple[list[Odds], list[float]]:
-        """What is known of such guesses, and how likely each is right together with all before."""
+        """Return the odds of each token, and the chance that it and all before are right."""
         record, mood = self.record, self.stated.mean
         kinds, survivals, alive = [], [], 1.0
-        stated = record.first  # who guesses the next token right is likely right about more
+        stated = record.first  # the first token tells more than the others
         for confidence in confidences:
             kind = stated[bisect_right(EDGES, confidence)]
             alive /= 1 + exp(-kind.mean - mood)
@@ -112,17 +111,17 @@ class Acceptance:
         return kinds, survivals
 
     def ahead(self, limit: int) -> list[float]:
-        """How likely each guess not yet made may be right if all before it are."""
+        """Return the chance of each token not yet drafted, if all before it are right."""
         mood = self.placed.mean + HOPE * sqrt(self.placed.variance)
         rates = [1 / (1 + exp(-odds.mean - mood)) for odds in self.record.placed[:limit]]
         return rates + rates[-1:] * (limit - len(rates))
 
     def note(self, kinds: Sequence[Odds], right: int, judged: int) -> None:
-        """Learn that the first `right` guesses of a draft were, of those that were `judged`."""
+        """Learn that of the first `judged` tokens of a draft the first `right` were right."""
         learn(kinds[: min(judged, right + 1)], self.stated, right)
 
     def note_places(self, right: int, judged: int) -> None:
-        """The same by the guesses' places in the draft."""
+        """Learn the same by the tokens' positions in the draft."""
         placed = self.record.placed
         last = placed[-1:] * (judged - len(placed))
         learn((placed + last)[: min(judged, right + 1)], self.placed, right)
@@ -136,7 +135,7 @@ class Acceptances:
         self._texts: dict[tuple[str, int], Acceptance] = {}
 
     def of(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
-        """For a text in a slot; `bound` by a grammar or not."""
+        """Return the acceptance for the text in a slot; `bound` by a grammar or not."""
         text = self._texts.get((by, slot))
         if text is None:
             key = (by, bisect_left(WARM, sampler.sampling.temperature), bound)

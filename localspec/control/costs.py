@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-GAIN = 0.1  # how much of a surprise is believed of its own size
-DRIFT = 0.2  # and how much of all sizes: the machine is busier, or the text has grown
+GAIN = 0.1  # the part of a surprise that moves its own size
+DRIFT = 0.2  # and the part that moves all sizes: the machine is busier, or the text has grown
 CLAMP = 1.25  # a single surprise counts as this factor at most
 WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same side again
 
@@ -43,12 +43,12 @@ class Curve:
         return self._scale
 
     def at(self, size: int) -> float:
-        """Seconds that this size takes."""
+        """Return the seconds that this size takes."""
         self._reach(size)
         return self._scale * self._line[size]
 
     def stretch(self, first: int, last: int) -> list[float]:
-        """Seconds that each size from `first` to `last` takes."""
+        """Return the seconds that each size from `first` to `last` takes."""
         self._reach(last)
         return [self._scale * seconds for seconds in self._line[first : last + 1]]
 
@@ -81,7 +81,7 @@ class Curve:
         return at
 
     def _straighten(self, at: int) -> tuple[int, int]:
-        """More takes no less: what is newer is believed. The points that changed."""
+        """Keep the curve rising, the newest point unchanged; return the range that changed."""
         points, seconds = self._points, self._points[at].seconds
         low = high = at
         while low and points[low - 1].seconds > seconds:
@@ -110,7 +110,7 @@ class Curve:
 
 
 def clamped(point: Point, surprise: float) -> float:
-    """A surprise as far as it is believed."""
+    """Clamp a surprise; several in a row widen the clamp."""
     most: float = CLAMP * WIDER ** abs(point.streak)
     if surprise > most:
         point.streak = max(point.streak, 0) + 1
@@ -121,8 +121,8 @@ def clamped(point: Point, surprise: float) -> float:
     return min(max(surprise, 1 / most), most)
 
 
-# Before anything was measured: each further token costs a little of what the first one does.
-GUESS: Mapping[int, float] = {1: 0.01, 2: 0.0115, 9: 0.022}
+# Before anything was measured: each further token costs a little of the first one's time.
+UNMEASURED: Mapping[int, float] = {1: 0.01, 2: 0.0115, 9: 0.022}
 READING = 16  # tokens that a proposer reads in the time it takes to draft one
 FAR = 512  # tokens; of more, each takes as long
 
@@ -155,7 +155,7 @@ class Costs:
 
     def __init__(
         self,
-        target: Mapping[int, float] = GUESS,
+        target: Mapping[int, float] = UNMEASURED,
         drafting: Mapping[str, Mapping[int, float]] | None = None,
         reading: Mapping[str, float] | None = None,  # of each token
         attention: Attention = NO_ATTENTION,
@@ -166,12 +166,12 @@ class Costs:
         self._reading = {by: Curve({1: each, 2: 2 * each}) for by, each in (reading or {}).items()}
 
     def at(self, batch: Batch, tokens: int) -> float:
-        """Seconds of a round but for drafting, if its rows have so many tokens together."""
+        """Return the seconds of a round without drafting, by the tokens of its rows together."""
         [seconds] = self.stretch(batch, tokens, tokens)
         return seconds
 
     def stretch(self, batch: Batch, first: int, last: int) -> list[float]:
-        """Seconds of rounds of `first` to `last` tokens."""
+        """Return the seconds of rounds of `first` to `last` tokens."""
         curve = self.target(batch.rows)
         if self._attention is NO_ATTENTION:
             return curve.stretch(first, last)
@@ -193,7 +193,7 @@ class Costs:
         curve.note(tokens, seconds * without / expected)
 
     def target(self, rows: int) -> Curve:
-        """Seconds of a round by its tokens, if nothing was held and nothing drafted."""
+        """Return the seconds of a round by its tokens, if nothing was held and nothing drafted."""
         key = _about(rows)
         if key not in self._target:
             nearest = max(known for known in self._target if known < key)
@@ -201,7 +201,7 @@ class Costs:
         return self._target[key]
 
     def drafting(self, by: str, rows: int) -> Curve | None:
-        """Seconds of drafting for so many rows, by depth; None if it was never seen."""
+        """Return the seconds of drafting for so many rows, by depth; None if never measured."""
         key = _about(rows)
         if (by, key) not in self._drafting:
             near = [known for name, known in self._drafting if name == by and known < key]
@@ -211,7 +211,7 @@ class Costs:
         return self._drafting[by, key]
 
     def reading(self, by: str, tokens: int) -> float:
-        """Seconds for tokens that a proposer has missed and must read first."""
+        """Return the seconds for tokens that a proposer has missed and must read first."""
         if not tokens:
             return 0.0
         if by not in self._reading:
@@ -221,7 +221,7 @@ class Costs:
         return self._reading[by].at(size) * tokens / size
 
     def note_drafting(self, by: str, rows: int, depth: int, seconds: float, missed: int) -> None:
-        """Learn how long a draft took that had so many tokens to catch up on."""
+        """Learn the seconds of a draft that had `missed` tokens to read first."""
         curve = self.drafting(by, rows)
         if curve is None and not missed:
             self._drafting[by, 1] = Curve({1: seconds / max(depth, 1), max(depth, 2): seconds})
@@ -240,5 +240,5 @@ class Costs:
 
 
 def _about(rows: int) -> int:
-    """The largest power of two that is not more."""
+    """Round down to a power of two."""
     return 1 << (rows.bit_length() - 1)

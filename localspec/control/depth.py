@@ -17,25 +17,25 @@ from localspec.control.costs import Batch, Costs
 from localspec.draft import Pays, always
 from localspec.proposer import Ask, RoundCost
 
-CHEAP = 0.02  # of a plain round: who drafts for less is always asked
+CHEAP = 0.02  # of a plain round: a proposer that drafts for less is always asked
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
-NEWCOMER = 0.1  # tokens that to ask somebody new is expected to bring
-VALUE = 0.05  # what the latest draft counts in what asking has brought
-USUAL = 0.3  # what the latest text counts in what the next is expected to bring
+NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
+VALUE = 0.05  # weight of the latest draft in the value of asking
+USUAL = 0.3  # weight of the latest text in the value expected of the next
 REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
 ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 6.0  # and later at most, times what rounds take of late
-DEBT = 3.0  # plain rounds lost beyond that, after which nothing is guessed for a while
-WINDOW = 1 / 32  # what the latest round counts in the rate
-PLAIN = 64  # rounds of guesses after which one goes without, to see what that takes
+DEBT = 3.0  # plain rounds lost beyond that, after which nothing is drafted for a while
+WINDOW = 1 / 32  # weight of the latest round in the rate
+PLAIN = 64  # rounds with drafts after which one goes without, to measure that
 
-Survivals = Sequence[float]  # of each guess of a draft: how likely it and all before are right
+Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One sequence in a round, and what is known of a proposer's guesses for it."""
+    """One sequence in a round, with the odds of a proposer's drafts for it."""
 
     ask: Ask
     acceptance: Acceptance
@@ -49,7 +49,7 @@ class Wish:
 
     limit: int
     pays: Pays = always
-    drafting: Sequence[float] = ()  # what it takes to make 0, 1, ... guesses, in tokens
+    drafting: Sequence[float] = ()  # the price of drafting 0, 1, ... tokens, in tokens
     tries: bool = False  # to learn; not because it promised to pay
 
 
@@ -59,15 +59,15 @@ ALONE = Batch(1)
 
 @dataclass(slots=True)
 class Standing:
-    """What a costly proposer has brought for one text."""
+    """The value of a costly proposer for one text."""
 
-    value: float  # tokens of late, beyond what it took
+    value: float  # tokens of late, less the price of drafting
     asked: int = 1
     pays: bool = False
     until: int = 0  # the round in which it is tried again, if it does not pay
     rounds: int = REST
-    reach: int = 0  # guesses that were right when it was tried last
-    enough: int = 0  # guesses that had to be right to pay, then; 0: all would not do
+    reach: int = 0  # draft tokens that were right when it was tried last
+    enough: int = 0  # draft tokens that had to be right to pay, then; 0: all would not do
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Depth:
     _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
     _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
     _round: int = 0
-    _plain: int = 0  # the last round without guesses
+    _plain: int = 0  # the last round without drafts
     _purse: float = PURSE
     _won: float = 1.0  # tokens and plain rounds' time of late
     _spent: float = 1.0
@@ -88,14 +88,14 @@ class Depth:
 
     @property
     def gain(self) -> float:
-        """Speed of late, plain decoding being 1."""
+        """Return the speed of late, plain decoding being 1."""
         return max(self._won / self._spent, 1.0)
 
     def prices(self, batch: Batch, most: int) -> list[float]:
-        """The price, in tokens, of verifying 0, 1, ... draft tokens in a round.
+        """Return the price, in tokens, of verifying 0, 1, ... draft tokens in a round.
 
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
-        wide that each token takes its time, a guess that is wrong holds a prompt up.
+        wide that each token takes its time, a wrong draft token holds a prompt up.
         """
         width = batch.rows + batch.beside
         seconds = self.costs.stretch(batch, width, width + most)
@@ -203,7 +203,7 @@ class Depth:
         return kept
 
     def _trim_evenly(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
-        """Verify as many tokens of every row, or none: rows of other widths would run in turn."""
+        """Verify as many tokens of every row, or none: rows of unequal widths would run in turn."""
         rows = batch.rows
         most = min(map(len, drafts)) if len(drafts) == rows else 0
         prices = self.prices(batch, rows * most)
@@ -231,7 +231,7 @@ class Depth:
     def _account(self, cost: RoundCost, drafting: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))
         self.costs.note(batch, cost.tokens, cost.seconds - drafting)
-        # What such rounds take, not this one: a hiccup is nobody's guess.
+        # The time of such rounds, not of this one: no draft is to blame for a hiccup.
         plain = self.costs.at(batch, cost.rows)
         spent = (self.costs.at(batch, cost.tokens) + drafting) / plain
         won = cost.emitted / cost.rows
@@ -253,14 +253,14 @@ class Depth:
 class Bill:
     """The price, in tokens, of a draft for one more sequence."""
 
-    drafting: Sequence[float]  # 0, 1, ... guesses
-    guesses: Sequence[float]  # to draft and check them
+    drafting: Sequence[float]  # 0, 1, ... tokens
+    total: Sequence[float]  # to draft and verify them
     rate: float  # a second
-    gain: float  # of late; beside plain decoding everything takes less by that
+    gain: float  # of late; prices are in tokens, which take less time by that
 
     def least(self, gain: float = 1.0) -> int:
-        """The fewest guesses that would pay at a gain, were all right; 0: none."""
-        for length, price in enumerate(self.guesses):
+        """Return the fewest draft tokens that would pay at a gain, were all right; 0: none."""
+        for length, price in enumerate(self.total):
             if length > price * gain / self.gain + ENTER:
                 return length
         return 0
@@ -269,13 +269,13 @@ class Bill:
         """Choose how many tokens to try, so that the purse can lose all of them; 0: none."""
         least = self.least()
         for length in range(min(max(least, wished), limit), least - 1, -1):
-            if least and self.guesses[length] <= purse:
+            if least and self.total[length] <= purse:
                 return length
         return 0
 
     def stop(self, seat: Seat) -> Pays:
-        """Whether there is a longer draft that still pays after guesses of such confidences."""
-        acceptance, prices = seat.acceptance, self.guesses
+        """Return the rule: draft on while a longer draft still pays, by the confidences so far."""
+        acceptance, prices = seat.acceptance, self.total
         rates = acceptance.ahead(seat.ask.limit)
 
         def pays(confidences: Sequence[float]) -> bool:

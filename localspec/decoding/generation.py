@@ -16,7 +16,7 @@ Finish = Literal["stop", "length"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """When a generation is over: a token that ends it, a text that does, or its length."""
+    """The end of a generation: a token that ends it, a text that does, or its length."""
 
     limit: int  # of prompt and reply together
     tokens: frozenset[int] = frozenset()
@@ -25,21 +25,23 @@ class Ending:
 
 @dataclass(slots=True, eq=False)
 class Generation:
+    """One sequence: its tokens, its settings, and how much of it the target holds."""
+
     history: History  # prompt and everything emitted
     sampler: Sampler
     ending: Ending
-    spell: Callable[[int], bytes]  # what a token adds to the text
-    depth: int = 0  # most tokens to guess ahead; 0: plain decoding
+    spell: Callable[[int], bytes]  # the bytes that a token adds to the text
+    depth: int = 0  # most tokens to draft; 0: plain decoding
     hints: Hints = NO_HINTS
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn
     finish: Finish | None = None
-    prompt: int = field(init=False)  # length of the prompt
+    prompt_tokens: int = field(init=False)
     text: GrowingText = field(init=False)
 
     def __post_init__(self) -> None:
-        self.prompt = len(self.history)
+        self.prompt_tokens = len(self.history)
         self.text = GrowingText(self.ending.texts)
 
     @property
@@ -54,7 +56,7 @@ class Generation:
     @property
     def reads(self) -> bool:
         """Whether nothing was emitted yet."""
-        return self.history.size == self.prompt
+        return self.history.size == self.prompt_tokens
 
     @property
     def room(self) -> int:
@@ -66,7 +68,7 @@ class Generation:
         kept = self._kept(tokens[:room])
         if self.finish is None and kept == room:
             self.finish = "length"
-        self.sampler.said(tokens[:kept])
+        self.sampler.emit(tokens[:kept])
         self.history.extend(tokens[:kept])
         if self.finish:
             self.text.close()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class GrowingText:
-    """Decodes bytes as they come; what might still become a stop string is held back."""
+    """Decodes bytes as they come, and holds back what may still become a stop string."""
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -19,7 +19,7 @@ class GrowingText:
         self.stopped_by: str | None = None
 
     def add(self, piece: bytes) -> bool:
-        """Take in what a token says; return whether that completed a stop string."""
+        """Add the bytes of a token; return whether that completed a stop string."""
         if self.stopped_by is not None:
             return True
         text = self._decoder.decode(piece)
@@ -43,7 +43,7 @@ class GrowingText:
         return lengths
 
     def close(self) -> None:
-        """No more is coming: what was held back counts, but half a character never does."""
+        """End the text: release what was held back, but never half a character."""
         if self.stopped_by is None:
             self._ready.append(self._held)
         self._held = ""

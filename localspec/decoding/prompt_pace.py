@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-MAX_GAP = 0.5  # seconds between two pieces of a reply while a prompt is read, if nobody says
+MAX_GAP = 0.5  # seconds between two pieces of a reply while a prompt is read, by default
 LEAST = 16  # tokens of a prompt that are read in any case
 FIRST = 128  # before anything was measured
 MOST = 1 << 16
-CLOSE = 1.1  # times the least that a token takes, which is good enough
+CLOSE = 1.1  # times the least time of a token: sizes within are good enough
 WEIGHT = 0.3  # of a new measurement
 STALE = 128  # rounds after which a size is measured anew
 
@@ -29,7 +29,7 @@ class Pace:
 
     @property
     def allowance(self) -> int:
-        """Tokens of prompts that a round with replies in it may read."""
+        """How many tokens of prompts a round with replies may read."""
         if not self._per_token:
             return FIRST
         fit = [size for size in self._per_token if self._fits(size)]
@@ -51,30 +51,30 @@ class Pace:
         return size <= MOST and size not in self._per_token and self._fits(size)
 
     def _widest(self, size: int) -> int:
-        """The largest piece that fits, if that is less than twice this size."""
+        """Choose the largest piece that fits, if that is less than twice this size."""
         most = int((self._max_gap - self._round) / self._per_token[size]) // LEAST * LEAST
         return max(size, min(most, 2 * size - LEAST)) if 2 * size not in self._per_token else size
 
     def _fitting(self) -> int:
-        """The largest piece that fits by what the smallest one took."""
+        """Choose the largest piece that fits by the time of the smallest one measured."""
         size = min(self._per_token)
         while size > LEAST and not self._fits(size):
             size //= 2
         return size
 
     def _taking(self, size: int) -> float:
-        """Seconds per token; of a size that was not measured, as of the nearest one that was."""
+        """Seconds per token; for a size that was not measured, those of the nearest one."""
         near = min(self._per_token, key=lambda known: abs(math.log2(known / size)))
         return self._per_token[near]
 
     def note(self, read: int, seconds: float) -> None:
-        """Learn what a round took that read so many tokens of prompts."""
+        """Learn the seconds of a round that read so many tokens of prompts."""
         self._rounds += 1
         if not read:
             self._round = nearer(self._round, seconds)
         elif read >= LEAST:
             size = 1 << round(math.log2(read))
-            # At least half of the round: how long it takes without a prompt is not known so well.
+            # At least half of the round: its time without a prompt is known less well.
             added = max(seconds - self._round, seconds / 2)
             self._per_token[size] = nearer(self._per_token.get(size, 0.0), added / read)
             self._seen[size] = self._rounds
@@ -86,7 +86,7 @@ class Pace:
 
 
 def nearer(known: float, measured: float) -> float:
-    """One stall must not count for long: what is measured counts up to double."""
+    """Move a known time towards a measured one, capped at double: one stall counts little."""
     if not known:
         return measured
     return known + WEIGHT * (min(measured, 2 * known) - known)

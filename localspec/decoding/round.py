@@ -22,8 +22,8 @@ class Turn(NamedTuple):
 
     generation: Generation
     feed: int
-    guess: int
-    emits: bool  # whether it reaches the end of what is known, so that a token can follow
+    limit: int
+    emits: bool  # whether it feeds all known tokens, so that a new one can follow
 
     @property
     def slot(self) -> int:
@@ -32,15 +32,15 @@ class Turn(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether the proposer is asked: for a draft, or to keep up with a prompt."""
-        return self.guess > 0 or (self.generation.depth > 0 and not self.emits)
+        return self.limit > 0 or (self.generation.depth > 0 and not self.emits)
 
     def ask(self, beside: int) -> Ask:
         """Ask for a draft, to be verified beside so many prompt tokens."""
         g = self.generation
         history = g.tokens[: g.cached + self.feed]
-        return Ask(g.slot, history, self.guess, g.sampler, g.prompt, g.hints, beside=beside)
+        return Ask(g.slot, history, self.limit, g.sampler, g.prompt_tokens, g.hints, beside=beside)
 
-    def lawful(self, draft: Draft) -> Draft:
+    def within_grammar(self, draft: Draft) -> Draft:
         """Cut a draft from prompt lookup where it leaves the grammar.
 
         A sampled draft stays whole: to replace its tokens by their value would bias the output.
@@ -55,17 +55,17 @@ class Turn(NamedTuple):
     def row(self, draft: Draft) -> Row:
         g = self.generation
         tokens = g.tokens[g.cached : g.cached + self.feed]
-        guessed = len(draft.tokens)
-        if guessed:
+        drafted = len(draft.tokens)
+        if drafted:
             tokens = np.concatenate((tokens, draft.tokens))
-        return Row(g.slot, tokens, self.emits + guessed, guessed, self._next(draft))
+        return Row(g.slot, tokens, self.emits + drafted, drafted, self._next(draft))
 
     def _next(self, draft: Draft) -> Next | None:
         """Tell the engine how the next token will be sampled, if it is likely to be fed alone."""
         g = self.generation
         alone = g.depth == 0 or draft.rests
-        foreseen = alone and self.emits and g.room > 1 and not g.sampler.adjusts
-        return Next(g.sampler, g.history.size) if foreseen else None
+        told = alone and self.emits and g.room > 1 and not g.sampler.adjusts
+        return Next(g.sampler, g.history.size) if told else None
 
 
 class Outcome(NamedTuple):
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
 def run(
     target: Model, proposer: Proposer, turns: Sequence[Turn]
 ) -> list[tuple[Turn, Draft, Logits]]:
-    """Propose, and let the target read everything in one batch; `conclude` each before the next."""
+    """Propose, and feed everything to the target in one batch; `conclude` each before the next."""
     asking = [turn for turn in turns if turn.asks]
     drafts = _drafts(proposer, turns, asking) if asking else [EMPTY] * len(turns)
     logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
@@ -92,7 +92,7 @@ def _drafts(proposer: Proposer, turns: Sequence[Turn], asking: Sequence[Turn]) -
     read = sum(turn.feed for turn in turns if turn.generation.reads)
     offers = proposer.propose([turn.ask(read) for turn in asking])
     proposed = {turn.slot: draft for turn, draft in zip(asking, offers, strict=True)}
-    return [turn.lawful(proposed.get(turn.slot, EMPTY)) for turn in turns]
+    return [turn.within_grammar(proposed.get(turn.slot, EMPTY)) for turn in turns]
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
@@ -101,17 +101,17 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
     if not turn.emits:
         g.cached += turn.feed
         return Outcome(turn, draft, logits, 0, 0)
-    verdict = verify(draft, truth(g, draft, logits), g.sampler.dice, g.history.size)
+    verdict = verify(draft, distributions(g, draft, logits), g.sampler.dice, g.history.size)
     emitted = g.extend(verdict)
     # The newest token is known but not yet fed; a recurrent target may hold fewer still.
     g.cached = target.truncate(g.slot, g.history.size - 1)
     return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
 
 
-def truth(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
-    """The target's law after each number of drafted tokens, worked out when asked for."""
+def distributions(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
+    """Return the target's distribution after each number of draft tokens, computed on demand."""
     if not g.sampler.adjusts:
-        law = g.sampler.sampling.distribution
-        return lambda at: law(logits[at])
+        distribution = g.sampler.sampling.distribution
+        return lambda at: distribution(logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])

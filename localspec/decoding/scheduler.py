@@ -13,17 +13,17 @@ from localspec.decoding.round import Turn
 class Scheduler:
     """Replies come first, so that reading a long prompt does not hold them up.
 
-    How far a sequence may guess never depends on its neighbours: where the batch has no room for
-    that, it waits. So at a fixed depth a seed gives the same text alone and in a crowd.
+    The draft length of a sequence never depends on its neighbours: where the batch has no room for
+    it, the sequence waits. So at a fixed depth a seed gives the same text alone and among others.
     """
 
     batch: int  # most tokens in one forward
-    tentative: int  # most tokens one sequence may guess
+    tentative: int  # most tokens that may be drafted for one sequence
 
     def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
-        """Turns for as many sequences as there is room for; who waited longest comes first.
+        """Grant turns to as many sequences as there is room for, the longest waiting first.
 
-        Where some are being answered, at most `allowance` tokens of prompts are read.
+        Beside replies at most `allowance` tokens of prompts are read.
         """
         if len(generations) == 1:
             return [self._turn(generations[0], self.batch)]
@@ -35,15 +35,15 @@ class Scheduler:
             turn = self._turn(g, min(left, reading) if g.reads else left)
             if turn.feed:
                 turns.append(turn)
-                left -= turn.feed + turn.guess
+                left -= turn.feed + turn.limit
                 reading -= turn.feed if g.reads else 0
         return turns
 
     def _turn(self, g: Generation, left: int) -> Turn:
         pending = g.history.size - g.cached
-        # Nothing is guessed while the prompt is read: it then runs in the very batches that plain
+        # Nothing is drafted while the prompt is read: it then runs in the very batches that plain
         # decoding runs, and engines round differently in batches of other widths.
-        guess = 0 if g.reads else min(g.depth, self.tentative, g.room - 1)
-        if pending + guess <= left:
-            return Turn(g, pending, guess, emits=True)
+        limit = 0 if g.reads else min(g.depth, self.tentative, g.room - 1)
+        if pending + limit <= left:
+            return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)

@@ -1,1 +1,1 @@
-"""Requests on their way through one loaded model."""
+"""Requests through one loaded model: slots, rounds, replies, figures."""

@@ -7,14 +7,14 @@ from collections import deque
 from localspec.engine.figures import TARGET
 from localspec.engine.job import Chunk
 
-Span = tuple[int, str]  # characters, and by whom
+Span = tuple[int, str]  # characters, and their proposer or the target
 
 
 class Trail:
-    """Hears of each chunk of a reply, and then of the texts that were read out of it, in order."""
+    """Follows the chunks of a reply, then attributes the texts parsed from it, in order."""
 
     def __init__(self) -> None:
-        self._text = ""  # that was not asked for yet
+        self._text = ""  # that was not attributed yet
         self._spans: deque[Span] = deque()  # of that text, and of what is held back behind it
 
     def note(self, chunk: Chunk) -> None:
@@ -24,9 +24,9 @@ class Trail:
                 self._spans.append((length, chunk.by if at < chunk.accepted else TARGET))
 
     def of(self, text: str) -> list[Span]:
-        """Who said a text; what stands before it in the reply was left out by who read it."""
+        """Attribute a text; the parser left out whatever stands before it in the reply."""
         at = self._text.find(text)
-        if at < 0:  # it was put in other words
+        if at < 0:  # the parser changed it
             return [(len(text), TARGET)]
         self._take(at)
         return self._take(len(text))

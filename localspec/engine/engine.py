@@ -45,21 +45,21 @@ class MemoryRelief(Protocol):
         """Free memory; False if there is nothing to give up."""
 
     def take_notices(self) -> list[str]:
-        """Return what clients should know, once."""
+        """Return notices for clients, each once."""
 
     def idle(self) -> None:
-        """Take back what was given up, if there was room for it for a while."""
+        """Load again what was given up, if there was room for it for a while."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineParts:
-    """What an engine may be given besides a model and a proposer."""
+    """Optional parts of an engine besides the model and the proposer."""
 
     costs: Costs | None = None  # by which drafts are chosen and cut; None: they are not
-    relief: MemoryRelief | None = None  # what can be given up for memory
-    keeping: CacheTiers | None = None  # what slots had to give up
+    relief: MemoryRelief | None = None  # frees memory when it runs short
+    keeping: CacheTiers | None = None  # the prefix cache behind the slots
     files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
@@ -94,7 +94,7 @@ class Engine:
         self.slots = Slots(target, self.keeping, parts.files)
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
-        """Check a request against the model; the job it becomes is for `add`."""
+        """Check a request against the model; return the job to `add`."""
         request.check(self.target, prompt, settings)
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
         constraint = None
@@ -122,7 +122,7 @@ class Engine:
         return bool(self._waiting or self._active)
 
     def step(self) -> None:
-        """Admit who waits, run one round, publish what it brought."""
+        """Admit waiting requests, run one round, publish its tokens."""
         self._drop_cancelled()
         if self._waiting:
             self._admit()
@@ -154,7 +154,7 @@ class Engine:
 
     @property
     def waits(self) -> bool:
-        """Whether `idle` has something to look after while nothing is asked for."""
+        """Whether to call `idle` now and then while there are no requests."""
         return self._relief is not None and self._relief.away
 
     def idle(self) -> None:
@@ -162,7 +162,7 @@ class Engine:
             self._relief.idle()
 
     def close(self) -> None:
-        """Free what the engine has loaded by itself; what slots hold may be kept."""
+        """Free models that the engine loaded by itself; the prefix cache may be saved to disk."""
         self.slots.close()
         if self._relief:
             self._relief.close()
@@ -174,7 +174,7 @@ class Engine:
         self._fail(list(self._active), error)
 
     def _run(self, turns: Sequence[Turn]) -> list[tuple[Turn, Draft, Logits]]:
-        """Propose and forward; if the engine cannot, once more with the idle slots emptied."""
+        """Propose and forward; if that fails, once more with idle slots emptied."""
         try:
             return run(self.target, self._proposer, turns)
         except BackendError as error:
@@ -188,13 +188,13 @@ class Engine:
             return []
 
     def _make_room(self, error: BackendError) -> bool:
-        """Free what the engine lacks, if that can be done."""
+        """Free cells or memory, whichever the engine lacks; return whether there was any."""
         if isinstance(error, ContextFull):
             return self.slots.give_up() or self._postpone()
         return self.slots.make_room() or self._give_up(error)
 
     def _postpone(self) -> bool:
-        """Let the newest request wait until others are done; whether there are others."""
+        """Let the newest request wait until others are done; return whether there are others."""
         if len(self._active) < 2:
             return False
         slot = next(reversed(self._active))
@@ -212,7 +212,7 @@ class Engine:
                 job.notices.append(notice)
 
     def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> int:
-        """Publish what a round brought for one sequence; how many tokens that was."""
+        """Publish the tokens of a round for one sequence; return how many there were."""
         slot = turn.slot
         try:
             outcome = conclude(self.target, turn, draft, logits)
@@ -226,7 +226,7 @@ class Engine:
         return outcome.emitted
 
     def _give_up(self, error: BackendError) -> bool:
-        """Free what the target can do without, if memory is what it lacks."""
+        """Free what the target can do without, if it lacks memory."""
         lacks = isinstance(error, OutOfMemory)
         return lacks and self._relief is not None and self._relief.give_up(str(error))
 
@@ -259,7 +259,7 @@ class Engine:
             g.slot = place.slot
             self._active[place.slot] = job
             g.cached = self.slots.settle(place, g.tokens[:-1])
-            if len(g.history) == g.prompt:
+            if g.reads:
                 job.clock.started, job.reused = self._clock(), g.cached
 
     def _has_room(self, job: Job) -> bool:
@@ -269,7 +269,7 @@ class Engine:
         return not self._active or taken + needed <= self.target.pool
 
     def _release(self, slot: int) -> Job:
-        """Take a request off its slot, which keeps what it holds for another to go on from."""
+        """Take a request off its slot, which keeps its KV cache for the next one."""
         job = self._active.pop(slot)
         self.slots.leave(slot, job.generation.held)
         self._proposer.release(slot)
@@ -277,7 +277,7 @@ class Engine:
 
 
 def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> None:
-    """Count the rounds that each sequence has been without a turn."""
+    """Count the rounds of each sequence without a turn."""
     for g in generations:
         g.waited += 1
     for turn in turns:

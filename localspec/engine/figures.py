@@ -17,7 +17,7 @@ TARGET = "target"
 @dataclass(frozen=True, slots=True)
 class Usage:
     prompt_tokens: int
-    cached_tokens: int  # of the prompt, that did not have to be read again
+    cached_tokens: int  # of the prompt, taken from the prefix cache
     completion_tokens: int
 
 
@@ -51,14 +51,14 @@ class Speculation:
     acceptance_rate: float | None  # accepted of drafted
     acceptance_by_position: tuple[float, ...]
     tokens_by_source: Mapping[str, int]
-    guesses: Mapping[str, tuple[PositionCounts, ...]]  # by proposer and position
+    positions: Mapping[str, tuple[PositionCounts, ...]]  # by proposer
     depths: Mapping[int, int]  # rounds by how many tokens were drafted
     speedup: float | None = None  # over plain decoding, estimated where costs are measured
 
 
 @dataclass(slots=True)
 class Clockwork:
-    """When things happened to one request."""
+    """The times at which one request went on."""
 
     submitted: float
     started: float | None = None
@@ -89,7 +89,7 @@ class Clockwork:
 
 @dataclass(slots=True)
 class Ledger:
-    """The account of drafted tokens of one request."""
+    """Counts of the drafted and accepted tokens of one request."""
 
     drafts: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # drafted, accepted
     sources: Counter[str] = field(default_factory=Counter)
@@ -118,7 +118,7 @@ class Ledger:
             acceptance_rate=accepted / drafted if drafted else None,
             acceptance_by_position=tuple(each.accepted / each.drafted for each in self._of()),
             tokens_by_source=dict(self.sources),
-            guesses={by: tuple(self._of(by)) for by in sorted(proposers)},
+            positions={by: tuple(self._of(by)) for by in sorted(proposers)},
             depths=dict(sorted(depths.items())),
         )
 

@@ -1,4 +1,4 @@
-"""One request on its way: what was asked, how far it is, and who listens."""
+"""One request under way: its generation, its listener, its figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 
 class Chunk(NamedTuple):
-    """What one round added. Of the `drafted` tokens of `by` the first `accepted` are among it."""
+    """The text and tokens of one round. The first `accepted` ones were drafted by `by`."""
 
     text: str
     tokens: tuple[int, ...]
@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A whole reply. `tokens` holds all that was emitted, a closing end token included."""
+    """A whole reply. `tokens` holds all emitted tokens, a closing end token included."""
 
     text: str
     tokens: tuple[int, ...]
@@ -40,7 +40,7 @@ class Result:
     speculation: Speculation
     logprobs: tuple[EmittedLogprob, ...] | None = None
     stopped_by: str | None = None  # the stop text that ended it
-    notices: tuple[str, ...] = ()  # what happened meanwhile that a client may want to know
+    notices: tuple[str, ...] = ()  # events meanwhile that concern the client
 
 
 Event = Chunk | Result | Exception  # a request ends with one of the latter two
@@ -49,6 +49,8 @@ Listener = Callable[[Event], None]
 
 @dataclass(slots=True, eq=False)
 class Job:
+    """A request that was checked, from the queue to its result."""
+
     generation: Generation
     settings: Settings
     seed: int
@@ -63,11 +65,11 @@ class Job:
 
     @property
     def read(self) -> float:
-        """The share of the prompt that was read, from 0 to 1; any thread may look."""
-        return min(self.generation.cached / self.generation.prompt, 1.0)
+        """Return the share of the prompt that was read, from 0 to 1; any thread may call it."""
+        return min(self.generation.cached / self.generation.prompt_tokens, 1.0)
 
     def publish(self, outcome: Outcome, now: float) -> None:
-        """Tell the listener what a round added."""
+        """Tell the listener the text and tokens of a round."""
         g = self.generation
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
         self.clock.note(now, outcome.emitted)
@@ -79,19 +81,19 @@ class Job:
         self._send(Chunk(g.text.take(), tokens, outcome.accepted, by, found, drafted, lengths))
 
     def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
-        """Tell the listener how it ended; what a stop text might have begun in belongs to it."""
+        """Tell the listener the result; text held back for a stop text is released first."""
         g = self.generation
         g.text.close()
         if rest := g.text.take():
             self._send(Chunk(rest, (), 0, ""))
-        emitted = tuple(g.tokens[g.prompt :].tolist())
+        emitted = tuple(g.tokens[g.prompt_tokens :].tolist())
         self.listener(
             Result(
                 text="".join(self.texts),
                 tokens=emitted,
                 finish_reason=reason,
                 seed=self.seed,
-                usage=Usage(g.prompt, self.reused, len(emitted)),
+                usage=Usage(g.prompt_tokens, self.reused, len(emitted)),
                 timings=self.clock.report(now),
                 speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),

@@ -1,4 +1,4 @@
-"""A request held against the model it is for."""
+"""Check a request against its model, and begin its generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localspec.tokens import History, Tokens
 
 
 def check(model: Model, prompt: Tokens, settings: Settings) -> None:
-    """Refuse what the model cannot do, with the numbers."""
+    """Refuse a request that the model cannot do, with the numbers."""
     if not len(prompt):
         raise UsageError("the prompt is empty; give at least one token")
     last = model.vocabulary - 1
@@ -33,14 +33,14 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
 
 
 def ends(model: Model, settings: Settings) -> frozenset[int]:
-    """The tokens that end a reply."""
+    """Return the tokens that end a reply."""
     return settings.ends if settings.ignore_end else settings.ends | model.tokenizer.ends
 
 
 def generation(
     model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
 ) -> Generation:
-    """A generation as the settings wish it; `depth` is for those that leave it open."""
+    """Begin a generation by its settings; `depth` is for those that leave it open."""
     wanted = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
     forced = sampler.constraint.forced if sampler.constraint else None
     prediction = model.tokenizer.encode(settings.prediction)
@@ -59,7 +59,7 @@ def generation(
 
 
 def spelling(tokenizer: Tokenizer, marks: frozenset[int]) -> Callable[[int], bytes]:
-    """Spell a token, where some control tokens show."""
+    """Return the function that spells tokens; it shows the control tokens in `marks`."""
     if not marks:
         return tokenizer.token_bytes
     shown = {mark: tokenizer.token_text(mark).encode() for mark in marks}

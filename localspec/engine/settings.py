@@ -20,8 +20,8 @@ class Settings:
     ignore_end: bool = False  # go on where the model would stop
     ends: frozenset[int] = frozenset()  # tokens that end the reply besides
     logprobs: int | None = None  # None: none; N: of each token and the N most likely
-    proposers: tuple[str, ...] | None = None  # who may guess; None: all that are there
-    depth: int | None = None  # most tokens to guess ahead; 0: plain decoding
+    proposers: tuple[str, ...] | None = None  # that may draft; None: all
+    depth: int | None = None  # most tokens to draft in a round; 0: plain decoding
     prediction: str = ""  # a text that the reply is likely to repeat, in whole or edited
     grammar: Grammar | None = None  # that the reply must follow
     marks: frozenset[int] = frozenset()  # control tokens that are to show in the text

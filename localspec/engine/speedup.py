@@ -8,17 +8,20 @@ from localspec.control.costs import Costs
 from localspec.engine.figures import PositionCounts, Speculation
 
 
-def gain(costs: Costs, found: Speculation) -> float | None:
-    """Its tokens one by one, over its rounds; what the machine is busy with slows down both."""
+def gain(costs: Costs, speculation: Speculation) -> float | None:
+    """Divide the cost of its tokens one by one by the cost of its rounds.
+
+    Costs are those of late: whatever else keeps the machine busy slows down both.
+    """
     round_ = costs.target(1)
-    checking = sum(count * round_.at(1 + size) for size, count in found.depths.items())
-    drafting = sum(drafted(costs, by, guesses) for by, guesses in found.guesses.items())
-    tokens = found.rounds + found.accepted
+    checking = sum(count * round_.at(1 + size) for size, count in speculation.depths.items())
+    drafting = sum(drafted(costs, by, guesses) for by, guesses in speculation.positions.items())
+    tokens = speculation.rounds + speculation.accepted
     return tokens * round_.at(1) / (checking + drafting) if tokens else None
 
 
 def drafted(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:
-    """Seconds that somebody's drafts took, all of them as long as they were on average."""
+    """Estimate the seconds of a proposer's drafts, each as long as they were on average."""
     curve, count = costs.drafting(by, 1), guesses[0].drafted
     if curve is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The thread that owns the models, and the streams others read its work from."""
+"""The thread that owns the models, and the streams that other threads read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from localspec.tokens import Tokens
 
 T = TypeVar("T")
 
-IDLE = 1.0  # seconds after which an engine that waits for something may look after it
+IDLE = 1.0  # seconds between two calls of `idle` while an engine without requests waits
 
 
 class Worker:
-    """Plan, round, publish, for as long as anything is asked for."""
+    """Runs the engine while there are requests."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -33,7 +33,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, prompt: Tokens, settings: Settings, listener: Listener) -> Job:
-        """Queue a request; any thread may. Raises UsageError if it cannot be granted.
+        """Queue a request, from any thread. Raises UsageError if it cannot be met.
 
         The listener is called on the models' thread, and must not take long.
         """
@@ -71,7 +71,7 @@ class Worker:
         try:
             while self._collect():
                 self._step()
-        finally:  # whatever ended the thread, nobody may go on waiting for it
+        finally:  # whatever ended the thread, no request may go on waiting for it
             with self._lock:
                 self._closed = True
             while not self._inbox.empty():
@@ -82,7 +82,7 @@ class Worker:
     def _step(self) -> None:
         try:
             self._engine.step()
-        except Exception as error:  # a defect, ours or a plug-in's: the requests must hear of it
+        except Exception as error:  # a defect, ours or a plug-in's: the requests must be told
             self._engine.fail(reported(error))
 
     def _collect(self) -> bool:
@@ -124,7 +124,7 @@ class Stream:
             raise self._end
 
     def cancel(self) -> None:
-        """Stop after the current round; what was said until then stays."""
+        """Stop after the current round; the text until then stays."""
         self._job.cancelled = True
 
     @property

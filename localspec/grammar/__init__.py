@@ -1,1 +1,1 @@
-"""Structured output: what a grammar allows next, as a mask over the vocabulary."""
+"""Structured output: the tokens that a grammar allows next, as a mask over the vocabulary."""

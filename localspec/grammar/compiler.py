@@ -1,4 +1,4 @@
-"""A model's vocabulary as grammars are compiled against it; llguidance does the work."""
+"""Compile grammars against a model's vocabulary, by llguidance."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from localspec.tokenizer import Tokenizer
 if TYPE_CHECKING:
     import llguidance
 
-CONTROL = b"\xff"  # what llguidance knows a control token by, before its text
-FAR = 1024  # characters of what must follow that are tokenised, for the first few tokens' sake
+CONTROL = b"\xff"  # marks a control token for llguidance, before its text
+FAR = 1024  # characters of a forced text that are tokenised, of which the first tokens count
 STATES = 20_000  # of a compiled grammar's lexer, at 1 to 2 kB each
 ITEMS = 20_000  # of a parser's at one step: 40 ms on a slow machine, and all others wait
 LINE = 300  # characters of an error
 
 
 class Lexicon:
-    """Built when the first grammar is compiled; any thread may ask for one."""
+    """Compiles grammars; built when the first one is. Any thread may call it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -30,7 +30,7 @@ class Lexicon:
         self._built: llguidance.LLTokenizer | None = None
 
     def constraint(self, grammar: Grammar, ends: frozenset[int]) -> Constraint:
-        """The beginning of a reply in a grammar, whose end these tokens may say."""
+        """Compile a grammar; the reply may end by any of `ends` where it is complete."""
         import llguidance  # takes 20 ms, and few replies need it
 
         limits = llguidance.LLParserLimits(
@@ -54,15 +54,15 @@ class Lexicon:
 
         with self._lock:
             if self._built is None:
-                words = llguidance.TokenizerWrapper(GrammarTokens(self._tokenizer))
-                self._built = llguidance.LLTokenizer(words)
+                tokens = llguidance.TokenizerWrapper(GrammarTokens(self._tokenizer))
+                self._built = llguidance.LLTokenizer(tokens)
             return self._built
 
 
 class GrammarTokens:
-    """A tokenizer as llguidance asks for it.
+    """The interface of a tokenizer that llguidance asks for.
 
-    It names no end token, so that llguidance adds one of its own: real ones may be several.
+    It names no end token, so that llguidance adds one of its own: a model may have several.
     """
 
     eos_token_id = None
@@ -78,7 +78,7 @@ class GrammarTokens:
         self._letters = {word: token for token, word in enumerate(self.tokens) if len(word) == 1}
 
     def __call__(self, text: bytes) -> list[int]:
-        """The tokens a text begins with, as the model would have it within a reply."""
+        """Tokenise the beginning of a text, as the model would within a reply."""
         said = text.decode()[:FAR]
         wanted = said.encode()
         for lead in ("", "\n"):  # some tokenizers begin every text with a space

@@ -1,4 +1,4 @@
-"""One reply's place in its grammar: what may follow it, and what may follow a draft."""
+"""The state of one reply in its grammar: the tokens that may follow it, or a draft."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from localspec.tokens import NONE, History, Logits, Tokens, tokens_of
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-REACH = 16  # tokens that are foreseen at most
+REACH = 16  # most forced tokens that are looked for
 
-# What is added to eight logits for the eight bits of a byte: 0 or -inf. Looking bytes up here
-# forbids among 49k tokens in 15 us and among 152k in 60 us; choosing by a mask took ten times that.
+# Added to eight logits for the eight bits of a byte: 0 or -inf. Looking bytes up here masks 49k
+# tokens in 15 us and 152k in 60 us; choosing by a boolean mask took ten times that.
 FORBIDDEN: Logits = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), 0, -np.inf
 ).astype(np.float32)
@@ -27,7 +27,7 @@ FORBIDDEN: Logits = np.where(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A place in a grammar."""
+    """A state of a grammar: the tokens that may follow."""
 
     bits: NDArray[np.uint8]  # of each token, whether it may follow
     count: int  # how many may
@@ -38,7 +38,7 @@ class State:
 
     @property
     def only(self) -> int:
-        """The one token that may follow."""
+        """Return the one token that may follow."""
         at = int(self.bits.argmax())
         return 8 * at + int(self.bits[at]).bit_length() - 1
 
@@ -47,27 +47,27 @@ NOWHERE = State(np.zeros(0, np.uint8), 0, over=True)  # beyond the end, or outsi
 
 
 class Constraint:
-    """Knows the reply as far as it was said, and goes along with one draft at a time.
+    """Follows the emitted tokens of a reply, and one draft at a time beyond them.
 
-    To take a token is a matter of microseconds, to look what may follow takes a hundred times that:
-    so places are only looked at when somebody asks.
+    Taking a token takes microseconds, computing the mask after it a hundred times that: so masks
+    are computed on demand.
     """
 
     def __init__(self, matcher: LLMatcher, size: int, ends: frozenset[int]) -> None:
         self._start = matcher
         self._matcher = matcher.deep_copy()
         self._size = size  # tokens; the next number is the matcher's own sign for the end
-        self._ends = ends  # tokens that say the end
+        self._ends = ends  # tokens that end the reply
         self._reply = History(NONE)
         self._path: list[int] = []  # tokens beyond the reply that may follow
         self._stands = 0  # how many of them the matcher has taken
         self._states: list[State | None] = [None]  # after the reply, and after each of these
-        self._forced = self._foresee()
+        self._forced = self._find_forced()
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
-        """The logits of what would follow `drafted`, -inf for what may not.
+        """Mask the logits after `drafted`: -inf for tokens that may not follow.
 
-        Beyond the end they are left alone: nobody says what is drawn there.
+        Beyond the end they are left alone: tokens sampled there are not emitted.
         """
         state = self._after(drafted)
         if not state.count:
@@ -81,9 +81,9 @@ class Constraint:
         return self._after(drafted).over
 
     def keeps(self, drafted: Sequence[int]) -> int:
-        """How many of looked-up tokens may follow, short of one that ends the reply.
+        """Count the looked-up tokens that may follow, short of one that ends the reply.
 
-        The token after a draft is the target's own, so what ends a reply need not be guessed.
+        The token after a draft is the target's own, so an end need not be drafted.
         """
         kept = self._walk(drafted)
         while kept and self._may_end(kept) and self._state(kept).over:
@@ -91,11 +91,11 @@ class Constraint:
         return kept
 
     def forced(self, reply: Tokens) -> Tokens:
-        """What must follow, token by token, if this is the reply."""
+        """Return the tokens that must follow, if this is the reply."""
         return self._forced if np.array_equal(reply, self._reply.view) else NONE
 
-    def said(self, tokens: Sequence[int]) -> None:
-        """Go on to where tokens of the reply lead."""
+    def emit(self, tokens: Sequence[int]) -> None:
+        """Follow tokens of the reply."""
         before, last = tokens[:-1], tokens[-1]
         ended = last in self._ends and self._after(before).allows(last)
         if not ended and self._after(tokens) is NOWHERE:
@@ -106,10 +106,10 @@ class Constraint:
         self._stands = 0
         self._reply.extend(tokens)
         if not ended:
-            self._forced = self._foresee()
+            self._forced = self._find_forced()
 
-    def _foresee(self) -> Tokens:
-        """What must follow. To look now is no work lost: it will be said, and is not asked for."""
+    def _find_forced(self) -> Tokens:
+        """Find the tokens that must follow. Their masks are needed later, anyway."""
         found: list[int] = []
         while len(found) < REACH and (state := self._after(found)).count == 1:
             if self.over([*found, state.only]):
@@ -121,7 +121,7 @@ class Constraint:
         return self._state(len(drafted)) if self._walk(drafted) == len(drafted) else NOWHERE
 
     def _walk(self, drafted: Sequence[int]) -> int:
-        """Let the path begin with a draft; how much of it may follow, short of the end."""
+        """Let the path begin with a draft; return how much of it may follow, short of the end."""
         shared = 0
         while shared < min(len(drafted), len(self._path)) and self._path[shared] == drafted[shared]:
             shared += 1
@@ -136,10 +136,10 @@ class Constraint:
         return len(self._path)
 
     def _go(self, length: int) -> None:
-        """Let the matcher stand after so many tokens of the path."""
+        """Move the matcher to so many tokens of the path."""
         if length < self._stands:
             self._matcher.rollback(self._stands - length)
-        if self._matcher.is_error():  # the draft was too much for it; what was said may not be
+        if self._matcher.is_error():  # the draft was too much for it; the reply alone may not be
             self._matcher = self._start.deep_copy()
             self._matcher.consume_tokens([*self._reply.view.tolist(), *self._path[:length]])
         elif length > self._stands:
@@ -151,7 +151,7 @@ class Constraint:
         return bool(self._matcher.is_accepting())
 
     def _state(self, length: int) -> State:
-        """What may follow so many tokens of the path."""
+        """Return the state after so many tokens of the path."""
         state = self._states[length]
         if state is None:
             self._go(length)

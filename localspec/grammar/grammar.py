@@ -1,4 +1,4 @@
-"""A form that a reply must have, as a caller writes it down."""
+"""A grammar that a reply must follow, as a caller writes it down."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["json_schema", "json_object", "regex", "lark"]
 
-# JSON as `json.dumps` writes it. Free white space is where models like to lose themselves, and
-# leaves them a choice at every comma: nothing could be foreseen.
+# JSON as `json.dumps` writes it. Models tend to repeat free white space without end, and a choice
+# at every comma would leave no forced tokens to draft.
 LAYOUT: JsonCompileOptions = {
     "whitespace_flexible": False,
     "item_separator": ", ",

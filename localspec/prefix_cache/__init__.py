@@ -1,1 +1,1 @@
-"""Prefix caching: what slots hold, and what they gave up, in memory and on disk."""
+"""Prefix caching: KV caches in slots, in memory and on disk."""

@@ -1,7 +1,7 @@
-"""What an engine held of long texts, on disk for another time and for other processes.
+"""KV caches of long texts on disk, for later and for other processes.
 
-A file is one text: its tokens, and what the engine held of them, under the sums of both. Engines
-hardly check what they read back, so they are given nothing that is not whole and our own.
+A file is one text: its tokens, and their KV cache in the engine's form, under the sums of both.
+Engines hardly check the data they restore, so a file must be whole and our own.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from localspec.system import free_memory
 from localspec.tokens import Tokens
 
 MAGIC = b"localspec text 1"
-# The sum of all that follows but the data, the sum of the data, the identity, whether it serves
+# The sum of everything after it but the data, the sum of the data, the identity, whether it serves
 # as a whole only, the number of tokens, and the bytes of data. Then come the tokens, then the data.
 HEAD = struct.Struct("<16s32s32s32s?QQ")
 SUMMED = 48  # bytes of the head that its own sum leaves out
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
-PART = re.compile(r"kept-.*\.part")  # is being written
-STALE = 3600.0  # seconds after which it is not
+PART = re.compile(r"kept-.*\.part")  # a file that is being written
+STALE = 3600.0  # seconds after which such a file was left by a process that died
 MOST = 1024  # files
 
 LOG = logging.getLogger("localspec")
@@ -51,10 +51,10 @@ class DiskText(StoredText):
 
 
 class Disk:
-    """A folder of texts, together of at most so many bytes. One thread calls it.
+    """A folder of texts, together of at most `limit_bytes`. One thread calls it.
 
-    Other models and other processes may share the folder; `identity` stands for whatever changes
-    what an engine holds of a text.
+    Other models and other processes may share the folder; `identity` stands for everything that
+    makes KV caches incompatible.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
@@ -72,7 +72,7 @@ class Disk:
 
     @property
     def room(self) -> int:
-        """Bytes that one text may take."""
+        """Return the bytes that one text may take."""
         return min(self._limit, free_memory.memory().free_bytes // SHARE)
 
     @property
@@ -81,12 +81,12 @@ class Disk:
         return self._writing is not None and not self._writing.done()
 
     def find(self, tokens: Tokens) -> DiskText | None:
-        """The text that serves another best, if any does."""
+        """Find the text that serves another best, if any does."""
         self._look()
         return best(self._known.values(), tokens)
 
     def read(self, kept: DiskText) -> NDArray[np.uint8] | None:
-        """What the engine held of a text; None, and the file is gone, if it is damaged."""
+        """Read the KV cache of a text; remove the file and return None if it is damaged."""
         if kept.data_bytes > self.room:
             return None
         with suppress(OSError, ValueError), kept.path.open("rb") as file:
@@ -99,7 +99,7 @@ class Disk:
         return None
 
     def wants(self, tokens: Tokens) -> bool:
-        """Whether a text is not kept yet; one that is counts as used now."""
+        """Whether a text is not stored yet; one that is counts as used now."""
         self._look()
         for kept in self._known.values():
             if kept.serves(tokens) == len(tokens):
@@ -108,7 +108,7 @@ class Disk:
         return True
 
     def keep(self, tokens: Tokens, saved: Saved) -> None:
-        """Write a text, not waiting for it; those that it serves as well as themselves go."""
+        """Write a text in another thread, and then remove those that it serves as well."""
         self.wait()
         self._look()
         old = [] if saved.whole else needless(self._known.values(), tokens)
@@ -125,7 +125,7 @@ class Disk:
         self._writing = self._writer.submit(write)
 
     def wait(self) -> None:
-        """Until the last text is written."""
+        """Wait until the last text is written."""
         if self._writing is None:
             return
         failure = self._writing.result()
@@ -136,7 +136,7 @@ class Disk:
         self._failed = bool(failure)
 
     def take_notices(self) -> list[str]:
-        """What clients should know, once."""
+        """Return notices for clients, each once."""
         if not self.busy:
             self.wait()
         notices, self._notices = self._notices, []
@@ -147,7 +147,7 @@ class Disk:
         self._writer.shutdown()
 
     def _look(self) -> None:
-        """See which texts are there now."""
+        """List the texts that are there now."""
         there = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
         self._known = {path: kept for path, kept in self._known.items() if path in there}
         for path in there - self._known.keys():
@@ -161,7 +161,7 @@ class Disk:
 
 
 def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
-    """What stands before the data in a file."""
+    """Pack the head of a file, before the data."""
     data_sum = hashlib.sha256(saved.data.data).digest()
     what = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
     said = tokens.astype("<i4").tobytes()
@@ -174,7 +174,7 @@ def identified(identity: str) -> bytes:
 
 
 def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
-    """Read a file up to its data; a ValueError if it is not what was written under its name."""
+    """Read a file up to its data; raise a ValueError if it was not written under its name."""
     found = parse(file, path, identity)
     if hashlib.sha256(found.tokens.astype("<i4").tobytes()).hexdigest()[:32] not in path.name:
         raise ValueError("it is damaged")
@@ -182,7 +182,7 @@ def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
 
 
 def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
-    """Read a file up to its data; a ValueError if it is not whole, or of another model."""
+    """Read a file up to its data; raise a ValueError if it is not whole, or of another model."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD.size)
@@ -199,7 +199,7 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
 
 
 def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
-    """Write a file so that nobody ever reads half of it; why it could not be done, or nothing."""
+    """Write a file atomically; return the reason for a failure, or an empty string."""
     try:
         make_room(path.parent, limit - sum(map(len, parts)))
         handle, part = tempfile.mkstemp(".part", "kept-", path.parent)  # for its owner only
@@ -216,7 +216,7 @@ def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder that nobody else can write to, for an engine trusts what is in it."""
+    """Make a folder that other users cannot write to, since engines trust its files."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = folder.stat()
@@ -227,7 +227,7 @@ def prepare(folder: Path) -> None:
 
 
 def make_room(folder: Path, limit: int) -> None:
-    """Remove what was not used for longest until the rest takes no more than so many bytes."""
+    """Remove the least recently used texts until the rest takes at most `limit` bytes."""
     kept = []
     for path in files(folder, NAME):
         with suppress(OSError):

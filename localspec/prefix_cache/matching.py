@@ -1,4 +1,4 @@
-"""Start a text where an old one left off: which slot already holds how much of it."""
+"""Choose the slot that already holds most of a text."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from localspec.tokens import Tokens, common_prefix
 
 @dataclass(frozen=True, slots=True)
 class SlotChoice:
-    """Where a text should go, and the slot that holds the longest beginning of it."""
+    """The slot for a text, and the slot that holds the longest beginning of it."""
 
     slot: int
-    own: int  # how much of the text the slot holds itself
+    own: int  # tokens of the text that the slot holds itself
     source: int
-    shared: int
+    shared: int  # tokens of the text that the source holds
 
 
 def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> SlotChoice:
-    """The slot for a text; `free` is in the order in which slots should be given up.
+    """Choose a slot for a text; `free` is in the order in which slots should be given up.
 
-    A free slot is continued if most of what it holds is wanted; otherwise the beginning is
-    copied, so that one long conversation is not lost to another that starts alike.
+    A free slot is continued if the text begins with most of what it holds; otherwise the beginning
+    is copied, so that one long conversation is not lost to another that starts alike.
     """
     shared = [common_prefix(each, tokens) for each in held]
     best = max(range(len(held)), key=lambda slot: (shared[slot], slot in free))

@@ -1,4 +1,4 @@
-"""Texts that no slot holds any longer, in memory."""
+"""KV caches of texts that no slot holds any longer, in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryText(StoredText):
 
 
 class Ram:
-    """Together of at most so many bytes, and of a share of what is free."""
+    """Texts of at most `limit_bytes` together, and of a share of the free memory."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit = limit_bytes
@@ -26,7 +26,7 @@ class Ram:
 
     @property
     def room(self) -> int:
-        """Bytes that all texts may take."""
+        """Return the bytes that all texts may take."""
         free = free_memory.memory().free_bytes + self.bytes
         return min(self.limit, free // SHARE)
 
@@ -35,29 +35,29 @@ class Ram:
         return sum(len(text.saved.data) for text in self._texts)
 
     def find(self, tokens: Tokens) -> MemoryText | None:
-        """The text that serves another best, if any does."""
+        """Find the text that serves another best, if any does."""
         return best(self._texts, tokens)
 
     def put(self, tokens: Tokens, saved: Saved) -> None:
-        """Take a text, in place of those that it serves as well as themselves."""
+        """Add a text, in place of those that it serves as well as themselves."""
         for text in [] if saved.whole else needless(self._texts, tokens):
             self._texts.remove(text)
         self._texts.append(MemoryText(tokens, saved.whole, saved))
 
     def take(self, text: MemoryText, tokens: Tokens) -> None:
-        """A text is used for another, and kept no longer if a slot now holds all of it."""
+        """Use a text for another; remove it if a slot now holds all of it."""
         self._texts.remove(text)
         if text.serves(tokens) < len(text.tokens):
             self._texts.append(text)
 
     def surplus(self) -> list[MemoryText]:
-        """Give up what there is no room for."""
+        """Remove and return the texts that there is no room for."""
         room, given = self.room, []
         while self._texts and (self.bytes > room or len(self._texts) > MOST):
             given.append(self._texts.pop(0))
         return given
 
     def clear(self) -> list[MemoryText]:
-        """Give up everything."""
+        """Remove and return all texts."""
         given, self._texts = self._texts, []
         return given

@@ -1,4 +1,4 @@
-"""The prefix cache in the slots of a model: what each holds for later requests."""
+"""The prefix cache in the slots of a model: the texts that each holds for later requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
-PATIENCE = 8  # rounds; a conversation may go on at once
-LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is asked anew
+PATIENCE = 8  # rounds that an idle text stays in a pool; a conversation may go on at once
+LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is regenerated
 
 
 class Slots:
+    """Gives slots to texts, and keeps the texts of free slots for as long as possible."""
+
     def __init__(self, model: Model, keeping: CacheTiers, files: SlotFiles | None = None) -> None:
         self._model = model
         self._keeping = keeping
@@ -28,18 +30,18 @@ class Slots:
 
     @property
     def free(self) -> bool:
-        """Whether there is one."""
+        """Whether any slot is free."""
         return bool(self._free)
 
     def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> SlotChoice:
-        """The slot for a text, and where its beginning can be had, beside those in use."""
+        """Take a free slot for a text; `active` has the tokens of those in use."""
         held = [active.get(slot, each) for slot, each in enumerate(self._held)]
         place = matching.choose(held, self._free, tokens)
         self._free.remove(place.slot)
         return place
 
     def settle(self, place: SlotChoice, tokens: Tokens) -> int:
-        """Make a slot hold the beginning of a text, from wherever most of it can be had."""
+        """Make a slot hold the beginning of a text, from wherever most of it is cached."""
         held = self._held[place.slot]
         if len(held) - place.own > len(held) // LOSS:
             self._keeping.keep(self._model, place.slot, held)
@@ -47,13 +49,13 @@ class Slots:
         return found or matching.settle(self._model, place)
 
     def leave(self, slot: int, held: Tokens) -> None:
-        """A slot is free, and keeps what it holds for another to go on from."""
+        """Free a slot, which keeps its KV cache for another text to go on from."""
         self._held[slot] = held
         self._free.append(slot)
         self._idle[slot] = 0
 
     def tidy(self) -> None:
-        """After a round, move a text that idles out of the pool, where it slows the others down."""
+        """After a round, move an idle text out of the pool, where it slows the others down."""
         if not self._shared or not self._keeping.has_memory:
             return
         for slot in self._free:
@@ -66,12 +68,12 @@ class Slots:
         return len(self._held[slot]) >= LEAST
 
     def put_aside(self, slot: int) -> None:
-        """Keep elsewhere what a free slot holds, and empty it."""
+        """Save the KV cache of a free slot elsewhere, and empty the slot."""
         self._keeping.keep(self._model, slot, self._held[slot])
         self.empty(slot)
 
     def give_up(self) -> bool:
-        """Put the longest unused text aside; whether there was any."""
+        """Put the longest unused text aside; return whether there was any."""
         full = [slot for slot in self._free if len(self._held[slot])]
         if full:
             self.put_aside(full[0])
@@ -82,7 +84,7 @@ class Slots:
         self._model.truncate(slot, 0)
 
     def make_room(self) -> bool:
-        """Empty what is free and give up what was put aside; return whether there was any."""
+        """Empty free slots and the memory of texts put aside; return whether there were any."""
         full = [slot for slot in self._free if len(self._held[slot])]
         for slot in full:
             self.empty(slot)
@@ -128,5 +130,5 @@ class Slots:
         return self._files
 
     def close(self) -> None:
-        """What is held may be kept for another time."""
+        """Save the texts of free slots to disk, if there is one."""
         self._keeping.close(self._model, [(slot, self._held[slot]) for slot in self._free])

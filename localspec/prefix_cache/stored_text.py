@@ -1,4 +1,4 @@
-"""A text that is kept somewhere, and which others it serves."""
+"""A text whose KV cache is stored, and the texts that it serves."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TypeVar
 
 from localspec.tokens import Tokens, common_prefix
 
-SHARE = 4  # what is kept may take one in so many bytes of the free memory
-FEW = 16  # tokens that are got back in no more time than it takes to read one
+SHARE = 4  # stored texts may take one in so many bytes of the free memory
+FEW = 16  # tokens that are restored in no more time than it takes to read one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredText:
+    """A text, wherever its KV cache is stored."""
+
     tokens: Tokens
     whole: bool  # it serves texts that begin with all of it only
 
     def serves(self, tokens: Tokens) -> int:
-        """How many tokens of another text can be had from it."""
+        """Count the tokens of another text that can be restored from it."""
         shared = common_prefix(self.tokens, tokens)
         return 0 if self.whole and shared < len(self.tokens) else shared
 
     def pays(self, tokens: Tokens, had: int, least: int) -> bool:
-        """Whether it serves another text so much more than what is had already."""
+        """Whether it serves another text by enough tokens more than `had` already."""
         return self.serves(tokens) - had >= max(least, len(self.tokens) // FEW)
 
 
@@ -31,11 +33,11 @@ Kind = TypeVar("Kind", bound=StoredText)
 
 
 def best(texts: Iterable[Kind], tokens: Tokens) -> Kind | None:
-    """The text that serves another best, if any does; the shortest of those."""
+    """Find the text that serves another best, if any does; the shortest of those."""
     found = max(texts, key=lambda text: (text.serves(tokens), -len(text.tokens)), default=None)
     return found if found and found.serves(tokens) else None
 
 
 def needless(texts: Iterable[Kind], tokens: Tokens) -> list[Kind]:
-    """Those that another text serves as well as themselves, if it can be cut."""
+    """Find the texts that another one serves as well as themselves, if it can be cut."""
     return [text for text in texts if text.serves(tokens) == len(text.tokens)]

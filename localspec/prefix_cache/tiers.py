@@ -10,13 +10,13 @@ from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.ram import MemoryText, Ram
 from localspec.tokens import Tokens
 
-LEAST = 64  # tokens that are worth keeping in memory, or getting from there
+LEAST = 64  # tokens of a text that is worth keeping in memory, or restoring
 LONG = 512  # tokens of a text that is worth keeping on disk
-GAIN = 256  # tokens that must be at stake before a disk is asked
+GAIN = 256  # tokens that the disk must be able to save before it is searched
 
 
 class CacheTiers:
-    """What finds no room in memory goes to the disk; so does all of it when the engine closes."""
+    """Texts beyond the room in memory go to the disk; so do all of them when the engine closes."""
 
     def __init__(self, ram: Ram | None = None, disk: Disk | None = None) -> None:
         self._ram = ram or Ram(0)
@@ -24,7 +24,7 @@ class CacheTiers:
 
     @property
     def bytes(self) -> int:
-        """Of memory that is in use now; any thread may ask."""
+        """Return the bytes of memory in use; any thread may call it."""
         return self._ram.bytes
 
     @property
@@ -32,7 +32,7 @@ class CacheTiers:
         return self._ram.limit > 0
 
     def keep(self, model: Model, slot: int, held: Tokens) -> None:
-        """Put what a slot holds elsewhere, if there is room for it; nobody waits for the disk."""
+        """Save the KV cache of a slot, if there is room for it, without waiting for the disk."""
         room = self._ram.room if len(held) >= LEAST else 0
         if saved := model.save(slot, room) if room else None:
             self._ram.put(held, saved)
@@ -41,9 +41,9 @@ class CacheTiers:
             self._write(self._disk, model, slot, held)
 
     def recall(self, model: Model, place: SlotChoice, tokens: Tokens) -> int:
-        """Fill a slot with what is kept of a text, if that is much more than slots have.
+        """Fill a slot with a stored prefix of a text, if that is much longer than those in slots.
 
-        Returns how much the slot holds then; where that is 0 it may be empty.
+        Returns how many tokens the slot holds then; where that is 0 it may be empty.
         """
         self._make_room()
         had, aside = place.shared, self._ram.find(tokens)
@@ -61,15 +61,15 @@ class CacheTiers:
         return 0
 
     def spare(self) -> bool:
-        """Free the memory; whether there was any."""
+        """Free the memory; return whether any was in use."""
         return bool(self._ram.clear())
 
     def take_notices(self) -> list[str]:
-        """What clients should know, once."""
+        """Return notices for clients, each once."""
         return self._disk.take_notices() if self._disk else []
 
     def close(self, model: Model, held: Iterable[tuple[int, Tokens]]) -> None:
-        """Put everything on disk, with what these slots hold."""
+        """Save everything to disk, with the KV caches of these slots."""
         self._store(self._ram.clear())
         if self._disk:
             for slot, tokens in held:
@@ -78,7 +78,7 @@ class CacheTiers:
             self._disk = None
 
     def _make_room(self) -> None:
-        """Give up what memory has become too tight for; nobody waits for the disk."""
+        """Give up texts when memory has become tight, without waiting for the disk."""
         for text in self._ram.surplus():
             if self._disk and not self._disk.busy:
                 self._store([text])

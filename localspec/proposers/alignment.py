@@ -1,4 +1,4 @@
-"""Where a reply stands in a text that it repeats, in whole or edited."""
+"""Align a reply with a text that it repeats, in whole or edited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from localspec.tokens import Tokens
 
-# What it takes to go on elsewhere, in tokens that agree: the further away, the more.
+# Tokens that must agree before the reply is placed elsewhere: the further away, the more.
 NEXT = 4  # tokens left out for which one is enough
 NEAR = 32  # for which two are
 AHEAD = 4  # enough to leave out more
@@ -17,6 +17,8 @@ CROWD = 8  # places with the same tokens that are looked at, on either side
 
 
 class Alignment:
+    """The place of a reply in a text, followed token by token."""
+
     def __init__(self, text: Tokens) -> None:
         self.run = 0  # how many of the reply's last tokens agree with the text before its place
         self._text: list[int] = text.tolist()
@@ -39,7 +41,7 @@ class Alignment:
             self._last = self._place
 
     def ahead(self, limit: int) -> list[int]:
-        """What comes next, if the reply goes on like the text."""
+        """Return the next tokens, if the reply goes on like the text."""
         return self._text[self._place : self._place + limit]
 
     def _seek(self) -> None:

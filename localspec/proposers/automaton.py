@@ -1,4 +1,4 @@
-"""A suffix automaton (Blumer et al., 1985): grows with its text, and counts what follows what."""
+"""A suffix automaton (Blumer et al., 1985) that grows with its text and counts continuations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-CHAIN = 16  # contexts tallied per token; a text that loops would have as many as tokens
+CHAIN = 16  # contexts counted per token; a text that loops would have as many as tokens
 ROOT = 0
 NOWHERE = -1
 BREAK = -2  # stands where a text ends and another begins; no token
@@ -47,7 +47,7 @@ class Automaton:
             self._append(token)
 
     def part(self) -> None:
-        """End the text; what is read from now on is another."""
+        """End the text; tokens from now on belong to another."""
         self._append(BREAK)
 
     def _append(self, token: int) -> None:
@@ -117,12 +117,12 @@ class Automaton:
 
     @property
     def end(self) -> MatchState:
-        """Where the longest run at the end of the text that occurred before leads."""
+        """Return the state of the longest run at the end of the text that occurred before."""
         state = max(self._link[self._last], ROOT)
         return MatchState(state, self._length[state])
 
     def locate(self, tokens: Sequence[int]) -> MatchState:
-        """Where the longest run at the end of the tokens leads."""
+        """Return the state of the longest run at the end of the tokens."""
         state, length = ROOT, 0
         for token in tokens:
             while (found := self._after(state, token)) == NOWHERE and state != ROOT:
@@ -133,11 +133,11 @@ class Automaton:
         return MatchState(state, length)
 
     def steps(self, place: MatchState) -> Iterator[Step]:
-        """The most frequent continuation, token by token; a loop goes on looping."""
+        """Follow the most frequent continuation, token by token; a loop goes on looping."""
         state, length = place
         while state != ROOT:
             token = self._token[state]
-            if token == NOWHERE:  # the end of the text, and the run goes round in it
+            if token == NOWHERE:  # the end of the text: go on with a shorter run
                 state = self._link[state]
             elif token == BREAK:
                 state = self._link[state]

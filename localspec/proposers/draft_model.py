@@ -1,4 +1,4 @@
-"""Guess with a smaller model that speaks the target's tokens."""
+"""Draft with a smaller model that has the target's tokens."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from localspec.prefix_cache import matching
 from localspec.proposer import Ask
 from localspec.tokens import NONE, Tokens, common_prefix
 
-FLOOR = 0.4  # where nobody says what pays: stop once the chance that all is right is below
+FLOOR = 0.4  # stop below this chance that all is right, unless the ask has its own rule
 
 
 class DraftModelProposer:
-    """Its cache is reconciled with the history at every ask, by what the two share."""
+    """Reconciles its KV cache with the history at every ask, by their common prefix."""
 
     def __init__(self, model: Model, floor: float = FLOOR) -> None:
         self._model = model
@@ -33,7 +33,7 @@ class DraftModelProposer:
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
     def release(self, slot: int) -> None:
-        """Keep what the slot holds: another text may begin the same way."""
+        """Keep the slot's KV cache: another text may begin the same way."""
         self._released.add(slot)
         self._given_up.discard(slot)
 
@@ -55,7 +55,7 @@ class DraftModelProposer:
             return self._draft([ask for ask in asks if ask.slot != full.slot])
 
     def _empty_released(self) -> bool:
-        """Free what only texts of another time could use; whether there was any."""
+        """Empty released slots; return whether any held something."""
         full = [slot for slot in self._released if len(self._held[slot])]
         for slot in full:
             self._held[slot] = NONE
@@ -63,13 +63,13 @@ class DraftModelProposer:
         return bool(full)
 
     def _give_up(self, slot: int) -> None:
-        """Its text takes more of the draft's own tokens than a slot can hold."""
+        """Stop drafting for a text whose draft model tokens exceed a slot."""
         self._given_up.add(slot)
         self._held[slot] = NONE
         self._model.truncate(slot, 0)
 
     def _reconcile(self, ask: Ask) -> None:
-        """Keep what the cache shares with the history, short of the newest token."""
+        """Keep the common prefix of cache and history, short of the newest token."""
         history = ask.history[:-1]
         shared = common_prefix(self._held[ask.slot], history)
         place = matching.SlotChoice(ask.slot, shared, ask.slot, shared)
@@ -84,7 +84,7 @@ class DraftModelProposer:
         return matching.SlotChoice(own.slot, own.own, best, shared[best])
 
     def _read(self, asks: Sequence[Ask]) -> None:
-        """Feed what is missing, but for what the first step of the roll can take along."""
+        """Feed the missing tokens, except those that the first step of the roll takes along."""
         share = max(self._model.batch // max(len(asks), 1), 1)
         while behind := [ask for ask in asks if self._missing(ask) > (share if ask.limit else 1)]:
             rows = [self._portion(ask, share) for ask in behind]

@@ -9,6 +9,8 @@ from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 
 
 class FirstOf:
+    """Takes for each sequence the first draft that is not empty."""
+
     def __init__(self, proposers: Mapping[str, Proposer]) -> None:
         self._proposers = proposers
         self._notes = notes_of(proposers.values())

@@ -12,15 +12,15 @@ BY = "forced"
 
 
 class ForcedProposer:
-    """Holds nothing: the ask's own function is asked every time."""
+    """Drafts by the function in each ask's hints, and holds nothing."""
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return [self._foresee(ask) for ask in asks]
+        return [self._draft(ask) for ask in asks]
 
     def release(self, slot: int) -> None:
         pass
 
-    def _foresee(self, ask: Ask) -> Draft:
+    def _draft(self, ask: Ask) -> Draft:
         if ask.hints.forced is None or not ask.limit:
             return EMPTY
         tokens = ask.hints.forced(ask.history[ask.prompt :])[: ask.limit]

@@ -49,7 +49,7 @@ class NgramProposer:
 
 
 class NgramIndex:
-    """Where every run of a few tokens last ended, kept up to date as the text grows."""
+    """The last end of every run of a few tokens, kept up to date as the text grows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._longest = max(sizes)
@@ -75,7 +75,7 @@ class NgramIndex:
         self._last = fresh[-1] if fresh else -1
 
     def find(self, history: Tokens) -> tuple[int, int] | None:
-        """After the latest earlier occurrence of the longest run at the end, and the run's size."""
+        """Find the latest earlier occurrence of the longest run at the end; its end and size."""
         newest = tuple(history[-self._longest :].tolist())
         for size, ends in self._ends:
             end = ends.get(newest[-size:]) if size < len(history) else None
@@ -85,7 +85,10 @@ class NgramIndex:
 
 
 def confidence(size: int) -> float:
-    """How likely a run goes on as before. Measured: one token 0.29, two 0.49, three 0.61."""
+    """Estimate the chance that a run goes on as before.
+
+    Measured: one token 0.29, two 0.49, three 0.61.
+    """
     return 1 - 1.5 / (size + 1)
 
 

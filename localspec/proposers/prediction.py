@@ -8,7 +8,7 @@ from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.alignment import Alignment
-from localspec.proposers.guesses import draft_of
+from localspec.proposers.draft_while_likely import draft_of
 from localspec.tokens import NONE, Tokens, common_prefix
 
 BY = "prediction"
@@ -16,7 +16,7 @@ FLOOR = 0.2  # stop drafting once the chance that all of it is right is below
 
 
 class PredictionProposer:
-    """Follows the prediction from its beginning, and beyond edits from where the two meet again.
+    """Follows the prediction from its beginning, and after an edit from where the two agree again.
 
     Over 60 files and their next revisions, at depth 4: 3.7 tokens a round, 94% accepted. N-grams
     with the old file in the prompt: 3.6 and 78%.
@@ -39,11 +39,11 @@ class PredictionProposer:
         if following is None or not following.serves(ask):
             following = self._followings[ask.slot] = Following(ask.hints.prediction)
         following.read(ask.history[ask.prompt :])
-        return draft_of(following.guesses(ask.limit), ask, self._floor, BY)
+        return draft_of(following.continuation(ask.limit), ask, self._floor, BY)
 
 
 class Following:
-    """One reply along its prediction."""
+    """One reply, aligned with its prediction."""
 
     def __init__(self, prediction: Tokens) -> None:
         self._prediction = prediction
@@ -61,13 +61,13 @@ class Following:
             self._alignment.read(token)
         self._reply = reply
 
-    def guesses(self, limit: int) -> Iterator[tuple[int, float]]:
+    def continuation(self, limit: int) -> Iterator[tuple[int, float]]:
         for run, token in enumerate(self._alignment.ahead(limit), self._alignment.run):
             yield token, confidence(run)
 
 
 def confidence(run: int) -> float:
-    """How likely a text goes on like its prediction after a run of agreement.
+    """Estimate the chance that a reply goes on like its prediction after a run of agreement.
 
     Measured on revised files: 0.54 turned out 0.62, 0.67 0.64, 0.81 0.74, 0.91 0.87, 0.96 0.95.
     """

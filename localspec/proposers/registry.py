@@ -1,4 +1,4 @@
-"""Proposers by name, from whichever package offers them."""
+"""Proposers by name, from whichever package has them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(wish: str) -> tuple[str, ...]:
 
 
 def names(wish: str, *, draft: bool) -> tuple[str, ...]:
-    """Who is to guess for a model that was given a draft model, or was not."""
+    """Choose the proposers for a model that was given a draft model, or was not."""
     wanted = check(wish)
     if wish == "auto":
         return (*wanted, DRAFT) if draft else wanted
@@ -46,10 +46,10 @@ def names(wish: str, *, draft: bool) -> tuple[str, ...]:
 
 
 def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
-    """The proposers of these names, for a pair."""
-    found: dict[str, Proposer] = {}
+    """Make the proposers of these names, for a pair."""
+    made: dict[str, Proposer] = {}
     for name in wanted:
         [entry] = entry_points(group=GROUP, name=name)
         maker = cast(Callable[[Pair], Proposer], entry.load())
-        found[name] = maker(pair)
-    return found
+        made[name] = maker(pair)
+    return made

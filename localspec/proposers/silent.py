@@ -1,4 +1,4 @@
-"""Guess nothing: plain decoding."""
+"""Draft nothing: plain decoding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from localspec.proposer import Ask
 
 
 class Silent:
+    """Passes on every ask."""
+
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return [RESTING for _ in asks]
 

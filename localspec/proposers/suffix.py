@@ -8,7 +8,7 @@ from localspec.draft import Draft
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.automaton import Automaton, MatchState
-from localspec.proposers.guesses import draft_of
+from localspec.proposers.draft_while_likely import draft_of
 from localspec.proposers.replies import REACH, Replies
 from localspec.tokens import NONE, Tokens, common_prefix
 
@@ -18,9 +18,9 @@ LEAD = 16  # tokens of the prompt kept with a reply, so that its beginning is fo
 
 
 class SuffixProposer:
-    """Looks through prompt and reply; given a store of replies, also through those it has heard.
+    """Looks through prompt and reply; given `replies`, also through earlier ones, which it adds.
 
-    A draft depends on its ask alone, or on its ask and the store: to remember is what that is for.
+    A draft depends on its ask alone, or on its ask and the earlier replies.
 
     Over 89 replies of a small model to prompts of many kinds, at depth 4: 1.46 tokens a round and
     69% accepted, where n-grams draft as much for 1.40 and 59%. With a floor of 0.2: 1.57 and 52%.
@@ -44,14 +44,14 @@ class SuffixProposer:
         if text is None or not text.precedes(ask.history):
             text = self._texts[ask.slot] = IndexedText()
         text.grow(ask)
-        return draft_of(self._guesses(text, ask.history), ask, self._floor, BY)
+        return draft_of(self._continuation(text, ask.history), ask, self._floor, BY)
 
-    def _guesses(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
+    def _continuation(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
         automaton, place = text.automaton, text.automaton.end
         if self._replies is not None and place.length < REACH:
             found = self._replies.find(history[-REACH:].tolist(), longer=place.length)
             automaton, place = found or (automaton, place)
-        return guesses(automaton, place)
+        return continuation(automaton, place)
 
 
 class IndexedText:
@@ -71,18 +71,18 @@ class IndexedText:
 
     @property
     def reply(self) -> Tokens:
-        """What was said, and the end of what it was said to."""
-        said = len(self._history) > self._prompt
-        return self._history[max(self._prompt - LEAD, 0) :] if said else NONE
+        """Return the reply, and the end of its prompt."""
+        replied = len(self._history) > self._prompt
+        return self._history[max(self._prompt - LEAD, 0) :] if replied else NONE
 
 
-def guesses(automaton: Automaton, place: MatchState) -> Iterator[tuple[int, float]]:
+def continuation(automaton: Automaton, place: MatchState) -> Iterator[tuple[int, float]]:
     for token, length, seen, total in automaton.steps(place):
         yield token, confidence(length, seen, total)
 
 
 def confidence(length: int, seen: int, total: int) -> float:
-    """How likely a run goes on as it did `seen` of `total` times.
+    """Estimate the chance that a run goes on as it did `seen` of `total` times.
 
     Measured on replies: 0.24 turned out 0.27, 0.50 0.53, 0.66 0.69, 0.80 0.84, 0.91 0.91.
     """

@@ -62,7 +62,7 @@ class Slips:
         for reply in self._replies:
             if reply.text[:known] == history:
                 tokens = reply.text[known : known + ask.limit]
-                slip = int(self._dice.roll(known, DRAFT) * (ask.limit + 1))
+                slip = int(self._dice.uniform(known, DRAFT) * (ask.limit + 1))
                 if slip < len(tokens) and known + slip in reply.heard:
                     tokens[slip] = reply.heard[known + slip].answer.second
                 return Draft(tokens_of(tokens), "slips")
@@ -87,7 +87,7 @@ class Drawn:
     def _draft(self, ask: Ask) -> Draft:
         distribution, dice = self._distributions[ask.history.tobytes()], ask.sampler.dice
         places = range(len(ask.history), len(ask.history) + ask.limit)
-        tokens = [distribution.draw(dice.roll(place, DRAFT)) for place in places]
+        tokens = [distribution.draw(dice.uniform(place, DRAFT)) for place in places]
         return Draft(tokens_of(tokens), "drawn", (distribution,) * len(tokens))
 
 

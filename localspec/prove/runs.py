@@ -68,7 +68,7 @@ def reply(steps: Sequence[Step], job: Job) -> Reply:
     g, figures = job.generation, job.ledger.report()
     text = g.tokens.tolist()
     found = heard(steps, g.slot, text)
-    return Reply(g.prompt, text, g.slot, steps, figures.drafted, figures.accepted, found)
+    return Reply(g.prompt_tokens, text, g.slot, steps, figures.drafted, figures.accepted, found)
 
 
 def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[Reply]:

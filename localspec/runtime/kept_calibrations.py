@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from localspec.control.calibration import Calibration, calibrate
-from localspec.control.costs import GUESS, Attention
+from localspec.control.costs import UNMEASURED, Attention
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system import folders
 from localspec.system.atomic_write import write
@@ -25,7 +25,7 @@ def calibrated(found: LoadedPair) -> Calibration:
     if known is None:
         known = apart(found)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
-            return Calibration(GUESS)
+            return Calibration(UNMEASURED)
         keep(name, known)
     return known
 

@@ -28,7 +28,7 @@ class Distribution:
         return float(self.probs[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
 
     def draw(self, uniform: float) -> int:
-        """The token at this quantile, 0 <= uniform < 1."""
+        """Return the token at this quantile, 0 <= uniform < 1."""
         if len(self.ids) <= BLOCK:
             return int(self.ids[_quantile(self.probs, uniform)[0]])
         # First which block, then which of it: adding up everything in turn is slow.
@@ -39,7 +39,7 @@ class Distribution:
         return int(self.ids[first + at])
 
     def beyond(self, other: Distribution) -> Distribution:
-        """What is left of this distribution where it exceeds `other`, normalised.
+        """Normalise the part of this distribution that exceeds `other`.
 
         Where rounding leaves nothing, the two are equal and this one is returned.
         """
@@ -54,7 +54,7 @@ class Distribution:
 
 
 def _quantile(weights: NDArray[np.float64], uniform: float) -> tuple[int, float]:
-    """Where the quantile falls, never on a zero; and its place within, from 0 to 1."""
+    """Find the index of a quantile, never of a zero; and its place within, from 0 to 1."""
     totals = weights.cumsum()
     goal = uniform * totals[-1]
     last = int(totals.searchsorted(totals[-1]))

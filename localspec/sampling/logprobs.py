@@ -27,6 +27,7 @@ class EmittedLogprob:
 
 
 def logprobs(logits: Logits, tokens: Sequence[int], alternatives: int) -> Iterator[EmittedLogprob]:
+    """Compute the log-probability of each token, and of the likeliest alternatives."""
     for row, token in zip(logits, tokens, strict=False):
         highest = float(row.max())
         total = highest + float(np.log(np.exp(row - highest).sum(dtype=np.float64)))

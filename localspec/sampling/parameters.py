@@ -1,4 +1,4 @@
-"""From a row of logits to the distribution a token is drawn from."""
+"""From a row of logits to the distribution that a token is sampled from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sampling:
         return self.repetition != 1 or self.presence != 0 or self.frequency != 0
 
     def distribution(self, logits: Logits) -> Distribution:
-        """The law of the next token; bias and penalties are already in the logits."""
+        """Return the distribution of the next token, by logits with bias and penalties in them."""
         best = int(logits.argmax())
         highest = float(logits[best])
         if not math.isfinite(highest):
@@ -90,7 +90,7 @@ class Sampling:
         return all_ids(len(logits)), self._weights(logits).astype(np.float64)
 
     def _weights(self, logits: NDArray[F]) -> NDArray[F]:
-        """Relative to the highest logit given, which weighs 1."""
+        """Compute weights relative to the highest logit given, which weighs 1."""
         weights: NDArray[F] = logits - logits.max()
         weights /= self.temperature
         np.exp(weights, out=weights)

@@ -1,4 +1,4 @@
-"""What one sequence's choices depend on besides the model: parameters, dice, what was said."""
+"""Samples the tokens of one sequence: parameters, random numbers, grammar, penalties."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import NONE, Logits, Tokens
 
-# What a uniform is for. Every use at every position has its own, so that no choice disturbs
-# another: a text does not depend on how deep or by whom it was guessed ahead.
+# The uses of a random number. Every use at every position has its own, so that no choice disturbs
+# another: a text does not depend on the draft length or the proposer.
 TARGET, ACCEPT, DRAFT = range(3)
 LANES = 3
 
@@ -24,11 +24,11 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class Dice:
-    """Uniforms by position, without a state: splitmix64 of seed, position and lane."""
+    """Uniform random numbers without a state: splitmix64 of seed, position and lane."""
 
     seed: int
 
-    def roll(self, position: int, lane: int) -> float:
+    def uniform(self, position: int, lane: int) -> float:
         counter = _mix(self.seed + _GAMMA) + (position * LANES + lane + 1) * _GAMMA
         return (_mix(counter) >> 11) * 2.0**-53
 
@@ -41,7 +41,7 @@ def _mix(value: int) -> int:
 
 
 class TokenCounts:
-    """How often each token occurs in a text that grows."""
+    """Counts of each token in a text that grows."""
 
     def __init__(self) -> None:
         self._at: dict[int, int] = {}
@@ -70,7 +70,7 @@ class TokenCounts:
 
 
 class Sampler:
-    """One sequence's parameters and dice, its grammar, and what its penalties look at."""
+    """The parameters, random numbers and grammar of one sequence, and the tokens it has so far."""
 
     def __init__(
         self,
@@ -86,35 +86,35 @@ class Sampler:
         self.constraint = constraint
         self._penalises = sampling.penalises
         self._shifts = sampling.penalises or bool(sampling.bias)
-        self.adjusts = self._shifts or constraint is not None  # logits, before their law
+        self.adjusts = self._shifts or constraint is not None  # logits, before the distribution
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
-        self._said = TokenCounts()
+        self._emitted = TokenCounts()
         self._prompt_ids = np.unique(prompt) if sampling.repetition != 1 else NONE
 
-    def said(self, tokens: Sequence[int]) -> None:
+    def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
         if self._penalises:
             for token in tokens:
-                self._said.add(token)
+                self._emitted.add(token)
         if self.constraint:
-            self.constraint.said(tokens)
+            self.constraint.emit(tokens)
 
     def over(self, drafted: Sequence[int]) -> bool:
-        """Whether its grammar leaves nothing but the end, were `drafted` said first."""
+        """Whether its grammar leaves nothing but the end after `drafted`."""
         return self.constraint is not None and self.constraint.over(drafted)
 
     def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
-        """The law of the next token, were `drafted` said first."""
-        return self.law(self.masked(logits, drafted), drafted)
+        """Return the distribution of the next token after `drafted`."""
+        return self.distribution_of_masked(self.masked(logits, drafted), drafted)
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
-        """The logits, -inf for what its grammar forbids after `drafted`."""
+        """Mask the logits: -inf for tokens that its grammar forbids after `drafted`."""
         return self.constraint.masked(logits, drafted) if self.constraint else logits
 
-    def law(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
-        """What is drawn from, given logits that are masked."""
+    def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
+        """Return the distribution that follows from masked logits."""
         if self._shifts:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
@@ -123,12 +123,12 @@ class Sampler:
         return self.sampling.distribution(logits)
 
     def _penalise(self, logits: Logits, drafted: Sequence[int]) -> None:
-        ids, counts = self._said.ids, self._said.counts
-        guessed = Counter(drafted)
-        fresh = [token for token in guessed if not self._said.count(token)]
+        ids, counts = self._emitted.ids, self._emitted.counts
+        added = Counter(drafted)
+        fresh = [token for token in added if not self._emitted.count(token)]
         ids = np.concatenate((ids, np.array(fresh, np.int64)))
         counts = np.concatenate((counts, np.zeros(len(fresh), np.int64)))
-        for token, extra in guessed.items():
+        for token, extra in added.items():
             counts[ids == token] += extra
         if self.sampling.repetition != 1:
             seen = np.union1d(ids, self._prompt_ids)

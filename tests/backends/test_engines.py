@@ -131,21 +131,22 @@ def test_a_conversation_goes_on_from_what_its_slot_holds(architecture, slots):
 NARROW = Sampling(temperature=1.0, top_k=6, top_p=0.8)
 
 
-def texts_law(model, prompt, length):
+def texts_distribution(model, prompt, length):
     """The law of every text of a few tokens, from the model's own logits."""
-    laws = {(): 1.0}
+    texts = {(): 1.0}
     for _ in range(length):
         longer = {}
-        for text, p in laws.items():
+        for text, p in texts.items():
             model.truncate(0, 0)
             [logits] = model.forward([Row(0, tokens_of([*prompt, *text]))])
-            law = NARROW.distribution(logits[0])
+            found = NARROW.distribution(logits[0])
             longer |= {
-                (*text, t): p * q for t, q in zip(law.ids.tolist(), law.probs.tolist(), strict=True)
+                (*text, t): p * q
+                for t, q in zip(found.ids.tolist(), found.probs.tolist(), strict=True)
             }
-        laws = longer
+        texts = longer
     model.truncate(0, 0)
-    return laws
+    return texts
 
 
 @pytest.mark.parametrize(
@@ -155,10 +156,10 @@ def texts_law(model, prompt, length):
         *((name, name) for name in MLX[:1]),
     ],
 )
-def test_sampled_texts_follow_the_targets_law(architecture, name):
+def test_sampled_texts_follow_the_targets_distribution(architecture, name):
     target = engines.target(architecture)
     prompt = target.tokenizer.encode(TEXTS[0]).tolist()
-    law = texts_law(target, prompt, 3)
+    distribution = texts_distribution(target, prompt, 3)
     proposer, models = engines.proposer(name, target)
     total = 1500 if architecture in MLX else 3000
     settings = Settings(max_tokens=3, sampling=NARROW, ignore_end=True)
@@ -167,7 +168,7 @@ def test_sampled_texts_follow_the_targets_law(architecture, name):
     )
     counts = Counter(result.tokens for result in results)
     assert sum(result.speculation.drafted for result in results) > 500
-    statistic, freedom = chi_square(counts, law, total)
+    statistic, freedom = chi_square(counts, distribution, total)
     assert statistic < limit(freedom)
     for model in (target, *models):
         model.close()

@@ -49,7 +49,7 @@ TOOLS = [
 ]
 HERMES = "<tool_call>{json}</tool_call>"
 
-GUESSERS = {
+PROPOSERS = {
     **{
         f"ngram {least}": lambda model, least=least: NgramProposer(least + 2, least)
         for least in range(2, 9)
@@ -62,17 +62,17 @@ GUESSERS = {
 }
 
 
-def schema_wants(tokenizer, guesser):
+def schema_wants(tokenizer, name):
     """Twenty, and other ones for each guesser."""
-    at = list(GUESSERS).index(guesser)
+    at = list(PROPOSERS).index(name)
     for number in range(20):
         schema = SCHEMAS[number % len(SCHEMAS)]
         prompt = tokenizer.encode(f"{TEXTS[number % len(TEXTS)]} {at} {number}").tolist()
         yield schema, Want(prompt, Settings(grammar=Grammar("json_schema", json.dumps(schema))))
 
 
-def tool_wants(tokenizer, guesser):
-    at = list(GUESSERS).index(guesser)
+def tool_wants(tokenizer, name):
+    at = list(PROPOSERS).index(name)
     dialect = dialect_of(HERMES)
     for number in range(10):
         tools = TOOLS[: 1 + number % len(TOOLS)]
@@ -90,31 +90,31 @@ def both():
         yield target, draft
 
 
-def answered(both, guesser, wants):
+def answered(both, name, wants):
     target, draft = both
     plain = replies(target, Silent(), wants)
-    fast = replies(target, GUESSERS[guesser](draft), wants)
+    fast = replies(target, PROPOSERS[name](draft), wants)
     assert said(fast) == said(plain)
     assert all(result.finish_reason == "stop" for result in fast)
     return fast
 
 
-@pytest.mark.parametrize("guesser", GUESSERS)
-def test_what_must_follow_a_schema_does(both, guesser):
-    schemas, wants = zip(*schema_wants(both[0].tokenizer, guesser), strict=True)
-    found = answered(both, guesser, wants)
+@pytest.mark.parametrize("name", PROPOSERS)
+def test_what_must_follow_a_schema_does(both, name):
+    schemas, wants = zip(*schema_wants(both[0].tokenizer, name), strict=True)
+    found = answered(both, name, wants)
     for schema, result in zip(schemas, found, strict=True):
         jsonschema.validate(json.loads(result.text), schema)
-    if "forced" in guesser:
-        guesses = [g for r in found for g in r.speculation.guesses.get("forced", ())]
+    if "forced" in name:
+        guesses = [g for r in found for g in r.speculation.positions.get("forced", ())]
         assert sum(each.drafted for each in guesses) > 100
         assert all(each.drafted == each.accepted for each in guesses)
 
 
-@pytest.mark.parametrize("guesser", GUESSERS)
-def test_a_call_that_must_be_made_is_one_of_a_tool_and_follows_its_schema(both, guesser):
-    offered, wants = zip(*tool_wants(both[0].tokenizer, guesser), strict=True)
-    for tools, result in zip(offered, answered(both, guesser, wants), strict=True):
+@pytest.mark.parametrize("name", PROPOSERS)
+def test_a_call_that_must_be_made_is_one_of_a_tool_and_follows_its_schema(both, name):
+    offered, wants = zip(*tool_wants(both[0].tokenizer, name), strict=True)
+    for tools, result in zip(offered, answered(both, name, wants), strict=True):
         reader = dialect_of(HERMES).reader(tools, "")
         parts = [*reader.read(result.text), *reader.close()]
         [name] = [part.name for part in parts if isinstance(part, Call)]

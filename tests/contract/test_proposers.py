@@ -11,7 +11,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from tests.runs import PROPOSERS
 
-LAWS = {"greedy": GREEDY, "sampled": Sampling(temperature=1.0)}
+SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=1.0)}
 
 
 def ask(history, limit=4, slot=0, sampling=GREEDY):
@@ -33,12 +33,12 @@ def fresh(request):
     return PROPOSERS[request.param]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_draft_depends_on_the_history_alone(fresh, law):
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_a_draft_depends_on_the_history_alone(fresh, name):
     seasoned = fresh()
     for history in growing():
-        used = seasoned.propose([ask(history, sampling=LAWS[law])])[0]
-        new = fresh().propose([ask(history, sampling=LAWS[law])])[0]
+        used = seasoned.propose([ask(history, sampling=SAMPLINGS[name])])[0]
+        new = fresh().propose([ask(history, sampling=SAMPLINGS[name])])[0]
         assert used.tokens.tolist() == new.tokens.tolist()
         assert used.by == new.by
         assert used.confidences == pytest.approx(new.confidences)
@@ -89,8 +89,8 @@ def test_the_shortest_histories_are_answered(fresh, length):
     assert len(fresh().propose([ask([3] * length)])) == 1
 
 
-def test_a_sampled_draft_tells_the_law_of_each_token(fresh):
-    draft = fresh().propose([ask([1, 2, 1, 2, 1], sampling=LAWS["sampled"])])[0]
+def test_a_sampled_draft_tells_the_distribution_of_each_token(fresh):
+    draft = fresh().propose([ask([1, 2, 1, 2, 1], sampling=SAMPLINGS["sampled"])])[0]
     if draft.sources is not None:
         assert len(draft.sources) == len(draft.confidences) == len(draft)
         for token, source in zip(draft.tokens.tolist(), draft.sources, strict=True):
@@ -98,10 +98,10 @@ def test_a_sampled_draft_tells_the_law_of_each_token(fresh):
             assert source.probs.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_confidence_is_a_chance_and_every_token_has_one(fresh, law):
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_a_confidence_is_a_chance_and_every_token_has_one(fresh, name):
     for history in growing(12):
-        draft = fresh().propose([ask(history, 7, sampling=LAWS[law])])[0]
+        draft = fresh().propose([ask(history, 7, sampling=SAMPLINGS[name])])[0]
         assert len(draft.confidences) == len(draft)
         assert all(0 < confidence <= 1 for confidence in draft.confidences)
 

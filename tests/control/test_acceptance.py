@@ -79,7 +79,7 @@ def test_a_text_that_changes_is_followed():
     assert first(acceptance) > 0.65
 
 
-def test_guesses_after_a_wrong_one_tell_nothing():
+def test_tokens_after_a_wrong_one_tell_nothing():
     once, again = fresh(), fresh()
     judge(once, [0.6, 0.6, 0.6], 1, 3)
     judge(again, [0.6, 0.6], 1, 2)

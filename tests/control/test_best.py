@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from functools import partial
 
 import numpy as np
 import pytest
@@ -214,7 +215,7 @@ def test_a_seeded_text_is_the_plain_one_whatever_time_decides():
     assert texts == 3 * said(plain)
 
 
-def test_without_a_seed_a_model_of_the_same_law_is_always_right():
+def test_without_a_seed_a_model_of_the_same_distribution_is_always_right():
     settings = Settings(max_tokens=400, sampling=Sampling(1.0), ignore_end=True)
     clock = Clock()
     best = made(clock, model=drafting(1, 0.001))
@@ -235,7 +236,7 @@ def test_many_texts_at_once_are_what_each_is_alone(sampling):
     assert said(together) == said(alone)
 
 
-def test_forced_tokens_are_guessed_whatever_else_is_known():
+def test_forced_tokens_are_drafted_whatever_else_is_known():
     clock = Clock()
     best = made(clock, flat=False, forced=(ForcedProposer(), 1e-5))
     hints = Hints(forced=lambda reply: tokens_of([5, 6, 4]))
@@ -244,7 +245,7 @@ def test_forced_tokens_are_guessed_whatever_else_is_known():
     assert best.propose([asked])[0].tokens.tolist() == [5, 6, 4]
 
 
-def test_where_nothing_was_guessed_for_long_the_next_token_is_expected_alone():
+def test_where_nothing_was_drafted_for_long_the_next_token_is_expected_alone():
     clock = Clock()
     best = made(clock, flat=False, counter=counter(clock, step=2))
     count(best, clock, rounds=80)
@@ -265,10 +266,10 @@ def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
     assert checked
 
 
-def test_an_unchecked_guess_that_was_drawn_teaches_nothing():
+def test_an_unchecked_draft_that_was_drawn_teaches_nothing():
     """The target might have drawn another token; so what follows does not tell."""
-    law = Distribution(tokens_of([1]), np.ones(1))
-    drawn = Draft(tokens_of([7, 8]), "drawn", (law, law), (0.5, 0.5))
+    distribution = Distribution(tokens_of([1]), np.ones(1))
+    drawn = Draft(tokens_of([7, 8]), "drawn", (distribution, distribution), (0.5, 0.5))
     acceptance = Acceptances().of("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
     kinds, survivals = acceptance.weigh([0.5, 0.5])
     before = [(kind.mean, kind.variance) for kind in kinds]
@@ -316,7 +317,7 @@ def test_how_a_text_fared_with_one_is_forgotten_with_it():
     assert ("counter", 0) not in best.depth._standings
 
 
-def test_guesses_that_cost_nothing_go_on_until_nobody_would_check_them():
+def test_drafts_that_cost_nothing_go_on_until_nobody_would_check_them():
     assert generous([0.2])
     assert not generous([0.9, 0.05])
 
@@ -331,7 +332,7 @@ def test_who_was_followed_again_is_not_expected_to_pause():
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-def test_guesses_that_are_left_away_for_what_they_are_do_not_bend_the_law(seed):
+def test_dropping_drafts_by_their_tokens_does_not_bias_the_output(seed):
     """A guess drawn for itself and dropped for its confidence made an unlikely token likely."""
     costs = Costs({1: 0.01, 9: 0.04}, {"draft-model": {1: 0.0001, 4: 0.0004}})
     drafting = DraftModelProposer(scripted(1), floor=0)
@@ -349,17 +350,22 @@ def test_guesses_that_are_left_away_for_what_they_are_do_not_bend_the_law(seed):
         lengths.add(len(draft))
         told = draft.tokens.tolist()
         texts = {at: [*prompt.tolist(), *told[:at]] for at in range(len(told) + 1)}
-        said = verify(draft, lambda at: law(target, texts[at], sampling), sampler.dice, len(prompt))  # noqa: B023
+        target_at = partial(after, target, texts, sampling)
+        said = verify(draft, target_at, sampler.dice, len(prompt))
         counts[said[0]] += 1
         best.release(0)
     assert len(lengths) > 1
-    due = law(target, prompt.tolist(), sampling)
+    due = distribution(target, prompt.tolist(), sampling)
     expected = dict(zip(due.ids.tolist(), due.probs.tolist(), strict=True))
     statistic, freedom = chi_square(counts, expected, 3000)
     assert statistic < limit(freedom)
 
 
-def law(model, text, sampling):
+def after(model, texts, sampling, at):
+    return distribution(model, texts[at], sampling)
+
+
+def distribution(model, text, sampling):
     model.truncate(0, 0)
     [logits] = model.forward([Row(0, tokens_of(text))])
     return sampling.distribution(logits[0])

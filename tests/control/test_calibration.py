@@ -188,7 +188,7 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
     assert (code, bool(list(kept_calibrations.folder().glob("*")))) == (0, True) or "busy" in err
 
 
-def test_where_depth_is_left_open_there_is_room_for_long_guesses_unless_they_take_memory():
+def test_where_depth_is_left_open_there_is_room_for_long_drafts_unless_they_take_memory():
     attention, recurrent = (
         loading.deepened(partial(footprint, engines.tiny(n)), Loading())
         for n in ("llama", "qwen35")

@@ -95,7 +95,7 @@ def test_catching_up_is_a_price_of_its_own():
     assert costs.drafting("draft", 1).at(4) == pytest.approx(0.4)
 
 
-def test_a_price_of_reading_is_guessed_where_none_was_measured():
+def test_a_price_of_reading_is_estimated_where_none_was_measured():
     costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}})
     assert 0 < costs.reading("draft", 1) < 0.1
     assert costs.reading("nobody", 9) == 0

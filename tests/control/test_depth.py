@@ -82,7 +82,7 @@ def test_under_load_the_same_draft_is_checked_less_far():
     assert max(crowd) < 3
 
 
-def test_beside_prompts_a_guess_costs_what_a_token_takes_in_so_wide_a_batch():
+def test_beside_prompts_a_draft_token_costs_what_a_token_takes_in_so_wide_a_batch():
     reading = depth({1: 1.0, 8: 1.1, 9: 1.2, 64: 6.7})  # a tenth each, from the eighth on
     assert reading.prices(Batch(1), 4)[1] < 0.1
     assert reading.prices(Batch(1, beside=63), 4)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
@@ -92,7 +92,7 @@ def test_beside_prompts_a_guess_costs_what_a_token_takes_in_so_wide_a_batch():
     assert depth(FLAT).trim(Batch(1, beside=63), likely) == [4]  # where width is free it stays so
 
 
-def test_the_likeliest_guesses_of_all_drafts_are_checked():
+def test_the_likeliest_tokens_of_all_drafts_are_verified():
     made = depth({2: 1.0, 4: 1.1, 5: 9.0})
     assert trimmed(made, [[0.3, 0.2], [0.9, 0.8]]) == [0, 2]
     assert trimmed(made, [[0.9, 0.2], [0.8, 0.1]]) == [1, 1]
@@ -166,7 +166,7 @@ def test_a_draft_is_not_made_longer_for_next_to_nothing():
     likely = seat(made, limit=2)
     made.costs.drafting("draft", 1)._line[:] = [0.001, 0.001, 0.0015]
     bill = made._bill("draft", Batch(1), 1, made.prices(Batch(1), 2))
-    chance = bill.guesses[2] - bill.guesses[1]
+    chance = bill.total[2] - bill.total[1]
     rate = likely.acceptance.ahead(2)[1]
     for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
         likely.acceptance.weigh = lambda _, s=(chance + extra) / rate: ([], [s])
@@ -248,7 +248,7 @@ def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
     assert trimmed(made, [products([0.99] * 8)]) == [0]
 
 
-def test_reading_a_prompt_tells_nothing_about_guesses():
+def test_reading_a_prompt_tells_nothing_about_drafts():
     made = depth(FLAT)
     before = made.costs.target(1).stretch(1, 17)
     made.note(RoundCost(1, 9, 1, 5.0, reads=True), 0.0)

@@ -1,4 +1,4 @@
-"""What is emitted follows the target's law exactly, whatever was guessed."""
+"""Emitted tokens follow the target's distribution exactly, whatever the draft."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.runs import PROPOSERS, Want, replies, scripted
 
 
 class Loaded:
-    """Dice that show chosen uniforms."""
+    """Dice with chosen random numbers."""
 
     def __init__(self, accept, target):
         self.shown = {ACCEPT: accept, TARGET: target}
 
-    def roll(self, position, lane):
+    def uniform(self, position, lane):
         return self.shown[lane]
 
 
@@ -36,16 +36,16 @@ def intervals(*breaks):
     return [((low + high) / 2, high - low) for low, high in itertools.pairwise(cuts)]
 
 
-def law(source, target, looked_up):
-    """The exact law of `settle`: it is constant between the breaks of its uniforms."""
+def distribution(source, target, looked_up):
+    """Compute the exact distribution of `settle`, constant between the breaks of its uniforms."""
     found = dict.fromkeys(range(7), 0.0)
     rest = target.beyond(source)
     quantiles = [*target.probs.cumsum(), *rest.probs.cumsum()]
     for token, q in zip(source.ids.tolist(), source.probs.tolist(), strict=True):
-        guess = None if looked_up else source
+        drafted_from = None if looked_up else source
         for accept, width in intervals(target.prob(token) / q):
             for draw, share in intervals(*quantiles):
-                emitted = settle(token, guess, target, Loaded(accept, draw), 0)
+                emitted = settle(token, drafted_from, target, Loaded(accept, draw), 0)
                 found[emitted] += q * width * share
     return found
 
@@ -63,14 +63,16 @@ def law(source, target, looked_up):
     ids=["all", "top-k", "top-p"],
 )
 @pytest.mark.parametrize("looked_up", [False, True])
-def test_the_emitted_token_follows_the_targets_law(target_seed, source_seed, sampling, looked_up):
+def test_the_emitted_token_follows_the_targets_distribution(
+    target_seed, source_seed, sampling, looked_up
+):
     target = sampling.distribution(hashed_logits(target_seed)([0]))
     source = sampling.distribution(hashed_logits(source_seed)([1]))
     expected = {token: target.prob(token) for token in range(7)}
-    assert law(source, target, looked_up) == pytest.approx(expected)
+    assert distribution(source, target, looked_up) == pytest.approx(expected)
 
 
-def test_a_draft_that_follows_the_targets_law_is_always_accepted():
+def test_a_draft_that_follows_the_targets_distribution_is_always_accepted():
     target = Sampling(temperature=0.8).distribution(hashed_logits(0)([0]))
     for token in target.ids.tolist():
         assert settle(token, target, target, Loaded(1 - 2**-53, 0.0), 0) == token
@@ -85,11 +87,11 @@ def test_a_token_the_target_forbids_is_never_accepted():
 def test_nothing_is_asked_of_the_target_after_the_first_rejection():
     asked = []
 
-    def truth(at):
+    def target(at):
         asked.append(at)
         return Distribution.certain([2, 5, 1, 1][at])
 
-    assert verify(Draft(tokens_of([2, 3, 1]), "test"), truth, Dice(0), 0) == [2, 5]
+    assert verify(Draft(tokens_of([2, 3, 1]), "test"), target, Dice(0), 0) == [2, 5]
     assert asked == [0, 1]
 
 
@@ -97,13 +99,13 @@ SAMPLED = Sampling(temperature=1.0, top_p=0.9)
 LENGTH = 3
 
 
-def true_law(logits, sampling, prompt):
+def text_probabilities(logits, sampling, prompt):
     """The probability of every text of three tokens."""
-    laws = {(): 1.0}
+    texts = {(): 1.0}
     for _ in range(LENGTH):
-        laws = {
+        texts = {
             (*said, token): p * q
-            for said, p in laws.items()
+            for said, p in texts.items()
             for token, q in zip(
                 *(
                     getattr(sampling.distribution(logits([*prompt, *said])), name).tolist()
@@ -112,11 +114,11 @@ def true_law(logits, sampling, prompt):
                 strict=True,
             )
         }
-    return laws
+    return texts
 
 
 @pytest.mark.parametrize("name", PROPOSERS)
-def test_sampled_texts_follow_the_targets_law_through_the_whole_engine(name):
+def test_sampled_texts_follow_the_targets_distribution_through_the_whole_engine(name):
     prompt, total = [1, 2, 3, 1, 2], 3000
     wants = [
         Want(prompt, Settings(max_tokens=LENGTH, sampling=SAMPLED, seed=seed, ignore_end=True))
@@ -125,11 +127,13 @@ def test_sampled_texts_follow_the_targets_law_through_the_whole_engine(name):
     counts: dict[tuple[int, ...], int] = {}
     for result in replies(scripted(), PROPOSERS[name](), wants):
         counts[result.tokens] = counts.get(result.tokens, 0) + 1
-    statistic, freedom = chi_square(counts, true_law(hashed_logits(1), SAMPLED, prompt), total)
+    statistic, freedom = chi_square(
+        counts, text_probabilities(hashed_logits(1), SAMPLED, prompt), total
+    )
     assert statistic < limit(freedom)
 
 
-def test_the_chi_square_notices_a_wrong_law():
+def test_the_chi_square_notices_a_wrong_distribution():
     prompt, total = [1, 2, 3, 1, 2], 3000
     settings = Settings(max_tokens=LENGTH, sampling=Sampling(temperature=1.1, top_p=0.9))
     wants = [
@@ -141,25 +145,28 @@ def test_the_chi_square_notices_a_wrong_law():
     counts: dict[tuple[int, ...], int] = {}
     for result in replies(scripted(), Silent(), wants):
         counts[result.tokens] = counts.get(result.tokens, 0) + 1
-    law = {**dict.fromkeys(counts, 1e-9), **true_law(hashed_logits(1), SAMPLED, prompt)}
-    statistic, freedom = chi_square(counts, law, total)
+    expected = {
+        **dict.fromkeys(counts, 1e-9),
+        **text_probabilities(hashed_logits(1), SAMPLED, prompt),
+    }
+    statistic, freedom = chi_square(counts, expected, total)
     assert statistic > limit(freedom)
 
 
 def test_uniforms_are_even_and_independent_across_positions_lanes_and_seeds():
-    rolls = np.array(
+    uniforms = np.array(
         [
-            [Dice(seed).roll(position, lane) for position in range(200) for lane in range(3)]
+            [Dice(seed).uniform(position, lane) for position in range(200) for lane in range(3)]
             for seed in range(100)
         ]
     )
-    assert 0 <= rolls.min() < rolls.max() < 1
-    bins = np.histogram(rolls, bins=20, range=(0, 1))[0]
-    due = rolls.size / 20
+    assert 0 <= uniforms.min() < uniforms.max() < 1
+    bins = np.histogram(uniforms, bins=20, range=(0, 1))[0]
+    due = uniforms.size / 20
     assert ((bins - due) ** 2 / due).sum() < limit(19)
     for shifted in (
-        rolls[1:] * rolls[:-1],
-        rolls[:, 1:] * rolls[:, :-1],
-        rolls[:, 3:] * rolls[:, :-3],
+        uniforms[1:] * uniforms[:-1],
+        uniforms[:, 1:] * uniforms[:, :-1],
+        uniforms[:, 3:] * uniforms[:, :-3],
     ):
         assert abs(shifted.mean() - 0.25) < 5 * 0.22 / shifted.size**0.5

@@ -106,7 +106,7 @@ def test_a_seeded_reply_is_the_same_with_and_without_speculation(q8):
     assert fast.speculation.accepted > 0
 
 
-def test_a_sampled_guess_is_accepted_as_often_as_the_two_laws_overlap(q8, q4):
+def test_a_sampled_draft_is_accepted_as_often_as_the_two_distributions_overlap(q8, q4):
     """Two thirds overlap here; drawing twice and hoping for the same token succeeds for a sixth."""
     loading = Loading(SMALL, proposer="draft-model", depth=4)
     with localspec.load(q8, draft=q4, loading=loading) as runtime:

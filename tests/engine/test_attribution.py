@@ -16,7 +16,7 @@ def chunk(*tokens: str, accepted: int = 0, by: str = "ngram") -> Chunk:
     )
 
 
-def test_what_was_guessed_right_is_the_guessers_and_the_rest_the_targets():
+def test_accepted_tokens_are_the_proposers_and_the_rest_the_targets():
     trail = Trail()
     trail.note(chunk("ab", "cd", "e", accepted=2))
     assert trail.of("abcde") == [(2, "ngram"), (2, "ngram"), (1, TARGET)]

@@ -62,7 +62,7 @@ class Listening(NgramProposer):
         return super().propose(asks)
 
 
-def test_who_guesses_hears_how_much_of_prompts_is_read_in_the_same_batch():
+def test_who_drafts_hears_how_much_of_prompts_is_read_in_the_same_batch():
     proposer = Listening()
     desk = Desk(proposer=proposer)
     desk.ask([1, 2, 3] * 4)
@@ -317,10 +317,10 @@ def test_log_probabilities_are_those_of_the_raw_logits_with_and_without_speculat
     for each in plain.logprobs:
         [logits] = scripted().forward([Row(0, tokens_of(context))])
         weights = 2.718281828459045 ** (logits[0].astype(float))
-        laws = dict(enumerate((weights / weights.sum()).tolist()))
-        best = sorted(laws, key=laws.get, reverse=True)[:2]
+        probabilities = dict(enumerate((weights / weights.sum()).tolist()))
+        best = sorted(probabilities, key=probabilities.get, reverse=True)[:2]
         assert [t.token for t in each.top] == best
-        assert 2.718281828459045**each.logprob == pytest.approx(laws[each.token], rel=1e-4)
+        assert 2.718281828459045**each.logprob == pytest.approx(probabilities[each.token], rel=1e-4)
         context.append(each.token)
 
 
@@ -336,8 +336,8 @@ def test_the_figures_add_up(length, proposer):
     assert s.mean_accepted == pytest.approx(s.accepted / s.rounds)
     assert s.acceptance_rate == pytest.approx(s.accepted / s.drafted)
     assert sorted(s.acceptance_by_position, reverse=True) == list(s.acceptance_by_position)
-    assert sum(each.drafted for by in s.guesses.values() for each in by) == s.drafted
-    assert sum(each.accepted for by in s.guesses.values() for each in by) == s.accepted
+    assert sum(each.drafted for by in s.positions.values() for each in by) == s.drafted
+    assert sum(each.accepted for by in s.positions.values() for each in by) == s.accepted
     assert sum(s.depths.values()) == s.rounds
     assert sum(depth * count for depth, count in s.depths.items()) == s.drafted
     assert r.timings.first_token <= r.timings.total
@@ -357,7 +357,7 @@ class Watched(ScriptedModel):
 
 
 @pytest.mark.parametrize(
-    ("settings", "foreseen"),
+    ("settings", "told_of"),
     [
         (Settings(max_tokens=6, depth=0), 5),  # nothing is fed after the last
         (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 5),
@@ -366,12 +366,12 @@ class Watched(ScriptedModel):
     ],
     ids=["greedy", "sampled", "penalised", "speculative"],
 )
-def test_a_token_is_foreseen_where_it_will_be_fed_alone_and_drawn_as_told(settings, foreseen):
+def test_the_engine_is_told_how_a_token_that_will_be_fed_alone_is_sampled(settings, told_of):
     model = Watched()
     proposer = NgramProposer() if settings.depth else Silent()
     [result] = replies(model, proposer, [Want([1, 2, 3], replace(settings, ignore_end=True))])
     told = [row.next for row in model.rows if row.next]
-    assert len(told) == foreseen
+    assert len(told) == told_of
     for at, each in enumerate(told):
         assert each.position == 3 + at
         assert each.sampler.sampling == settings.sampling

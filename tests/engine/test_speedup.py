@@ -24,7 +24,7 @@ def reply(*rounds: tuple[str, int, int]):
     return ledger.report()
 
 
-def test_a_reply_without_guesses_came_as_fast_as_plain_decoding():
+def test_a_reply_without_drafts_came_as_fast_as_plain_decoding():
     assert gain(COSTS, reply(*[("", 0, 0)] * 7)) == 1
 
 
@@ -32,7 +32,7 @@ def test_a_reply_of_no_tokens_tells_nothing():
     assert gain(COSTS, reply()) is None
 
 
-def test_guesses_that_are_right_gain_and_those_that_are_wrong_lose():
+def test_drafts_that_are_right_gain_and_those_that_are_wrong_lose():
     assert gain(COSTS, reply(("ngram", 4, 4))) == pytest.approx(5 * 10 / 16)
     assert gain(COSTS, reply(("ngram", 4, 0))) == pytest.approx(10 / 16)
     assert gain(COSTS, reply(("", 0, 0), ("ngram", 4, 2))) == pytest.approx(4 * 10 / 26)
@@ -44,7 +44,7 @@ def test_what_a_draft_model_took_is_paid_for():
     assert gain(COSTS, uneven) == pytest.approx(6 * 10 / (14 + 10 + 8))
 
 
-def test_a_machine_that_is_busy_does_not_make_guesses_look_worse():
+def test_a_machine_that_is_busy_does_not_make_drafts_look_worse():
     before, busy = (Costs({1: 0.010, 5: 0.016}) for _ in range(2))
     for size in (1, 5) * 200:
         busy.target(1).note(size, 0.050 if size == 1 else 0.080)

@@ -193,10 +193,10 @@ TEXTS = {
     for c in ("", "f", "bb")
     for d in ("", "c", "e", "ee")
 }
-LAW = Sampling(1.1, top_p=0.95)
+WARM = Sampling(1.1, top_p=0.95)
 
 
-def law_of_texts(logits, prompt):
+def distribution_of_texts(logits, prompt):
     """The probability of every reply, worked out from the texts that the grammar has."""
     found, open_ = {}, {(): 1.0}
     while open_:
@@ -211,8 +211,8 @@ def law_of_texts(logits, prompt):
         if not np.isfinite(row[:6]).any():
             found[tokens] = p  # nothing is left but the end
             continue
-        law = LAW.distribution(row)
-        for token, q in zip(law.ids.tolist(), law.probs.tolist(), strict=True):
+        distribution = WARM.distribution(row)
+        for token, q in zip(distribution.ids.tolist(), distribution.probs.tolist(), strict=True):
             (found if token == 6 else open_)[(*tokens, token)] = p * q
     return {tokens: p for tokens, p in found.items() if p > 0}
 
@@ -228,29 +228,29 @@ class Stubborn:
 
     def _draw(self, ask):
         places = range(len(ask.history), len(ask.history) + ask.limit)
-        tokens = [self.source.draw(ask.sampler.dice.roll(place, 2)) for place in places]
+        tokens = [self.source.draw(ask.sampler.dice.uniform(place, 2)) for place in places]
         return Draft(tokens_of(tokens), "stubborn", (self.source,) * len(tokens))
 
     def release(self, slot):
         pass
 
 
-LAWFUL = {
+DRAFTING = {
     "stranger": lambda: DraftModelProposer(model(9, LETTERS, 1.0), floor=0),
     "stubborn": Stubborn,
 }
 
 
-@pytest.mark.parametrize("name", LAWFUL)
-def test_sampled_texts_follow_the_targets_law_under_the_mask(name):
+@pytest.mark.parametrize("name", DRAFTING)
+def test_sampled_texts_follow_the_targets_distribution_under_the_mask(name):
     prompt, total = [1, 2, 3], 500
-    requests = [Want(prompt, Settings(9, LAW, seed=seed, grammar=FEW)) for seed in range(total)]
+    requests = [Want(prompt, Settings(9, WARM, seed=seed, grammar=FEW)) for seed in range(total)]
     counts: dict[tuple[int, ...], int] = {}
     drafted = 0
-    for result in replies(model(1, LETTERS, 1.0), LAWFUL[name](), requests):
+    for result in replies(model(1, LETTERS, 1.0), DRAFTING[name](), requests):
         counts[result.tokens] = counts.get(result.tokens, 0) + 1
         drafted += result.speculation.drafted
-    statistic, freedom = chi_square(counts, law_of_texts(hashed_logits(1), prompt), total)
+    statistic, freedom = chi_square(counts, distribution_of_texts(hashed_logits(1), prompt), total)
     assert statistic < limit(freedom)
     assert freedom > 15
     assert drafted
@@ -309,7 +309,7 @@ def test_what_is_forced_depends_on_the_reply():
     name = WORDS.encode(" name").tolist()
     [a] = WORDS.encode("a").tolist()
     assert constraint.forced(NONE).tolist() == []
-    constraint.said([a])
+    constraint.emit([a])
     # The last token is the target's own, which ends the reply.
     assert constraint.forced(tokens_of([a])).tolist() == name[:-1]
     assert constraint.forced(tokens_of([a, a])).tolist() == []
@@ -320,13 +320,13 @@ def test_bias_and_penalties_are_put_on_the_logits_that_the_grammar_leaves():
     constraint = Lexicon(WORDS).constraint(Grammar("regex", "(a|b)+"), WORDS.ends)
     sampling = Sampling(1.0, presence=0.5, frequency=0.25, bias={b: 1.0, c: 100.0})
     sampler = Sampler(sampling, 0, NONE, constraint)
-    sampler.said([a])
-    law = sampler.distribution(np.zeros(WORDS.size, np.float32), [a, b])
+    sampler.emit([a])
+    distribution = sampler.distribution(np.zeros(WORDS.size, np.float32), [a, b])
     weights = {a: -0.5 - 2 * 0.25, b: 1.0 - 0.75, END: 0, OTHER_END: 0}
     total = sum(np.exp(list(weights.values())))
-    assert {t: law.prob(t) for t in range(WORDS.size) if law.prob(t)} == pytest.approx(
-        {token: np.exp(weight) / total for token, weight in weights.items()}
-    )
+    assert {
+        t: distribution.prob(t) for t in range(WORDS.size) if distribution.prob(t)
+    } == pytest.approx({token: np.exp(weight) / total for token, weight in weights.items()})
 
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
@@ -348,7 +348,7 @@ def test_a_place_in_a_grammar_is_the_same_however_it_was_reached(grammar):
                 drafted.append(some(drafted))
         if used.over([step := some([])]):
             break
-        used.said([step])
+        used.emit([step])
         spoken.append(step)
         fresh = lexicon.constraint(GRAMMARS[grammar], WORDS.ends)
         assert used.masked(flat, ()).tolist() == fresh.masked(flat, spoken).tolist()
@@ -385,12 +385,12 @@ def test_a_draft_that_is_too_much_for_a_grammar_is_no_harm_to_the_reply():
     assert any(constraint.over(draft[:length]) for length in range(len(draft) + 1))
     fresh = Lexicon(WORDS).constraint(Grammar("lark", rules), WORDS.ends)
     zeros = np.zeros(WORDS.size, np.float32)
-    laws = [each.masked(zeros, draft[:8]).tolist() for each in (constraint, fresh)]
-    assert laws[0] == laws[1]
+    masked = [each.masked(zeros, draft[:8]).tolist() for each in (constraint, fresh)]
+    assert masked[0] == masked[1]
     n, o = WORDS.encode("no").tolist()
-    constraint.said([n])
-    law = constraint.masked(np.zeros(WORDS.size, np.float32), ())
-    assert np.flatnonzero(law == 0).tolist() == [o]
+    constraint.emit([n])
+    distribution = constraint.masked(np.zeros(WORDS.size, np.float32), ())
+    assert np.flatnonzero(distribution == 0).tolist() == [o]
 
 
 def test_a_cancelled_reply_leaves_nothing_behind():
@@ -407,7 +407,7 @@ def test_a_cancelled_reply_leaves_nothing_behind():
     assert said(converse(engine, [wish])) == plain([wish])
 
 
-def test_a_draft_model_that_knows_none_of_the_words_still_has_a_law():
+def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():
     """All that the grammar leaves is unknown to it; the target must not notice."""
     words = Alphabet([b"a", b"b", b"c", b"d", b""], ends=[4])
     other = Alphabet([b"b", b"a", b"x", b"y", b""], ends=[4])
@@ -437,8 +437,8 @@ def test_real_engines_keep_to_a_grammar_and_say_what_they_would_plainly(name):
     main, other = target(name), draft(name)
     form = Grammar("regex", "(the|a|on|in) (cat|dog|code)( [a-z]{1,6}){1,4}, and return ok\\.")
     request = Want(main.tokenizer.encode("the code is ").tolist(), Settings(50, grammar=form))
-    guessers = (Silent(), ForcedProposer(), DraftModelProposer(other, floor=0.1))
-    slow, *fast = [replies(main, guesser, [request])[0] for guesser in guessers]
+    proposers = (Silent(), ForcedProposer(), DraftModelProposer(other, floor=0.1))
+    slow, *fast = [replies(main, proposer, [request])[0] for proposer in proposers]
     assert re.fullmatch(form.text, slow.text)
     assert said(fast) == 2 * said([slow])
     assert all(result.speculation.rounds < slow.speculation.rounds for result in fast)

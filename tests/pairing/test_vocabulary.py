@@ -50,7 +50,7 @@ def test_a_vocabulary_with_too_little_in_common_is_refused_with_the_reason():
         match(LETTERS, alphabet("pqrsatu"))
 
 
-def test_a_draft_model_with_longer_tokens_still_guesses_for_the_target():
+def test_a_draft_model_with_longer_tokens_still_drafts_for_the_target():
     """A token of the target may be several of the draft's, and the other way round."""
     syllables = Alphabet([b"ab", b"c", b"de", b"a", b"b", b"d", b"e", b"f", b"abc"])
     letters = Alphabet([b"a", b"b", b"c", b"d", b"e", b"f", b"fde"])

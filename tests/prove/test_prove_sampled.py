@@ -130,7 +130,7 @@ class Lying:
         pass
 
     def draft(self, ask):
-        token = self.real.draw(ask.sampler.dice.roll(len(ask.history), DRAFT))
+        token = self.real.draw(ask.sampler.dice.uniform(len(ask.history), DRAFT))
         sources = None if self.said is None else (self.said,)
         return Draft(tokens_of([token][: ask.limit]), "lying", sources)
 

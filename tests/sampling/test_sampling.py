@@ -1,4 +1,4 @@
-"""The law a token is drawn from, filter by filter, against a slow and simple one."""
+"""The distribution of a token, filter by filter, against a slow and simple one."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_absurd_parameters_are_refused_by_name(field, value):
         Sampling(**{field: value})
 
 
-def test_penalties_count_prompt_and_reply_and_what_is_guessed():
+def test_penalties_count_prompt_and_reply_and_what_is_drafted():
     sampling = Sampling(temperature=1.0, repetition=2.0, presence=0.5, frequency=0.25)
     sampler = Sampler(sampling, 0, tokens_of([0, 0, 1]))
-    sampler.said([2, 2, 3])
+    sampler.emit([2, 2, 3])
     logits = np.array([4, -2, 6, 1, 3, 5], np.float32)
     expected = np.array(
         [
@@ -104,9 +104,11 @@ def test_penalties_count_prompt_and_reply_and_what_is_guessed():
             5,
         ]
     )
-    law = sampler.distribution(logits, [2, 4])
+    distribution = sampler.distribution(logits, [2, 4])
     weights = np.exp(expected - expected.max())
-    assert law.probs.tolist() == pytest.approx((weights / weights.sum()).tolist(), rel=1e-5)
+    assert distribution.probs.tolist() == pytest.approx(
+        (weights / weights.sum()).tolist(), rel=1e-5
+    )
     assert logits.tolist() == [4, -2, 6, 1, 3, 5], "the engine's own logits are left alone"
 
 
@@ -120,20 +122,20 @@ def test_bias_can_forbid_and_force_a_token():
 
 @given(st.integers(0, 500), st.sampled_from([3, 1000, 5000]))
 @settings(deadline=None)
-def test_a_draw_is_the_quantile_of_the_law(seed, size):
+def test_a_draw_is_the_quantile_of_the_distribution(seed, size):
     rng = np.random.default_rng(seed)
     probs = rng.random(size) * (rng.random(size) < 0.5)
     probs[size // 2] += 0.1
-    law = Distribution(np.arange(size) * 2, probs / probs.sum())
-    totals = law.probs.cumsum()
+    distribution = Distribution(np.arange(size) * 2, probs / probs.sum())
+    totals = distribution.probs.cumsum()
     for uniform in (0.0, 0.3, 0.999, 1 - 2**-53, float(rng.random())):
-        token = law.draw(uniform)
+        token = distribution.draw(uniform)
         at = token // 2
-        assert law.probs[at] > 0
-        assert totals[at] - law.probs[at] - 1e-9 <= uniform <= totals[at] + 1e-9
+        assert distribution.probs[at] > 0
+        assert totals[at] - distribution.probs[at] - 1e-9 <= uniform <= totals[at] + 1e-9
 
 
-def test_what_lies_beyond_another_law_is_normalised():
+def test_what_lies_beyond_another_distribution_is_normalised():
     one = Distribution(np.array([1, 3, 5]), np.array([0.5, 0.3, 0.2]))
     other = Distribution(np.array([1, 2, 5]), np.array([0.6, 0.3, 0.1]))
     assert as_dict(one.beyond(other)) == pytest.approx({3: 0.75, 5: 0.25})
@@ -142,8 +144,8 @@ def test_what_lies_beyond_another_law_is_normalised():
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-9, 1e-4, 100.0])
 @pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}])
-def test_a_law_is_one_at_any_temperature(temperature, options):
+def test_a_distribution_is_one_at_any_temperature(temperature, options):
     logits = np.array([40.0, -30.0, 39.5, 1e4, 1e4 - 0.5, -1e30], np.float32)
-    law = Sampling(temperature=temperature, **options).distribution(logits)
-    assert law.probs.sum() == pytest.approx(1)
-    assert law.prob(3) >= law.probs.max() - 1e-12
+    distribution = Sampling(temperature=temperature, **options).distribution(logits)
+    assert distribution.probs.sum() == pytest.approx(1)
+    assert distribution.prob(3) >= distribution.probs.max() - 1e-12

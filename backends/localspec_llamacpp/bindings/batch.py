@@ -22,7 +22,7 @@ class Part(NamedTuple):
     outputs: int  # trailing tokens whose logits are wanted
 
 
-class Batch:
+class LlamaBatch:
     """A batch of llama.cpp's, over arrays that numpy fills."""
 
     def __init__(self, size: int, sequences: int) -> None:

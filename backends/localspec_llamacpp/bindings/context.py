@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.system import free_memory
 from localspec.tokens import Logits
-from localspec_llamacpp.bindings.batch import Batch, Part, pointer
+from localspec_llamacpp.bindings.batch import LlamaBatch, Part, pointer
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
@@ -66,7 +66,7 @@ class Context:
             lib.llama_free(self.pointer)
             raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
-        self._batch = Batch(shape.batch, shape.sequences)
+        self._batch = LlamaBatch(shape.batch, shape.sequences)
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int], Logits] = {}
 

@@ -93,6 +93,6 @@ def ended(result: Result) -> Ended:
         drafted=speculation.drafted,
         accepted=speculation.accepted,
         by_source=speculation.tokens_by_source,
-        guesses=speculation.guesses,
+        guesses=speculation.positions,
     )
     return Ended(result.finish_reason, figures, result.notices)

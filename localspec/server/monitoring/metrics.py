@@ -67,7 +67,7 @@ class Metrics:
         self._rounds.labels(model).inc(speculation.rounds)
         for source, count in speculation.tokens_by_source.items():
             self._tokens.labels(model, source).inc(count)
-        for by, guesses in speculation.guesses.items():
+        for by, guesses in speculation.positions.items():
             for position, guess in enumerate(guesses, 1):
                 self._drafted.labels(model, by, position).inc(guess.drafted)
                 self._accepted.labels(model, by, position).inc(guess.accepted)

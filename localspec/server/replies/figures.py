@@ -15,7 +15,7 @@ def usage(choices: Choices) -> dict[str, object]:
     prompts = [reply.result.usage for reply in choices.firsts]
     prompt = sum(each.prompt_tokens for each in prompts)
     completion = sum(result.usage.completion_tokens for result in results)
-    predicted = [each for r in results for each in r.speculation.guesses.get(PREDICTION, ())]
+    predicted = [each for r in results for each in r.speculation.positions.get(PREDICTION, ())]
     accepted = sum(each.accepted for each in predicted)
     return {
         "prompt_tokens": prompt,
@@ -36,7 +36,7 @@ def progress(reply: Reply) -> dict[str, object] | None:
         return None
     started = job.clock.started
     return {
-        "total": job.generation.prompt,
+        "total": job.generation.prompt_tokens,
         "cache": job.reused,
         "processed": job.generation.cached,
         "time_ms": 0 if started is None else round(1000 * (time.perf_counter() - started)),
@@ -60,5 +60,5 @@ def timings(result: Result) -> dict[str, object]:
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,
         "tokens_by_source": dict(speculation.tokens_by_source),
-        "guesses": {by: list(found) for by, found in speculation.guesses.items()},
+        "guesses": {by: list(found) for by, found in speculation.positions.items()},
     }

@@ -1,4 +1,4 @@
-"""Guesses one after the other, for as long as all of them may well be right."""
+"""Draft token by token, for as long as all of them are likely to be right."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from localspec.proposer import Ask
 from localspec.tokens import tokens_of
 
 
-def draft_of(guesses: Iterable[tuple[int, float]], ask: Ask, floor: float, by: str) -> Draft:
-    """Stop before the guess with which it no longer pays."""
+def draft_of(steps: Iterable[tuple[int, float]], ask: Ask, floor: float, by: str) -> Draft:
+    """Draft tokens with these confidences, up to the first with which it no longer pays."""
     tokens: list[int] = []
     confidences: list[float] = []
     pays = ask.pays_above(floor)
-    for token, confidence in islice(guesses, ask.limit):
+    for token, confidence in islice(steps, ask.limit):
         confidences.append(confidence)
         if not pays(confidences):
             confidences.pop()
