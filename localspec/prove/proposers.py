@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from localspec.backend import Model
 from localspec.control.best import Best
@@ -36,8 +36,23 @@ def usual(draft: Model | None) -> Proposers:
     if draft is not None:
         found["draft-model"] = lambda: DraftModelProposer(draft, floor=0)
     alone = dict(found)
-    found["auto"] = lambda: Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))
+    found["auto"] = lambda: Unpriced(
+        Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))
+    )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """Hides the costs of rounds from a proposer, so that its drafts stay long."""
+
+    proposer: Proposer
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return self.proposer.propose(asks)
+
+    def release(self, slot: int) -> None:
+        self.proposer.release(slot)
 
 
 class Slips:
