@@ -22,10 +22,10 @@ def _objects(begin: str, end: str = "", *, listed: bool = False, key: str = "arg
     keys, openings = ("name", key), tuple(marks(begin)[:1])
     if listed:
         return Layout(
-            f"{begin}[{head}", name_end, "}", f", {head}", f"]{end}", keys, openings=openings
+            f"{begin}[{head}", name_end, "}", f", {head}", f"]{end}", keys=keys, openings=openings
         )
     again = f"\n{begin}{head}" if openings else None
-    return Layout(begin + head, name_end, "}" + end, again, "", keys, openings=openings)
+    return Layout(begin + head, name_end, "}" + end, again, keys=keys, openings=openings)
 
 
 def _python(begin: str, end: str) -> Layout:
@@ -65,6 +65,7 @@ SIGNS: tuple[tuple[tuple[str, ...], Written], ...] = (  # surest signs first
     (("<function=",), Written(XML)),
     (("<|tool_call_start|>",), Written(_python("<|tool_call_start|>", "<|tool_call_end|>"))),
     (("<|tool_list_start|>",), Written(_python("<|tool_call_start|>", "<|tool_call_end|>"))),
+    (("List of tools: [",), Written(_python("<|tool_call_start|>", "<|tool_call_end|>"))),
     (("<|/tool_call|>",), Written(_objects("<|tool_call|>", "<|/tool_call|>", listed=True))),
     (("<|tool_call|>",), Written(_objects("<|tool_call|>", listed=True), also=("<tool_call>",))),
     (("<TOOLCALL>",), Written(_objects("<TOOLCALL>", "</TOOLCALL>", listed=True))),

@@ -57,13 +57,15 @@ def _message(lark: Lark, channel: str) -> str:
 
 
 def _call(lark: Lark, offered: Sequence[Function]) -> str:
-    json, message = lark.mark(CONSTRAIN), lark.mark(MESSAGE)
-    calls = [
-        f'{quoted(f"commentary to=functions.{each.name} ")} {json} "json" {message} '
-        f"{schema(each.schema, each)}"
-        for each in offered
-    ]
-    return f"{lark.mark(CHANNEL)} {choice(calls)}"
+    """A call; whom it is for stands in the channel, or before it as the template has it."""
+    json, message, channel = lark.mark(CONSTRAIN), lark.mark(MESSAGE), lark.mark(CHANNEL)
+    calls = []
+    for each in offered:
+        whom, given = f" to=functions.{each.name}", schema(each.schema, each)
+        inside = f'{channel} {quoted(f"commentary{whom} ")} {json} "json"'
+        before = f'{quoted(whom)} {channel} "commentary json"'
+        calls.append(f"{choice([inside, before])} {message} {given}")
+    return choice(calls)
 
 
 def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:

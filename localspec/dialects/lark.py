@@ -43,6 +43,8 @@ class Lark:
 
     def _cut(self, text: str) -> list[str]:
         """A text cut at its control tokens."""
+        if self._control(text) is not None:
+            return [text]
         found = [""]
         for each in SPLIT.split(text):
             if each and self._control(each) is not None:

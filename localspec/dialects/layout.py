@@ -44,6 +44,7 @@ class Layout:
     end: str
     again: str | None = None  # None: a reply has one call
     close: str = ""
+    closes_one: bool = True  # whether a single call is closed, too
     keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
     fields: Fields | None = None  # None: arguments are one JSON object
     empty: str | None = None  # what follows a name without arguments, where it is not the usual

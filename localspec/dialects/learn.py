@@ -12,12 +12,13 @@ from localspec.dialects.learn_fields import Written, fields
 from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, THOUGHT, Probe, calls
 from localspec.dialects.segments import MARK, common_end, common_start, distinct, segments
 from localspec.dialects.thought import Thought
+from localspec.templates.adapt import REASONING
 from localspec.templates.message import Message
 
 LONGEST = 3000  # characters of a layout; those of families have less than 1,000
 BLANK = r"\s*"
 TALK: Message = {"content": SAID}
-THINKING: Message = {"reasoning_content": THOUGHT, "reasoning": THOUGHT, "thinking": THOUGHT}
+THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
 MARK_LAST = re.compile(rf"({MARK.pattern})[^<>\[\]]*\Z")
 
 
@@ -37,28 +38,40 @@ def learned(probe: Probe) -> Learned:
     if re.search(r"""['"]role['"]:""", said):  # messages as they came are no way to write calls
         return NOTHING
     thought = _thought(probe, said)
-    layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, None)
+    layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, "")
     if layout and len(repr(layout)) > LONGEST:
         layout = None
-    return Learned(layout, thought, _answer(said, ending, probe.prompt()))
+    found = Learned(layout, thought, None)
+    return found._replace(answer=_answer(found, ending, said, probe.prompt()))
 
 
 def _thought(probe: Probe, said: str) -> Thought | None:
     """What reasoning stands between, where it is shown at all."""
+    prompt = probe.prompt()
     for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
         before, shown, after = probe.reply(message).partition(THOUGHT)
-        opening, count = _last_mark(before, said.partition(SAID)[2])
+        last, count = _last_mark(before, said.partition(SAID)[2])
+        opening = _begun(before, prompt) or last
         closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
         if shown and opening and closing:
-            return Thought(_begun(opening, before, probe.prompt()), closing[1])
+            return Thought(opening, closing[1] + _header(after[closing.end() :], prompt))
     return None
 
 
-def _begun(opening: str, before: str, prompt: str) -> str:
-    """What makes the model think: the end of the prompt, where the mark only says who speaks."""
-    _, found, begun = prompt.rpartition(opening)
-    begun = begun.strip()
-    return begun if found and begun and begun in before else opening
+def _begun(before: str, prompt: str) -> str:
+    """What a reply writes before reasoning; where it is in the prompt, the end of that."""
+    if before.startswith(prompt.rstrip()):
+        return before[len(prompt.rstrip()) :].strip()
+    found = MARK_LAST.search(prompt)
+    begun = prompt[found.end(1) :].strip() if found else ""
+    return begun if begun in before else ""
+
+
+def _header(after: str, prompt: str) -> str:
+    """What begins the next message of a reply, as the prompt begins the first one."""
+    starts = (each.start() for each in MARK.finditer(prompt))
+    headers = (prompt[start:].rstrip() for start in starts)
+    return next((each for each in headers if after.startswith(each)), "")
 
 
 def _last_mark(before: str, other: str) -> tuple[str, int]:
@@ -70,17 +83,25 @@ def _last_mark(before: str, other: str) -> tuple[str, int]:
     return "", 0
 
 
-def _answer(said: str, ending: str | None, prompt: str) -> tuple[str, str] | None:
-    """The marks around content, if it is followed by more than what ends any reply."""
+def _answer(found: Learned, ending: str, said: str, prompt: str) -> tuple[str, str] | None:
+    """The marks around content, if there are any but those that end every reply."""
     before, _, after = said.partition(SAID)
-    opening, _ = _last_mark(before, after)
-    if not ending or not opening or opening in prompt:
+    closing = after.removesuffix(ending).strip() if ending else ""
+    thought = found.thought.close if found.thought else ""
+    if before.startswith(prompt):
+        opening = before[len(prompt) :]
+        opening = (opening.rpartition(thought)[2] if thought else opening).strip()
+        calling = found.layout.openings[:1] if found.layout else ()
+        if opening and calling and prompt.endswith(calling[0]):  # what all replies begin with
+            return calling[0] + opening, closing
+    else:
+        opening, _ = _last_mark(before, after)
+    if not MARK.search(opening) or opening == thought or opening in prompt:
         return None
-    closing = after.removesuffix(ending).strip()
-    return (opening, closing) if MARK.match(closing) else None
+    return (opening, closing) if not closing or MARK.match(closing) else None
 
 
-def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str | None]:
+def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:
     """How calls are written, and what ends any reply."""
     for beside in (TALK, {}):
         one = probe.reply({**calls(*GIVEN[:1]), **beside})
@@ -94,7 +115,7 @@ def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | 
         layout, ending = _closed(call, head, two, said)
         nothing = _spelled(probe.reply({**calls({}), **beside}))
         return _with_keys(_opened(probe, layout, call, said, nothing), one), ending
-    return None, None
+    return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +177,8 @@ def _closed(call: _Call, head: str, two: str, said: str) -> tuple[Layout, str]:
     last, _ = _ended(rest, said.partition(SAID)[2])
     end = common_start(between, last)
     first, again = _numbered(head, between[len(end) :])
-    return Layout(first, name_end, end, again, last[len(end) :]), ending
+    closes_one = end.rstrip() not in (layout.end.rstrip(), call.rest.rstrip())
+    return Layout(first, name_end, end, again, last[len(end) :], closes_one), ending
 
 
 def _ended(rest: str, after: str) -> tuple[str, str]:

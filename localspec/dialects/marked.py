@@ -11,6 +11,7 @@ from localspec.dialects.functions import Function, functions
 from localspec.dialects.lark import Lark, choice, formed, quoted
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
+from localspec.dialects.segments import marks
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.thought import Thought
 from localspec.errors import UsageError
@@ -26,7 +27,8 @@ class Marked:
     @property
     def marks(self) -> tuple[str, ...]:
         thought = self.thought.marks if self.thought else ()
-        return tuple(dict.fromkeys((*self.form.marks, *thought, *(self.answer or ()))))
+        answer = marks("".join(self.answer)) or self.answer if self.answer else ()
+        return tuple(dict.fromkeys((*self.form.marks, *thought, *filter(None, answer))))
 
     @property
     def reasons(self) -> bool:
@@ -34,6 +36,7 @@ class Marked:
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()
+        tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
         return Reader(tape, parts, self._reply(tape, parts, functions(tools), prompt_end))
 
     def _reply(
@@ -43,26 +46,32 @@ class Marked:
         if self.thought:
             yield from self.thought.read(tape, parts, prompt_end)
         yield from tape.blank()
-        ends = (yield from self._answers(tape)) if self.answer else ()
+        opened = begun(self.form, prompt_end)
+        answers = yield from self._answers(tape)
+        ends = self.answer[1:] if self.answer and answers and self.answer[1] else ()
+        if opened and not answers and not offered:
+            yield from tape.starts(opened)
+            tape.begin()
         first = yield from tape.ahead()
         if offered and first and first in self.form.bare:
             yield from self.form.read(tape, parts, offered, "")
         parts.say(tape.written())
         openings = self.form.openings if offered and parts.complete else ()
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
-            tape.begin(mark)
+            tape.begin("" if opened else mark)
+            opened = ""
             if mark in openings:
                 yield from self.form.read(tape, parts, offered, mark)
             if not parts.complete:
                 openings = ()
 
-    def _answers(self, tape: Tape) -> Reading[tuple[str, ...]]:
-        """Read the mark that begins content; return what ends it."""
-        opening, closing = self.answer or ("", "")
-        if not (yield from tape.starts(opening)):
-            return ()
+    def _answers(self, tape: Tape) -> Reading[bool]:
+        """Read the mark that begins content, if it is there."""
+        if self.answer is None or not (yield from tape.starts(self.answer[0])):
+            return False
+        yield from tape.blank()
         tape.begin()
-        return (closing,)
+        return True
 
     def grammar(self, bounds: Bounds) -> str | None:
         if not bounds.offered and (bounds.form is None or self.thought is None):
@@ -93,10 +102,12 @@ class Marked:
     def _marked_free(self, lark: Lark, calls: _Calls) -> str:
         """An expression for text with calls in it, the text within its marks if it has any."""
         free = calls.free(())
-        if self.answer is None or lark.is_text(self.answer[0]):
+        if self.answer is None or (lark.is_text(self.answer[0]) and not calls.begun):
             return free
         opening, closing = self.answer
-        opened = f"BLANKS {lark.literal(opening)}"
+        opened = f"BLANKS {lark.literal(opening.removeprefix(calls.begun))}"
+        if not closing:
+            return choice([free, f"{opened} {calls.text()}"])
         return choice([free, f"{opened} {lark.upto(closing)} {free}", f"{opened} TEXT"])
 
     def _answer(self, lark: Lark, form: str) -> str:
@@ -104,7 +115,8 @@ class Marked:
         if self.answer is None:
             return form
         opening, closing = map(lark.literal, self.answer)
-        return choice([form, f"{opening} {form} ({closing})?"])
+        end = f"({closing})?" if closing else ""
+        return choice([form, f"{opening} {form} {end}"])
 
     def _first(self, lark: Lark, prompt_end: str) -> str:
         """An expression for the reasoning before what must be said."""
@@ -114,6 +126,11 @@ class Marked:
         if self.thought.opened_by(prompt_end):
             return f"{closing} BLANKS"
         return f"({self.thought.opening(lark)} {closing} BLANKS)?"
+
+
+def begun(form: Form, prompt_end: str) -> str:
+    """The mark of calls with which a prompt ends, where replies of a family begin with one."""
+    return next((each for each in form.openings if prompt_end.endswith(each)), "")
 
 
 class _Calls:
@@ -126,6 +143,7 @@ class _Calls:
         self._between = form.repeats if parallel else None
         self._after = form.after(lark, offered, parallel)
         self._alone = form.alone(lark, offered, parallel)
+        self.begun = begun(form, bounds.prompt_end)
 
     @property
     def are_bare(self) -> bool:
@@ -135,25 +153,32 @@ class _Calls:
         """Nothing but calls."""
         if self._alone:
             return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
-        call = self._lark.rule(f"{self._lark.mark(self._opening)} {self._after}")
+        lark = self._lark
+        call = lark.rule(f"{lark.literal(self._opening)} {self._after}")
+        first = lark.rule(self._after) if self.begun else call
         if self._between is None:
-            return call
-        return f"{call} ({quoted(self._between) if self._between else ''} {call})*"
+            return first
+        return f"{first} ({lark.literal(self._between)} {call})*"
 
     def free(self, others: Sequence[str]) -> str:
-        """Text with calls in it; it must not begin with these others."""
+        """What a reply may be; it must not begin with these others."""
+        if self.begun:
+            return f"({self._after} {self._more()})"
         lark = self._lark
         heads = [lark.terminal(_flexible(each)) for each in self._alone]
+        rests = [each.rest for each in self._alone]
         text = "TEXT"
         if heads or others:
             text = lark.terminal(f"TEXT & ~({choice([*heads, *others])} TEXT)")
-        options = [
-            text,
-            *(f"{head} {each.rest}" for head, each in zip(heads, self._alone, strict=True)),
-        ]
-        if self._after:
-            options.append(f"{lark.upto(self._opening, text)} {self._after} {self._more()}")
-        return choice(options)
+        alone = [f"{head} {rest}" for head, rest in zip(heads, rests, strict=True)]
+        return choice([self.text(text), *alone])
+
+    def text(self, first: str = "TEXT") -> str:
+        """Text with calls in it, before the first of which this stands."""
+        if not self._after:
+            return first
+        calls = f"{self._lark.upto(self._opening, first)} {self._after} {self._more()}"
+        return choice([first, calls])
 
     def _more(self) -> str:
         if self._between is None:

@@ -19,7 +19,7 @@ class Thought:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.open, self.close, *marks(self.open + self.close))))
+        return tuple(each for text in (self.open, self.close) for each in marks(text) or [text])
 
     def opened_by(self, prompt_end: str) -> bool:
         return prompt_end.rstrip().endswith(self.open)

@@ -138,10 +138,11 @@ class Written:
         head = layout.head.removeprefix(self._opening)
         call = lark.rule(choice([self._call(lark, each) for each in functions]))
         again = layout.again
-        more = ""
+        more, close = "", slots(lark, layout.close)
         if parallel and again is not None and self.repeats is None:
             more = f"({slots(lark, again)} {call})*"
-        return f"{slots(lark, head)} {call} {more} {slots(lark, layout.close)}"
+        rest = f"{more} {close}" if layout.closes_one or not close else f"({more} {close})?"
+        return f"{slots(lark, head)} {call} {rest}"
 
     def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
         if not self.bare:

@@ -14,7 +14,8 @@ from localspec.errors import UsageError
 from localspec.templates.capabilities import Takes, typed, without_content
 from localspec.templates.message import Json, Message, text
 
-REASONING = ("reasoning_content", "thinking", "reasoning")  # one thing, as templates name it
+# One thing, as templates name it.
+REASONING = ("reasoning_content", "thinking", "reasoning", "tool_plan")
 BREAK = "\n\n"  # between messages that become one
 
 

@@ -12,8 +12,8 @@ DONE = "{% endfor %}"
 AS_TEXT = "{{ v if v is string else v | tojson }}"
 
 
-def template(calls: str, before: str = "", said: str = SAID) -> str:
-    return f"{before}{START}{said}{{% if m.tool_calls %}}{calls}{{% endif %}}{END}"
+def template(calls: str, before: str = "", said: str = SAID, end: str = END) -> str:
+    return f"{before}{START}{said}{{% if m.tool_calls %}}{calls}{{% endif %}}{end}"
 
 
 def fields(key: str, middle: str, end: str) -> str:
@@ -123,6 +123,19 @@ TEMPLATES = {
         + DONE
     ),
     "functionary": template(EACH + "<function={{ f.name }}>" + ARGUMENTS + "</function>" + DONE),
+    "functionary, prompted": template(
+        EACH + ">>>{{ f.name }}\n" + ARGUMENTS + DONE,
+        said="<|{{ m.role }}|>\n{% if m.role == 'assistant' and m.content %}>>>all\n{% endif %}"
+        "{{ m.content or '' }}",
+        end=END.replace("<|assistant|>", "<|assistant|>\n>>>"),
+    ),
+    "by messages": template(
+        "<|calls|>" + EACH + "<|name|>{{ f.name }}<|args|>" + ARGUMENTS + "<|done|>" + DONE,
+        said="<|begin|>{{ m.role }}{% if m.reasoning_content %}<|think|>{{ m.reasoning_content }}"
+        "<|next|><|begin|>{{ m.role }}{% endif %}"
+        "{% if m.content %}<|content|>{{ m.content }}{% endif %}",
+        end=END.replace("<|assistant|>", "<|begin|>assistant"),
+    ),
     "qwen coder": template(
         EACH
         + "\n<tool_call>\n<function={{ f.name }}>\n"
