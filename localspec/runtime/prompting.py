@@ -86,6 +86,8 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
 def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:
     """Constrain calls to their tools, and the text after any reasoning to the format."""
     form = conversation.format
+    if form and form.kind in ("lark", "regex"):
+        return form  # there is no telling what in it would be a call
     bounds = Bounds(
         conversation.may_call,
         runtime.control_token,

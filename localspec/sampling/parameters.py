@@ -117,7 +117,7 @@ class Parameter:
     """A number of `Sampling`: its bounds, and the names by which it is set."""
 
     field: str  # of `Sampling` and in the chat; with hyphens, its key in the catalogue
-    names: tuple[str, ...]  # in requests; the first, with hyphens, is the command line's
+    names: tuple[str, ...]  # in requests; the first is the command line's, the last llama.cpp's
     low: float
     high: float
     about: str

@@ -26,6 +26,7 @@ from localspec.server.lmstudio.routes import lmstudio
 from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
+from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
@@ -33,6 +34,7 @@ from localspec.server.ollama.routes import ollama
 from localspec.server.openai.response_store import STORED, ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import openai
+from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
@@ -57,6 +59,7 @@ class Terms:
     cache_dir: Path | None = None  # keeps them for the next start too
     quotes: bool = False  # whether the log tells what is said
     prefix: str = ""  # a path under which all is answered too
+    strict: bool = False  # whether requests are refused for what changes nothing
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
@@ -73,11 +76,13 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         note,
         waiting=terms.waiting,
         idle_seconds=terms.idle_seconds,
+        strict=terms.strict,
     )
     metrics.registry.register(Now(house))
     downloads = Downloads(house, terms.library)
     manager = Manager(terms.manage, terms.origins)
-    desk = RequestHandler(house, Limit(terms.reply_seconds), manager, downloads, terms.quotes)
+    limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
+    desk = RequestHandler(house, limit, manager, downloads, ignored, terms.quotes, terms.strict)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -103,10 +108,9 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         app.include_router(routes(desk))
     for api in (openai(desk), responses(desk, store)):
         app.include_router(api, prefix="/v1")
-        for others in ("", "/api/v0"):  # as llama.cpp's server and LM Studio have it
-            app.include_router(api, prefix=others, include_in_schema=False)
     app.include_router(status(house, metrics))
     tell_errors(app)
+    app.add_middleware(Paths, routes=app.routes)
     app.add_middleware(Guard, rules=terms.rules)
     if terms.origins:
         app.add_middleware(
@@ -136,9 +140,7 @@ async def invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(each) for each in first["loc"] if each != "body")[:LETTERS]
     what = str(first["msg"])
-    if first["type"] == "extra_forbidden":
-        what = "this server does not know that field"
-    elif first["type"] == "json_invalid":
+    if first["type"] == "json_invalid":
         where, what = "", "the body is not JSON"
     return told(request, Fault(400, f"{where}: {what}" if where else what, where or None))
 

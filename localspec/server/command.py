@@ -58,6 +58,7 @@ def serve(
         for found in [pulled(name, loading) for name in names]
     ]
     offers = [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
+    offers = named(offers, wanted.alias)
     terms = replace(terms, library=PulledLibrary(loading.backend, partial(pulled_offer, loading)))
     with listening(wanted) as listener:
         asyncio.run(answer(offers, terms, listener, wanted))
@@ -104,6 +105,7 @@ def terms_of(wanted: ServingOptions) -> Terms:
         manage=alone if wanted.manage is None else wanted.manage,
         quotes=wanted.log_prompts,
         prefix=checked(wanted.prefix),
+        strict=wanted.strict,
         responses=wanted.response_store,
         cache_dir=wanted.cache_dir,
     )
@@ -115,6 +117,18 @@ def hosts_of(wanted: ServingOptions) -> tuple[str, ...]:
         return ("*",)
     named = () if is_local(wanted.host) else (wanted.host,)
     return (*LOCAL, *named, *wanted.allow_host)
+
+
+def named(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedOffer]:
+    """Offers with their other names; without a model, a name is for the first."""
+    found = {offer.name: offer for offer in offers}
+    for each in aliases:
+        alias, _, model = each.partition("=")
+        model = model or offers[0].name
+        if not alias or model not in found:
+            raise UsageError(f"--alias {each} is for {model!r}; served: {', '.join(found)}")
+        found[model] = replace(found[model], aliases=(*found[model].aliases, alias))
+    return list(found.values())
 
 
 def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:

@@ -11,13 +11,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from localspec.server.downloads import Downloads
-from localspec.server.faults import Fault
+from localspec.server.faults import Fault, refused
 from localspec.server.model_host import ModelHost, Served
+from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.request_log import quote
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
 from localspec.server.requests.asking import Prepared
+from localspec.server.requests.leniency import RequestPart, safe
 from localspec.server.safety import Manager
 
 
@@ -25,6 +27,7 @@ from localspec.server.safety import Manager
 class ApiRequest:
     """A request, parsed by its API."""
 
+    body: RequestPart
     model: str
     prepare: Callable[[Served], Sequence[Prepared]]
     answer: Callable[[Choices], Answer]
@@ -42,9 +45,23 @@ class RequestHandler:
     limit: Limit
     manager: Manager
     downloads: Downloads
+    ignored: Ignored
     quotes: bool = False  # whether the log tells what is said
+    strict: bool = False  # whether what changes nothing is refused
+
+    def take(self, request: Request, body: RequestPart, model: str) -> None:
+        """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
+        found = list(body.ignored())
+        if len(self.house.offers) > 1 and not self.house.knows(model):
+            found.append("model")
+        if found and self.strict and found != ["model"]:
+            what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
+            raise refused(what, safe(found[0]))
+        if found:
+            self.ignored.note(request, found)
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
+        self.take(request, errand.body, errand.model)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.house.lease(errand.model, errand.prompts * errand.copies)

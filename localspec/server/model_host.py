@@ -39,6 +39,7 @@ class ServedOffer:
     format: str  # of its files
     drafter: str = ""
     context: int = 0  # where it is not loaded, what is expected
+    aliases: tuple[str, ...] = ()  # other names for it
     created: int = 0
     bytes: int = 0  # of its weights
     digest: str = ""
@@ -77,8 +78,10 @@ class ModelHost:
         *,
         waiting: int = 64,
         idle_seconds: float | None = None,
+        strict: bool = False,
     ) -> None:
         self.offers = dict(offers)
+        self._strict = strict
         self.loaded: dict[str, Served] = {}
         self.failed: dict[str, str] = {}  # why the last attempt to load a model failed
         self.events = ModelEvents()
@@ -99,8 +102,9 @@ class ModelHost:
         return self._find(name) is not None
 
     def _find(self, name: str) -> ServedOffer | None:
-        found = self.offers.get(name or next(iter(self.offers), ""))
-        return found or self.offers.get(name.removesuffix(":latest"))
+        short = name.removesuffix(":latest")
+        others = (each for each in self.offers.values() if not name or short in each.aliases)
+        return self.offers.get(name) or self.offers.get(short) or next(others, None)
 
     def offer(self, name: str) -> ServedOffer:
         """By its name; none is the first, and `:latest` says nothing."""
@@ -124,10 +128,14 @@ class ModelHost:
             self.failed.pop(name, None)
             self.events.tell(name, "model_remove")
 
+    def answering(self, name: str) -> ServedOffer:
+        """The model that answers for a name: the first, where it is not known."""
+        return self.offer(name if self._strict or self.knows(name) else "")
+
     @asynccontextmanager
     async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
         """A model, loaded if need be, that stays until the request has ended."""
-        offer = self.offer(name)
+        offer = self.answering(name)
         served = self.loaded.get(offer.name)
         if served is None:
             async with self._door:

@@ -81,5 +81,9 @@ class ServingOptions:
         "nobody else can reach the server.",
         "yes|no",
     )
+    alias: tuple[str, ...] = repeated(
+        TEXT, "Another name for the model, or NAME=MODEL of several; may repeat.", "NAME"
+    )
+    strict: bool = flag("Refuse fields and models that are not known, and values out of bounds.")
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Show prompts and replies in the log.")

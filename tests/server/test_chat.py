@@ -232,7 +232,7 @@ def test_guessing_can_be_left_away_or_chosen(client):
     [
         ({"temperatur": 1}, "temperatur"),
         ({"audio": {"voice": "alloy"}}, "audio"),
-        ({"functions": []}, "functions"),
+        ({"functions": [{"name": "weather"}]}, "functions"),
         ({"n": 0}, "n"),
         ({"n": 100}, "n"),
         ({"max_tokens": 0}, "max_tokens"),
@@ -247,9 +247,9 @@ def test_guessing_can_be_left_away_or_chosen(client):
         ({"modalities": ["audio"]}, "modalities"),
     ],
 )
-def test_what_cannot_be_granted_is_refused_by_name(server, wish, field):
+def test_what_cannot_be_granted_is_refused_by_name(strict, wish, field):
     body = {"messages": [HERE]} | wish
-    answer = server.client.post("/v1/chat/completions", json=body)
+    answer = strict.client.post("/v1/chat/completions", json=body)
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
@@ -264,9 +264,14 @@ def test_a_prompt_that_is_too_long_is_told_with_both_numbers(client):
     assert "8,192" in str(caught.value)
 
 
-def test_another_model_is_not_here(client):
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.chat.completions.create(model="scriptd", messages=[HERE])
+def test_another_model_is_not_here_if_the_server_is_strict(client, strict):
+    assert client.chat.completions.create(model="gpt-5", messages=[HERE]).model == "scripted"
+    url = f"{strict.address}/v1"
+    with (
+        openai.OpenAI(base_url=url, api_key="any", max_retries=0) as exact,
+        pytest.raises(openai.NotFoundError) as caught,
+    ):
+        exact.chat.completions.create(model="scriptd", messages=[HERE])
     assert caught.value.code == "model_not_found"
     assert "did you mean scripted?" in str(caught.value)
 

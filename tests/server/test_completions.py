@@ -163,13 +163,12 @@ def test_a_middle_is_filled_in_before_a_suffix(coder, client):
         ({"echo": True, "logprobs": 1}, "echo"),
         ({"logprobs": 101}, "logprobs"),
         ({"repetition_penalty": 1e-320}, "repetition_penalty"),
-        ({"x" * 9000: 1}, "x" * 200),
-        ({"stop": [""]}, None),
+        ({"x" * 9000: 1}, "x" * 64),
         ({"messages": []}, "messages"),
     ],
 )
-def test_what_cannot_be_granted_is_refused(server, wish, param):
-    answer = server.client.post("/v1/completions", json={"prompt": "a"} | wish)
+def test_what_cannot_be_granted_is_refused(strict, wish, param):
+    answer = strict.client.post("/v1/completions", json={"prompt": "a"} | wish)
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     assert error["message"]

@@ -58,10 +58,13 @@ def test_a_model_is_loaded_once_when_somebody_asks():
 
         assert await asyncio.gather(*map(use, ["a", "a", "", "b", "b:latest"])) == list("aaabb")
         assert memory.loads == ["a", "b"]
+        assert await use("c") == "a"
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
-            await use("c")
+            house.offer("c")
         await house.close()
         assert not house.loaded
+        with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
+            memory.opened("a", "b", strict=True).answering("c")
 
     asyncio.run(story())
 

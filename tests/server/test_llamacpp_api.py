@@ -170,7 +170,9 @@ def test_tokens_and_texts_between_them_are_a_prompt_too(coder):
     assert complete(coder, ["1", *b", 2,"])["content"] == " 3, 4"
 
 
-@pytest.mark.parametrize("prompt", ["", [], [-1], [1 << 40], [999], [[1], [2]], None, [1.5]])
+@pytest.mark.parametrize(
+    "prompt", ["", [], [-1], [1 << 40], [999], [[1], []], None, [1.5], ["a"] * 17]
+)
 def test_a_prompt_that_is_none_is_refused(coder, prompt):
     reply = post(coder, "completion", prompt=prompt)
     assert reply.status_code == 400
@@ -204,7 +206,7 @@ def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
 @pytest.mark.parametrize(
     ("wish", "named"),
     [
-        ({"grammar": 'root ::= "a"'}, "json_schema"),
+        ({"grammar": 'root ::= "a'}, "grammar"),
         ({"n_probs": 3}, "n_probs"),
         ({"mirostat": 1}, "mirostat"),
         ({"typical_p": 0.5}, "typical_p"),
@@ -213,13 +215,12 @@ def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
         ({"dynatemp_range": 0.5}, "dynatemp_range"),
         ({"samplers": ["unheard_of"]}, "samplers"),
         ({"lora": [{"id": 0, "scale": 0.5}]}, "lora"),
-        ({"n_predict": -2}, "n_predict"),
         ({"unheard_of": 1}, "unheard_of"),
         ({"repeat_penalty": 1.1, "repeat_last_n": 64}, "repeat_last_n"),
     ],
 )
-def test_what_nobody_implements_is_refused_by_its_name(coder, wish, named):
-    reply = post(coder, "completion", prompt="1, 2,", **wish)
+def test_what_nobody_implements_is_refused_by_its_name(strict, wish, named):
+    reply = strict.client.post("/completion", json={"prompt": "1, 2,"} | wish)
     assert reply.status_code == 400
     assert named in reply.json()["error"]["message"]
 
@@ -321,7 +322,6 @@ def test_a_server_tells_of_itself(server, coder):
     assert coder.server.client.get("/props").json()["chat_template"] == ""
     slots = server.client.get("/slots").json()
     assert [slot["id"] for slot in slots] == list(range(8))
-    assert server.client.get("/props?model=other").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ EDITING = {
 }
 
 
-def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server):
+def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
     answer = server.client.post("/v1/chat/completions", json=EDITING)
     assert answer.status_code == 200, answer.text
     assert answer.json()["choices"][0]["message"]["content"]
@@ -384,7 +384,7 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server):
         ({"dry_multiplier": 0.8}, "dry_multiplier"),
         ({"samplers": "kQ"}, "samplers"),
     ):
-        refused = server.client.post("/v1/chat/completions", json=EDITING | wish)
+        refused = strict.client.post("/v1/chat/completions", json=EDITING | wish)
         assert refused.status_code == 400
         assert named in refused.json()["error"]["message"]
 

@@ -312,8 +312,9 @@ def test_options_become_what_the_engine_knows():
         {"top_p": 2.0},
     ],
 )
-def test_an_option_that_nobody_implements_is_refused_by_its_name(client, option):
-    with pytest.raises(ollama.ResponseError, match=next(iter(option))) as told:
+def test_an_option_that_nobody_implements_is_refused_by_its_name(strict, option):
+    name = next(iter(option))
+    with client_of(strict) as client, pytest.raises(ollama.ResponseError, match=name) as told:
         ask(client, options=option)
     assert told.value.status_code == 400
 
@@ -325,16 +326,16 @@ def test_an_option_that_nobody_implements_is_refused_by_its_name(client, option)
         ("chat", {"messages": HERE, "format": "xml"}, "format"),
         ("chat", {"messages": HERE, "logprobs": True}, "logprobs"),
         ("chat", {"messages": [{"role": "clown", "content": ""}]}, "role"),
-        ("generate", {"prompt": "a", "template": "{{ .Prompt }}"}, "template"),
+        ("generate", {"prompt": "a", "template": "Say: {{ .Prompt }}"}, "template"),
         ("generate", {"prompt": "a", "context": [1, 2]}, "context"),
         ("generate", {"prompt": "a", "images": ["aGVsbG8="]}, "images"),
         ("generate", {"prompt": "a", "suffix": "b", "system": "c"}, "system"),
         ("show", {}, "model"),
     ],
 )
-def test_what_nobody_implements_is_refused_by_its_name(server, path, body, named):
+def test_what_nobody_implements_is_refused_by_its_name(strict, path, body, named):
     model = {} if path == "show" else {"model": "scripted"}
-    reply = server.client.post(f"/api/{path}", json=model | body)
+    reply = strict.client.post(f"/api/{path}", json=model | body)
     assert reply.status_code == 400
     assert list(reply.json()) == ["error"]
     assert named in reply.json()["error"]
@@ -360,11 +361,13 @@ def test_nothing_to_answer_loads_the_model(client):
     assert piece.done_reason == "load"
 
 
-def test_a_model_that_is_not_there_is_told(client):
-    for text in ("", "here"):
-        with pytest.raises(ollama.ResponseError, match="no model 'other'") as told:
-            client.generate(model="other", prompt=text)
-        assert told.value.status_code == 404
+def test_a_model_that_is_not_there_is_told_if_the_server_is_strict(client, strict):
+    assert client.generate(model="other", prompt="here").response == "You said: here"
+    with client_of(strict) as exact:
+        for text in ("", "here"):
+            with pytest.raises(ollama.ResponseError, match="no model 'other'") as told:
+                exact.generate(model="other", prompt=text)
+            assert told.value.status_code == 404
 
 
 def test_models_can_be_looked_for(server, client):

@@ -251,9 +251,9 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
         ("background", {"background": True}),
         ("prompt", {"prompt": {"id": "p"}}),
         ("file_search", {"tools": [{"type": "file_search"}]}),
-        ("custom", {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "custom"}]}]}),
-        ("tool_choice", {"tools": [{"type": "web_search"}], "tool_choice": "required"}),
-        ("weather", {"tools": [WEATHER, {"type": "namespace", "name": "n", "tools": [WEATHER]}]}),
+        ("mcp", {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "mcp"}]}]}),
+        ("web_search", {"tools": [{"type": "web_search"}], "tool_choice": "required"}),
+        ("include", {"include": ["x"]}),
         ("tool_choice", {"tool_choice": "sometimes"}),
         ("tool_choice", {"tool_choice": "required"}),
         ("tool_choice", {"tools": [WEATHER], "tool_choice": {"type": "function", "name": "x"}}),
@@ -267,8 +267,12 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
         ("moderation", {"moderation": {"model": "x"}}),
     ],
 )
-def test_what_is_not_here_is_refused_by_name(client, field, wish):
-    with pytest.raises(openai.BadRequestError) as caught:
+def test_what_is_not_here_is_refused_by_name(strict, field, wish):
+    url = f"{strict.address}/v1"
+    with (
+        openai.OpenAI(base_url=url, api_key="any", max_retries=0) as client,
+        pytest.raises(openai.BadRequestError) as caught,
+    ):
         client.responses.create(**({"model": "scripted", "input": "x"} | wish))
     assert field in f"{caught.value.param} {caught.value.message}"
 

@@ -53,7 +53,7 @@ APIS = [
 
 
 def anonymous(text):
-    text = re.sub(r"(chatcmpl-|cmpl-|msg_)[0-9a-f]{24}", "ID", text)
+    text = re.sub(r"(chatcmpl-|cmpl-|msg_)[0-9a-f]{24}(o\d+)?", "ID", text)
     text = re.sub(r'"(created|sequence_number)": \d+', r'"\1": N', text)
     return re.sub(r'"created_at": "[^"]*"', '"created_at": "T"', text)
 

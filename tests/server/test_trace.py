@@ -168,8 +168,8 @@ def test_several_replies_have_the_traces_that_each_has_alone(server):
         ("/v1/chat/completions", "localspec.trace", body("x", stream=True, localspec={"trace": 5})),
     ],
 )
-def test_what_would_not_be_told_is_refused_by_name(server, path, field, asked):
-    answer = server.client.post(path, json=asked)
+def test_what_would_not_be_told_is_refused_by_name(strict, path, field, asked):
+    answer = strict.client.post(path, json=asked)
     assert answer.status_code == 400
     assert field.rpartition(".")[2] in answer.text
 

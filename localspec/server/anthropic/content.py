@@ -2,30 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, Tag
 
+from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
-from localspec.server.requests.fields import Object, Strict
-from localspec.server.requests.given import as_texts, only
+from localspec.server.requests.fields import Object
+from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
+from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more
+BILLING = re.compile(r"\s*x-anthropic-billing-header:[^\n]*\n*")
 
 
-class TextBlock(Strict):
+class TextBlock(RequestPart):
     type: Literal["text"]
     text: str
-    cache_control: Object | None = None  # harmless everywhere: prefixes are kept anyway
-    citations: list[Object] | None = None  # harmless: of replies sent back
 
 
-class ThinkingBlock(Strict):
+class SearchResult(RequestPart):
+    type: Literal["search_result"]
+    title: str = ""
+    source: str = ""
+    content: Texts = Field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(filter(None, (self.title, self.source, joined(self.content))))
+
+
+class ToolReference(RequestPart):
+    """Of a tool that a search found; the model is told of all tools in any case."""
+
+    type: Literal["tool_reference"]
+    tool_name: str
+
+    @property
+    def text(self) -> str:
+        return f"The tool {self.tool_name} can be called."
+
+
+class Source(RequestPart):
+    type: str = ""
+    data: str = ""
+    content: Texts = Field(default_factory=list)
+
+
+class DocumentBlock(RequestPart):
+    type: Literal["document"]
+    source: Source = Field(default_factory=lambda: Source())
+    title: str = ""
+    context: str = ""
+
+    @property
+    def text(self) -> str:
+        kind = self.source.type
+        if kind not in ("text", "content"):
+            what = f"a 'document' of source {kind!r:.40} cannot be read"
+            raise refused(f"{what}: send its words, as a source of type text", "messages")
+        words = self.source.data if kind == "text" else joined(self.source.content)
+        return BREAK.join(filter(None, (self.title, self.context, words)))
+
+
+Words = TextBlock | SearchResult | ToolReference | DocumentBlock
+WORDS = ("text", "search_result", "tool_reference", "document")
+Texts = Annotated[
+    list[
+        Annotated[
+            Annotated[TextBlock, Tag("text")]
+            | Annotated[SearchResult, Tag("search_result")]
+            | Annotated[ToolReference, Tag("tool_reference")]
+            | Annotated[DocumentBlock, Tag("document")]
+            | Annotated[LeftOut, Tag(OTHER)],
+            tagged(*WORDS),
+            BeforeValidator(readable),
+            typed("text"),
+        ]
+    ],
+    BeforeValidator(as_texts),
+]
+
+
+class ThinkingBlock(RequestPart):
     type: Literal["thinking"]
-    thinking: str
+    thinking: str = ""
     signature: str = ""
 
     @property
@@ -34,13 +99,11 @@ class ThinkingBlock(Strict):
         return self.thinking or (sealed if sealed != self.signature else "")
 
 
-class ToolUseBlock(Strict):
+class ToolUseBlock(RequestPart):
     type: Literal["tool_use"]
     id: str
     name: str
-    input: Object
-    cache_control: Object | None = None
-    caller: Object | None = None  # harmless: it is always the model itself
+    input: Object = Field(default_factory=dict)
 
     @property
     def call(self) -> Message:
@@ -48,15 +111,11 @@ class ToolUseBlock(Strict):
         return {"id": self.id, "type": "function", "function": function}
 
 
-Texts = Annotated[list[Annotated[TextBlock, only("block", "text")]], BeforeValidator(as_texts)]
-
-
-class ToolResultBlock(Strict):
+class ToolResultBlock(RequestPart):
     type: Literal["tool_result"]
     tool_use_id: str
     content: Texts = Field(default_factory=list)
     is_error: bool = False
-    cache_control: Object | None = None
 
     @property
     def text(self) -> str:
@@ -64,33 +123,42 @@ class ToolResultBlock(Strict):
         return f"Error: {said}" if self.is_error else said
 
 
-class SystemMessage(Strict):
+class SystemMessage(RequestPart):
     role: Literal["system"]
     content: Texts
 
 
-class UserMessage(Strict):
+class UserMessage(RequestPart):
     role: Literal["user"]
     content: Annotated[
         list[
             Annotated[
-                TextBlock | ToolResultBlock,
-                Field(discriminator="type"),
-                only("block", "text", "tool_result"),
+                Annotated[TextBlock, Tag("text")]
+                | Annotated[SearchResult, Tag("search_result")]
+                | Annotated[ToolReference, Tag("tool_reference")]
+                | Annotated[DocumentBlock, Tag("document")]
+                | Annotated[ToolResultBlock, Tag("tool_result")]
+                | Annotated[LeftOut, Tag(OTHER)],
+                tagged(*WORDS, "tool_result"),
+                BeforeValidator(readable),
+                typed("text"),
             ]
         ],
         BeforeValidator(as_texts),
     ]
 
 
-class AssistantMessage(Strict):
+class AssistantMessage(RequestPart):
     role: Literal["assistant"]
     content: Annotated[
         list[
             Annotated[
-                TextBlock | ThinkingBlock | ToolUseBlock,
-                Field(discriminator="type"),
-                only("block", "text", "thinking", "tool_use"),
+                Annotated[TextBlock, Tag("text")]
+                | Annotated[ThinkingBlock, Tag("thinking")]
+                | Annotated[ToolUseBlock, Tag("tool_use")]
+                | Annotated[LeftOut, Tag(OTHER)],
+                tagged("text", "thinking", "tool_use"),
+                typed("text"),
             ]
         ],
         BeforeValidator(as_texts),
@@ -100,8 +168,16 @@ class AssistantMessage(Strict):
 Given = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
 
 
-def joined(texts: list[TextBlock]) -> str:
-    return BREAK.join(each.text for each in texts)
+def joined(texts: Sequence[Words | LeftOut]) -> str:
+    return BREAK.join(each.text for each in texts if not isinstance(each, LeftOut))
+
+
+def rules(system: Sequence[Words | LeftOut]) -> str:
+    """A system prompt without the line that Claude Code changes with every request.
+
+    It stands at the head, so that no prefix of a conversation would be held.
+    """
+    return BILLING.sub("", joined(system), count=1) if system else ""
 
 
 def messages(given: list[Given]) -> Iterator[Message]:
@@ -114,30 +190,41 @@ def messages(given: list[Given]) -> Iterator[Message]:
             case UserMessage():
                 yield from _asked(each, names)
             case AssistantMessage():
-                names |= {use.id: use.name for use in each.content if use.type == "tool_use"}
+                names |= dict(used(each))
                 yield _replied(each)
 
 
 def _asked(given: UserMessage, names: dict[str, str]) -> Iterator[Message]:
-    for kind, blocks in groupby(given.content, lambda block: block.type):
-        if kind == "text":
-            said = BREAK.join(block.text for block in blocks)
-            yield {"role": "user", "content": said}
+    told = [block for block in given.content if not isinstance(block, LeftOut)]
+    for is_result, blocks in groupby(told, lambda block: block.type == "tool_result"):
+        if not is_result:
+            yield {"role": "user", "content": BREAK.join(block.text for block in blocks)}
             continue
         for block in blocks:
-            if block.type == "tool_result":
+            if isinstance(block, ToolResultBlock):
                 id = block.tool_use_id
                 name = {"name": names[id]} if id in names else {}
                 yield {"role": "tool", "tool_call_id": id, "content": block.text, **name}
 
 
+def used(given: AssistantMessage) -> Iterator[tuple[str, str]]:
+    """The tools of a message, by the identifiers of their calls."""
+    return ((block.id, block.name) for block in given.content if isinstance(block, ToolUseBlock))
+
+
 def _replied(given: AssistantMessage) -> Message:
-    found: dict[str, Json] = {"role": "assistant"}
-    found["content"] = "".join(each.text for each in given.content if each.type == "text")
-    thoughts = [each.text for each in given.content if each.type == "thinking"]
-    calls = [each.call for each in given.content if each.type == "tool_use"]
-    if any(thoughts):
-        found["reasoning_content"] = BREAK.join(filter(None, thoughts))
+    texts, thoughts, calls = list[str](), list[str](), list[Json]()
+    for block in given.content:
+        match block:
+            case TextBlock(text=text):
+                texts.append(text)
+            case ThinkingBlock(text=thought) if thought:
+                thoughts.append(thought)
+            case ToolUseBlock(call=call):
+                calls.append(call)
+    found: dict[str, Json] = {"role": "assistant", "content": "".join(texts)}
+    if thoughts:
+        found["reasoning_content"] = BREAK.join(thoughts)
     if calls:
         found["tool_calls"] = calls
     return found

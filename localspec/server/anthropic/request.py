@@ -5,32 +5,29 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, Tag
 
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
-from localspec.server.anthropic.content import Given, Texts, joined, messages
+from localspec.server.anthropic.content import Given, Texts, messages, rules
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
-from localspec.server.requests.fields import Object, Stops, Strict, Wished
-from localspec.server.requests.given import only
+from localspec.server.requests.fields import Most, Object, Stops, Wished
+from localspec.server.requests.given import OTHER, tagged, typed
+from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.tools import Name
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
+THINKS = {"enabled": True, "disabled": False}  # of other types the chat template decides
 
 
-class ToolGiven(Strict):
+class FunctionTool(RequestPart):
     type: Literal["custom"]
-    name: str = Field(pattern=r"^[a-zA-Z0-9_.:/-]{1,128}$")
+    name: Name
     description: str | None = None
-    input_schema: Object
-    defer_loading: Literal[False] = False
-    allowed_callers: list[Literal["direct"]] | None = None
-    # Harmless: calls always follow the schema, and stream as they come.
-    strict: bool | None = None
-    eager_input_streaming: bool | None = None
-    cache_control: Object | None = None
+    input_schema: Object = Field(default_factory=dict)
 
     @property
     def tool(self) -> Tool:
@@ -41,24 +38,30 @@ class ToolGiven(Strict):
         return {"type": "function", "function": function}
 
 
-class ToolChoice(Strict):
+ToolGiven = Annotated[
+    Annotated[FunctionTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
+    tagged("custom"),
+    typed("custom"),
+]
+
+
+class ToolChoice(RequestPart):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool = False
 
 
-class Thinking(Strict):
-    type: Literal["enabled", "disabled", "adaptive"]
-    budget_tokens: int | None = None  # harmless: thoughts count towards max_tokens
-    display: Literal["summarized", "omitted"] | None = None  # the first shows all of them
+class Thinking(RequestPart):
+    type: str
+    display: str | None = None  # "omitted": thoughts are not shown
 
 
-class OutputFormat(Strict):
+class OutputFormat(RequestPart):
     type: Literal["json_schema"]
     schema_: Object = Field(alias="schema")
 
 
-class Output(Strict):
+class Output(RequestPart):
     effort: str | None = None
     format: OutputFormat | None = None
 
@@ -66,42 +69,40 @@ class Output(Strict):
 class CountRequest(Wished):
     messages: list[Given] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
-    tools: list[Annotated[ToolGiven, only("tool", "custom")]] | None = None
+    tools: list[ToolGiven] | None = None
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
-    output_config: Output = Field(default_factory=Output)
-    # Harmless: prefixes are kept anyway, nothing is cleared, and there is one speed.
-    cache_control: Object | None = None
-    context_management: Object | None = None
-    speed: Literal["standard"] | None = None
+    output_config: Output = Output()
+    output_format: OutputFormat | None = None  # as it was called once
 
     def conversation(self) -> Conversation:
         choice = self.tool_choice or ToolChoice(type="auto")
-        if (choice.type == "tool") != (choice.name is not None):
-            raise refused('a tool_choice of type "tool", and no other, has a name', "tool_choice")
+        named = choice.name if choice.type == "tool" else None
+        if choice.type == "tool" and named is None:
+            raise refused('a tool_choice of type "tool" has a name: say which', "tool_choice")
         system: list[Message] = []
-        if self.system:
-            system = [{"role": "system", "content": joined(self.system)}]
+        if said := rules(self.system):
+            system = [{"role": "system", "content": said}]
         return Conversation(
             messages=[*system, *messages(self.messages)],
-            tools=[each.tool for each in self.tools or ()],
+            tools=[each.tool for each in self.tools or () if isinstance(each, FunctionTool)],
             choice=CHOICES[choice.type],
-            named=choice.name,
+            named=named,
             parallel=not choice.disable_parallel_tool_use,
             format=self._format(),
-            extra=self._extra(),
+            extra=self._told(),
         )
 
     def _format(self) -> Grammar | None:
-        form = self.output_config.format
+        form = self.output_config.format or self.output_format
         return Grammar("json_schema", json.dumps(form.schema_)) if form else None
 
-    def _extra(self) -> dict[str, JsonValue]:
+    def _told(self) -> dict[str, JsonValue]:
         """What is left open, the chat template decides."""
         effort, thinking = self.output_config.effort, self.thinking
         found: dict[str, JsonValue] = {} if effort is None else {"reasoning_effort": effort}
-        if thinking and thinking.type != "adaptive":
-            found["enable_thinking"] = thinking.type == "enabled"
+        if thinking and thinking.type in THINKS:
+            found["enable_thinking"] = THINKS[thinking.type]
         return found
 
     def prepared(self, served: Served) -> list[Prepared]:
@@ -110,20 +111,16 @@ class CountRequest(Wished):
 
 
 class MessagesRequest(CountRequest):
-    max_tokens: int = Field(ge=1, le=1 << 31)
-    stop_sequences: Stops | None = None
+    max_tokens: Most = None
+    stop_sequences: Stops = Field(default_factory=list)
     stream: bool = False
     thread: Object | None = None  # refused so that libraries go on without: see the routes
-    # Harmless: they ask for nothing that a text could show.
-    metadata: Object | None = None
-    service_tier: str | None = None
-    diagnostics: Object | None = None
 
     @property
     def hides_thoughts(self) -> bool:
         return self.thinking is not None and self.thinking.display == "omitted"
 
     def prepared(self, served: Served) -> list[Prepared]:
-        stop = tuple(self.stop_sequences or ())
+        stop = tuple(self.stop_sequences)
         settings = self.wishes(served.offer.usual, self.max_tokens, stop)
         return [prepared(served, self.conversation(), settings)]

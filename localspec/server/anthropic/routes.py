@@ -32,12 +32,13 @@ def anthropic(desk: RequestHandler) -> APIRouter:
         if body.thread is not None:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
-        errand = ApiRequest(body.model, body.prepared, answer, failing, stream=body.stream)
+        errand = ApiRequest(body, body.model, body.prepared, answer, failing, stream=body.stream)
         return await desk.serve(request, errand)
 
     @routes.post("/count_tokens")
-    async def count(body: CountRequest) -> dict[str, int]:
+    async def count(request: Request, body: CountRequest) -> dict[str, int]:
         """How many tokens a conversation has, with nothing said to it."""
+        desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, served)
             return {"input_tokens": len(found.tokens)}

@@ -8,59 +8,39 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from localspec.engine.job import Result
-from localspec.server.llamacpp.completion_request import Wished
+from localspec.sampling.parameters import PARAMETERS
+from localspec.server.llamacpp.completion_request import Wanted
 from localspec.server.llamacpp.lines import Block
 from localspec.server.replies.figures import timings
 from localspec.server.replies.frame import MARK, Frame, event
-from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.reply import Choices, Reply, Step
 from localspec.server.replies.streaming import Bodies
 
 TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 
 
 @dataclass(slots=True, eq=False)
-class Completion:
-    wished: Wished
-    choices: Choices
+class Continuation:
+    """What one reply says, up to where nothing more of it is wanted."""
+
+    wished: Wanted
+    reply: Reply
     block: Block
     content: list[str] = field(default_factory=list)
     cut: bool = False  # before the model was done
     _broken: bool = False  # whether a line is complete
     _until: float | None = None
 
-    @classmethod
-    def of(cls, wished: Wished, choices: Choices) -> Completion:
-        return cls(wished, choices, Block(wished.n_indent))
-
-    async def whole(self) -> dict[str, object]:
-        async with aclosing(self.choices.steps()) as steps:
-            async for each in steps:
-                for _, step in each:
-                    self._taken(step) if step else ""
-        return self._end("".join(self.content))
-
-    def opening(self) -> Bodies:
-        return ()
-
-    def bodies(self, number: int, step: Step | None) -> Bodies:
-        if step is None:
-            return [None]
-        text = self._taken(step)
-        return [TEXT.around(text)] if text else ()
-
-    async def closing(self) -> Bodies:
-        return [event(self._end(""))]
-
-    def _taken(self, step: Step) -> str:
-        """What a step adds; where nothing more is wanted, the reply is ended."""
-        if self.cut or not self.wished.n_predict:
+    def take(self, step: Step) -> str:
+        """What a step adds."""
+        if self.cut or not self.wished.most:
             return ""
         text = self.block.take(step.chunk.text) if step.chunk else self.block.rest()
         self.content.append(text)
         self._broken = self._broken or "\n" in text
         if step.chunk and (self.block.left or self._late()):
             self.cut = True
-            self.choices.cancel()
+            self.reply.exchange.cancel()
         return text
 
     def _late(self) -> bool:
@@ -72,36 +52,72 @@ class Completion:
             self._until = now + self.wished.t_max_predict_ms / 1000
         return now >= self._until and self._broken
 
-    def _end(self, content: str) -> dict[str, object]:
-        body = self._body(content)
+
+@dataclass(slots=True, eq=False)
+class Completion:
+    """To one prompt it is an object, to several a list of them."""
+
+    wished: Wanted
+    choices: Choices
+    parts: Sequence[Continuation]
+
+    @classmethod
+    def of(cls, wished: Wanted, choices: Choices) -> Completion:
+        replies = choices.replies
+        parts = [Continuation(wished, each, Block(max(wished.n_indent, 0))) for each in replies]
+        return cls(wished, choices, parts)
+
+    async def whole(self) -> object:
+        async with aclosing(self.choices.steps()) as steps:
+            async for each in steps:
+                for number, step in each:
+                    self.parts[number].take(step) if step else ""
+        found = [self._end(at, "".join(part.content)) for at, part in enumerate(self.parts)]
+        return found if found[1:] else found[0]
+
+    def opening(self) -> Bodies:
+        return ()
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [None]
+        text = self.parts[number].take(step)
+        if not text:
+            return ()
+        if number:
+            return [event({"index": number, "content": text, "stop": False})]
+        return [TEXT.around(text)]
+
+    async def closing(self) -> Bodies:
+        return [event(self._end(at, "")) for at in range(len(self.parts))]
+
+    def _end(self, number: int, content: str) -> dict[str, object]:
+        body = self._body(number, content)
         return chosen(body, self.wished.response_fields) if self.wished.response_fields else body
 
-    def _body(self, content: str) -> dict[str, object]:
-        served = self.choices.served
-        [reply] = self.choices.replies
-        result, settings = reply.result, reply.prepared.settings
+    def _body(self, number: int, content: str) -> dict[str, object]:
+        served, part = self.choices.served, self.parts[number]
+        result, settings = part.reply.result, part.reply.prepared.settings
         prompt, predicted = result.usage.prompt_tokens, result.usage.completion_tokens
-        limited = self.cut or not self.wished.n_predict or result.finish_reason != "stop"
+        limited = part.cut or not self.wished.most or result.finish_reason != "stop"
         word = "" if limited else result.stopped_by or ""
+        drawn = {each.names[-1]: each.get(settings.sampling) for each in PARAMETERS}
         return {
-            "index": 0,
+            "index": number,
             "content": content,
             "stop": True,
             "stop_type": "limit" if limited else "word" if word else "eos",
             "stopping_word": word,
             "model": served.name,
-            "tokens_predicted": predicted if self.wished.n_predict else 0,
+            "tokens_predicted": predicted if self.wished.most else 0,
             "tokens_evaluated": prompt,
             "tokens_cached": prompt + predicted - 1,  # the newest is not read yet
             "truncated": prompt + predicted >= served.runtime.context,
             "generation_settings": {
                 "n_ctx": served.runtime.context,
-                "n_predict": self.wished.n_predict,
+                "n_predict": self.wished.most,
                 "seed": result.seed,
-                "temperature": settings.sampling.temperature,
-                "top_k": settings.sampling.top_k,
-                "top_p": settings.sampling.top_p,
-                "min_p": settings.sampling.min_p,
+                **drawn,
                 "stop": list(settings.stop),
             },
             "timings": paces(result),

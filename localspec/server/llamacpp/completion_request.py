@@ -2,94 +2,104 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.drawing import Drawn
-from localspec.server.requests.fields import Id, Object, Strict
-from localspec.server.requests.samplers import Undrawn, Zero
+from localspec.server.requests.fields import CHOICES, LONGEST, Id, Stops, Wished
+from localspec.server.requests.forms import Formed
+from localspec.server.requests.leniency import RequestPart
 from localspec.templates.fill_in_middle import middle
 
+Piece = Id | str
+One = str | list[Piece]  # tokens, and texts between them
 
-class Wished(Undrawn, Drawn):
+
+class Wanted(Formed, Wished):
     """What completions and middles share."""
 
-    model: str = ""  # the first that is served
-    n_predict: int = Field(-1, ge=-1, le=1 << 31)  # -1: no limit; 0: only read the prompt
-    n_indent: int = Field(0, ge=0)  # of each line after the first
+    clamps: ClassVar[bool] = True
+    n_predict: int | None = None
+    max_tokens: int = -1  # as OpenAI calls it
+    n_indent: int = 0  # of each line after the first
     t_max_predict_ms: float = -1  # after the first token, once a line is complete
+    stop: Stops = Field(default_factory=list)
     stream: bool = False
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
-    json_schema: Object | None = None
-    grammar: str = ""
-    n_probs: Zero | None = None
-    # Harmless: they ask for nothing that a text could show.
-    cache_prompt: bool | None = None  # prefixes are always kept
-    id_slot: int | None = None  # the slot that holds most of the prompt is found
-    n_keep: int | None = None  # of a context that overflows, which none does here
-    n_discard: int | None = None
-    n_cache_reuse: int | None = None
-    t_max_prompt_ms: float | None = None  # llama.cpp's own server does not keep to it either
+
+    @property
+    def most(self) -> int:
+        """Below 0: no limit; 0: only read the prompt."""
+        return min(self.max_tokens if self.n_predict is None else self.n_predict, LONGEST)
 
     def settings(self, usual: Sampling) -> Settings:
-        if self.grammar:
-            raise refused("GBNF is not known here: give a json_schema", "grammar")
-        schema = self.json_schema
-        return Settings(
-            max_tokens=None if self.n_predict < 0 else max(self.n_predict, 1),
-            sampling=self.sampling(usual),
-            seed=self.own_seed,
-            stop=self.stops,
-            ignore_end=self.ignore_eos,
-            depth=None if self.n_predict else 0,
-            grammar=None if schema is None else Grammar("json_schema", json.dumps(schema)),
-        )
+        most = self.most
+        found = self.wishes(usual, None if most < 0 else max(most, 1), tuple(self.stop))
+        depth = found.depth if most else 0
+        return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 
 
-class CompletionRequest(Wished):
-    prompt: str | list[Id | str]  # tokens, and texts between them
+class CompletionRequest(Wanted):
+    prompt: One | list[One]
+
+    @property
+    def prompts(self) -> Sequence[One]:
+        """One, also of tokens with texts between them, or several."""
+        match self.prompt:
+            case str():
+                return [self.prompt]
+            case [*parts] if parts and not any(isinstance(each, int) for each in parts):
+                found: list[One] = [each for each in parts if not isinstance(each, int)]
+            case _:
+                return [[each for each in self.prompt if not isinstance(each, list)]]
+        if len(found) > CHOICES:
+            raise refused(f"a request may have {CHOICES} prompts", "prompt")
+        return found
 
     def prepared(self, served: Served) -> list[Prepared]:
-        """Texts of control tokens stand for those tokens, as llama.cpp reads prompts."""
-        prompt, runtime = self.prompt, served.runtime
-        first, *others = [prompt] if isinstance(prompt, str) else prompt or [""]
-        tokens = runtime.read(first) if isinstance(first, str) else [first]
-        for each in others:
-            if isinstance(each, str):
-                tokens += runtime.tokenizer.encode(each, special=True).tolist()
-            else:
-                tokens.append(each)
-        return [plain(served, tokens, self.settings(served.offer.usual))]
+        settings = self.settings(served.offer.usual)
+        return [plain(served, tokens(served, each), settings) for each in self.prompts]
 
 
-class Extra(Strict):
+def tokens(served: Served, prompt: One) -> list[int]:
+    """Texts of control tokens stand for those tokens, as llama.cpp reads prompts."""
+    runtime = served.runtime
+    first, *others = [prompt] if isinstance(prompt, str) else prompt or [""]
+    found = runtime.read(first) if isinstance(first, str) else [first]
+    for each in others:
+        if isinstance(each, str):
+            found += runtime.tokenizer.encode(each, special=True).tolist()
+        else:
+            found.append(each)
+    return found
+
+
+class Extra(RequestPart):
     """A piece of another file."""
 
     text: str
     filename: str | None = None
-    time: JsonValue = None  # harmless: when it was looked at
 
 
-class InfillRequest(Wished):
-    input_prefix: str
-    input_suffix: str
+class InfillRequest(Wanted):
+    input_prefix: str = ""
+    input_suffix: str = ""
     input_extra: Sequence[Extra] = ()
     prompt: str = ""
 
     def prepared(self, served: Served) -> list[Prepared]:
         context = served.runtime.context
-        most = context // 2  # of it for the reply, whatever is wished
-        wanted = most if self.n_predict < 0 else min(max(self.n_predict, 1), most)
-        tokens = middle(
+        half = context // 2  # of it for the reply, whatever is wished
+        wanted = half if self.most < 0 else min(max(self.most, 1), half)
+        found = middle(
             served.runtime.tokenizer,
             self.input_prefix,
             self.input_suffix,
@@ -98,4 +108,4 @@ class InfillRequest(Wished):
             context - wanted,
         )
         settings = filling(served, self.settings(served.offer.usual))
-        return [plain(served, tokens, settings)]
+        return [plain(served, found, settings)]

@@ -17,13 +17,13 @@ from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
 from localspec.server.replies.streaming import KEEP_ALIVE, SSE, reported
-from localspec.server.requests.fields import Strict
+from localspec.server.requests.leniency import RequestPart
 
 Object = dict[str, object]
 Action = Literal["save", "restore", "erase"]
 
 
-class ModelNamed(Strict):
+class ModelNamed(RequestPart):
     model: str
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from localspec.sampling.parameters import Sampling
+from localspec.sampling.parameters import PARAMETERS, Sampling
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 from localspec.templates.capabilities import Takes
@@ -40,13 +40,7 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
 def drawing(usual: Sampling) -> Object:
     """How text is drawn where a request says nothing."""
     return {
-        "temperature": usual.temperature,
-        "top_k": usual.top_k,
-        "top_p": usual.top_p,
-        "min_p": usual.min_p,
-        "repeat_penalty": usual.repetition,
-        "presence_penalty": usual.presence,
-        "frequency_penalty": usual.frequency,
+        **{each.names[-1]: each.get(usual) for each in PARAMETERS},
         "n_predict": -1,
         "max_tokens": -1,
     }

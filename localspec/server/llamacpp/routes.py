@@ -33,13 +33,17 @@ def llamacpp(desk: RequestHandler) -> APIRouter:
 
 
 def asking(routes: APIRouter, desk: RequestHandler) -> None:
-    async def answered(request: Request, body: CompletionRequest | InfillRequest) -> Response:
+    async def answered(
+        request: Request, body: CompletionRequest | InfillRequest, prompts: int = 1
+    ) -> Response:
         errand = ApiRequest(
+            body,
             body.model,
             body.prepared,
             partial(Completion.of, body),
             lambda fault: event(fault.openai()),
             stream=body.stream,
+            prompts=prompts,
         )
         return await desk.serve(request, errand)
 
@@ -47,7 +51,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/completion")
     async def completion(request: Request, body: CompletionRequest) -> Response:
         """Go on with a text."""
-        return await answered(request, body)
+        return await answered(request, body, len(body.prompts))
 
     @routes.post("/infill")
     async def infill(request: Request, body: InfillRequest) -> Response:
@@ -57,18 +61,21 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
 
 def telling(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/tokenize")
-    async def tokenize(body: TokenizeRequest) -> Object:
+    async def tokenize(request: Request, body: TokenizeRequest) -> Object:
+        desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(body.answer, served.runtime)
 
     @routes.post("/detokenize")
-    async def detokenize(body: DetokenizeRequest) -> Object:
+    async def detokenize(request: Request, body: DetokenizeRequest) -> Object:
+        desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(body.answer, served.runtime)
 
     @routes.post("/apply-template")
-    async def apply_template(body: ChatRequest) -> Object:
+    async def apply_template(request: Request, body: ChatRequest) -> Object:
         """A conversation as its model will read it."""
+        desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(rendered, body, served)
 

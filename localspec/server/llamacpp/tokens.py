@@ -8,13 +8,13 @@ from pydantic import Field
 
 from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
-from localspec.server.requests.fields import Strict
+from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
 
 LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way
 
 
-class TokenizeRequest(Strict):
+class TokenizeRequest(RequestPart):
     model: str = ""
     content: str = Field(max_length=LONGEST)
     add_special: bool = False  # the start token, where the model wants one
@@ -36,7 +36,7 @@ class TokenizeRequest(Strict):
         return tokens
 
 
-class DetokenizeRequest(Strict):
+class DetokenizeRequest(RequestPart):
     model: str = ""
     tokens: list[Annotated[int, Field(ge=0)]] = Field(max_length=LONGEST)
 

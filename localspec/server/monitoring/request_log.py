@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.engine.job import Result
+from localspec.server.monitoring.ignored import SCOPE
 from localspec.server.requests.asking import Prepared
+from localspec.server.requests.leniency import header
 
 log = logging.getLogger("localspec.server")
 SILENT = ("/health", "/v1/health", "/metrics")  # asked every few seconds
+HEADER = b"x-localspec-ignored"
 DIRECT = "localspec.send"  # under which a scope has how to send past what wraps the application
 
 
@@ -32,10 +35,13 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = str(message["status"])
+                if names := scope[SCOPE]:
+                    told = (HEADER, header(names).encode())
+                    message = {**message, "headers": [*message["headers"], told]}
             await send(message)
 
         try:
-            scope[DIRECT] = send
+            scope[DIRECT], scope[SCOPE] = send, []
             await self._app(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - begun

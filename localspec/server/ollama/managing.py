@@ -16,12 +16,12 @@ from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
 from localspec.server.ollama.answer import failing, line
 from localspec.server.replies.streaming import LINES, answered, reported
-from localspec.server.requests.fields import Strict
+from localspec.server.requests.leniency import RequestPart
 
 SUCCESS: dict[str, object] = {"status": "success"}
 
 
-class Named(Strict):
+class Named(RequestPart):
     model: str = ""
     name: str = ""  # as older clients call it
 
@@ -37,7 +37,7 @@ class PullRequest(Named):
     insecure: bool = False  # harmless: there is no registry of one's own to trust
 
 
-class CopyRequest(Strict):
+class CopyRequest(RequestPart):
     source: str = Field(min_length=1)
     destination: str = Field(min_length=1)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Conversation
@@ -14,24 +14,25 @@ from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.ollama.options import Options
 from localspec.server.requests.asking import Prepared, filling, plain, prepared
+from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
-from localspec.server.requests.drawing import given
-from localspec.server.requests.fields import Object, Strict, ToolGiven
+from localspec.server.requests.fields import Object
+from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.tools import ToolGiven, tools_of
 from localspec.templates.fill_in_middle import middle
-from localspec.templates.message import Message
+from localspec.templates.message import Json, Message
 
 CALLS = 128  # most in a message
-Think = bool | Literal["low", "medium", "high"]
+PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
 
 
-class OllamaRequest(Strict):
-    given = model_validator(mode="before")(given)
+class OllamaRequest(RequestPart):
     model: str = Field(min_length=1)
     stream: bool = True
     format: Literal["", "json"] | Object | None = None
-    options: Options = Field(default_factory=lambda: Options.model_validate({}))
-    think: Think | None = None
-    keep_alive: float | str | None = None  # harmless: the server was told when it started
+    options: Options = Options()
+    think: bool | str | None = None  # a text is how much
+    keep_alive: JsonValue = None
 
     @property
     def grammar(self) -> Grammar | None:
@@ -42,7 +43,7 @@ class OllamaRequest(Strict):
     @property
     def extra(self) -> dict[str, JsonValue]:
         """What chat templates know of thinking; DeepSeek's and Granite's call it that."""
-        if self.think is None:
+        if self.think is None or self.think == "":
             return {}
         if isinstance(self.think, bool):
             return {"enable_thinking": self.think, "thinking": self.think}
@@ -52,22 +53,27 @@ class OllamaRequest(Strict):
         return [prepared(served, conversation, self.options.settings(served, None))]
 
 
-class FunctionCalled(Strict):
+def read(given: object) -> object:
+    """Arguments that other APIs write as a text."""
+    try:
+        return json.loads(given or "{}") if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return given
+
+
+class FunctionCalled(RequestPart):
     name: str
-    arguments: Object = Field(default_factory=dict)
-    index: int | None = None  # harmless: calls are in order
+    arguments: Annotated[Object, BeforeValidator(read)] = Field(default_factory=dict)
 
 
-class CallGiven(Strict):
+class CallGiven(RequestPart):
     function: FunctionCalled
     id: str | None = None
-    type: Literal["function"] | None = None
 
 
-class MessageGiven(Strict):
-    given = model_validator(mode="before")(given)
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str | None = None
+class MessageGiven(RequestPart):
+    role: Role
+    content: Parts = Field(default_factory=list)
     thinking: str | None = None
     images: list[JsonValue] | None = None
     tool_calls: list[CallGiven] | None = Field(None, max_length=CALLS)
@@ -87,7 +93,7 @@ class ChatRequest(OllamaRequest):
     def prepared(self, served: Served) -> list[Prepared]:
         conversation = Conversation(
             messages=messages_of(self.messages),
-            tools=[each.model_dump(exclude_none=True) for each in self.tools or ()],
+            tools=tools_of(self.tools),
             format=self.grammar,
             extra=self.extra,
         )
@@ -100,7 +106,9 @@ def messages_of(given: Iterable[MessageGiven]) -> list[Message]:
     waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
     for number, each in enumerate(given):
         check_images(each.images)
-        message: dict[str, JsonValue] = {"role": each.role, "content": each.content or ""}
+        message: dict[str, Json] = {"role": each.role, "content": ""}
+        if each.content:
+            message["content"] = said(each.content)
         if each.thinking:
             message["reasoning_content"] = each.thinking
         if each.tool_calls:
@@ -152,15 +160,20 @@ class GenerateRequest(OllamaRequest):
     def loads(self) -> bool:
         return not self.prompt and not self.suffix
 
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if self.template and self.template not in PROMPT:
+            yield "template"
+        if self.suffix and self.system:
+            yield "system"
+
     def prepared(self, served: Served) -> list[Prepared]:
         check_images(self.images)
-        if self.template:
-            raise refused("a template is not taken: the model has its own; or set raw", "template")
         if self.context:
             raise refused("context is not here: send the conversation to /api/chat", "context")
         if self.suffix:
             return [self._filling(served)]
-        if self.raw or not served.runtime.tokenizer.chat_template:
+        if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
             return [self._raw(served)]
         messages = [
             {"role": role, "content": text}
@@ -177,8 +190,6 @@ class GenerateRequest(OllamaRequest):
         return plain(served, served.runtime.read(self.prompt), settings)
 
     def _filling(self, served: Served) -> Prepared:
-        if self.system:
-            raise refused("a middle is filled in without a system message", "system")
         settings = self.options.settings(served, self.grammar)
         context = served.runtime.context
         wanted = min(settings.max_tokens or context, context // 2)

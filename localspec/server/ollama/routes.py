@@ -47,6 +47,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
+            desk.take(request, body, body.model)
             if body.keep_alive in (0, "0", "0s"):
                 await desk.manager(request)
                 await desk.house.unload(body.model)
@@ -54,6 +55,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             await desk.house.preload(body.model)
             return Response(line(words.loaded()), media_type=LINES)
         errand = ApiRequest(
+            body,
             body.model,
             body.prepared,
             partial(OllamaAnswer, words, begun),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -24,14 +25,18 @@ class CompletionRequest(Asked):
     suffix: str | None = None
     echo: bool = False
     logprobs: Logprobs | None = None
-    best_of: int | None = None
 
     def settings(self, usual: Sampling) -> Settings:
-        if self.best_of not in (None, self.n):
-            raise refused("best_of is not here: ask for n replies and choose", "best_of")
         if self.echo and self.logprobs is not None:
             raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
-        return self.settings_with(usual, self.max_tokens or USUAL, self.logprobs)
+        settings = self.settings_with(usual, self.most_here, self.logprobs)
+        return replace(settings, grammar=self.form)
+
+    @property
+    def most_here(self) -> int | None:
+        """All there is room for, where a client says so; the API's 16 where it says nothing."""
+        named = {"max_tokens", "max_completion_tokens", "n_predict"} & self.model_fields_set
+        return self.most if named else USUAL
 
     @property
     def prompts(self) -> Sequence[str | list[int]]:
@@ -56,6 +61,7 @@ class CompletionRequest(Asked):
             return plain(served, tokens, settings)
         if not isinstance(prompt, str):
             raise refused("a middle is filled in between texts, not tokens", "suffix")
-        room = runtime.context - (settings.max_tokens or USUAL)
+        most = runtime.context // 2  # of it for the reply, whatever is wished
+        room = runtime.context - min(settings.max_tokens or most, most)
         tokens = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
         return plain(served, tokens, filling(served, settings))

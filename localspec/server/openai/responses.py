@@ -12,7 +12,9 @@ from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.openai.response_store import item_id
+from localspec.server.openai.responses_calls import Called, called
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
+from localspec.server.openai.responses_tools import Offered
 from localspec.server.replies.blocks import (
     SEAL,
     Block,
@@ -56,17 +58,16 @@ class Numbered:
 @dataclass(slots=True, eq=False)
 class ResponsesAnswer:
     asked: ResponsesRequest
+    tools: Mapping[str, Offered]
     keep: Callable[[Data], Awaitable[None]]  # for later requests, before a client hears of its end
     events: Numbered
     choices: Choices
     blocks: Blocks = field(init=False)
-    _spaces: Mapping[str, str] = field(init=False)  # of functions that are in one
     id: str = field(default_factory=lambda: new_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
         self.blocks = Blocks(self.choices)
-        self._spaces = {each.name: space for space, each in self.asked.functions() if space}
 
     async def whole(self) -> Data:
         await self.blocks.whole()
@@ -105,16 +106,22 @@ class ResponsesAnswer:
                     part = {"part": self._part(block)}
                     yield event("response.content_part.added", place | part)
             case Grown(_, text, logprobs):
-                logged = self._logged(block, logprobs)
-                yield event(f"{name}.delta", place | {"delta": text} | logged)
+                if block.kind != "call" or self._called(block).streams:
+                    logged = self._logged(block, logprobs)
+                    yield event(f"{name}.delta", place | {"delta": text} | logged)
             case Closed():
-                what = "arguments" if block.kind == "call" else "text"
-                logged = self._logged(block, block.logprobs)
-                yield event(f"{name}.done", place | {what: block.text} | logged)
-                if block.kind != "call":
+                if block.kind == "call":
+                    for kind, more in self._called(block).ends(block.text):
+                        yield event(kind, place | more)
+                else:
+                    logged = self._logged(block, block.logprobs)
+                    yield event(f"{name}.done", place | {"text": block.text} | logged)
                     part = {"part": self._part(block)}
                     yield event("response.content_part.done", place | part)
                 yield event("response.output_item.done", item | {"item": self._item(block)})
+
+    def _called(self, block: Block) -> Called:
+        return called(self.tools.get(block.name), block.name)
 
     def _id(self, block: Block) -> str:
         kind = {"text": "msg", "thought": "rs", "call": "fc"}[block.kind]
@@ -131,10 +138,8 @@ class ResponsesAnswer:
                 told = {"type": "reasoning", "summary": [], "content": parts}
                 return {**item, **told, "encrypted_content": sealed}
             case "call":
-                call = {"name": block.name, "arguments": block.text}
-                if space := self._spaces.get(block.name):
-                    call["namespace"] = space
-                return {**item, "type": "function_call", "call_id": f"call_{block.id}", **call}
+                call = self._called(block).item(block.text)
+                return {**item, "call_id": f"call_{block.id}", **call}
 
     def _part(self, block: Block) -> Data:
         if block.kind == "thought":

@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue, Tag
 
 from localspec.server.faults import refused
+from localspec.server.openai.responses_tools import Offered, Tools, offered
 from localspec.server.replies.blocks import SEAL
-from localspec.server.requests.fields import Object, Strict, TextPart
-from localspec.server.requests.given import as_texts, only
+from localspec.server.requests.chat_messages import Parts, Role, said
+from localspec.server.requests.fields import Object
+from localspec.server.requests.given import OTHER, tagged, typed
+from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
 
-Status = Literal["in_progress", "completed", "incomplete"]
 
-
-class SaidPart(TextPart):
-    """Harmless: what libraries read out of a reply and send back with it."""
-
-    parsed: JsonValue = None
-    prompt_cache_breakpoint: Object | None = None
-
-
-class RefusalPart(Strict):
-    type: Literal["refusal"]
-    refusal: str
-
-    @property
-    def text(self) -> str:
-        return self.refusal
-
-
-Part = Annotated[
-    SaidPart | RefusalPart,
-    Field(discriminator="type"),
-    only("part", "text", "input_text", "output_text", "refusal"),
-]
-Parts = Annotated[list[Part], BeforeValidator(as_texts)]
-
-
-class ThoughtPart(Strict):
-    type: Literal["reasoning_text", "summary_text"]
+class ThoughtPart(RequestPart):
     text: str
 
 
-class Sent(Strict):
-    """Harmless: of items of earlier replies, which nobody keeps here."""
-
-    id: str | None = None
-    status: Status | None = None
-
-
-class MessageItem(Sent):
+class MessageItem(RequestPart):
     type: Literal["message"]
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Parts
-    phase: str | None = None  # harmless
+    role: Role
+    content: Parts = Field(default_factory=list)
 
 
-class ReasoningItem(Sent):
+class ReasoningItem(RequestPart):
     type: Literal["reasoning"]
-    summary: list[ThoughtPart] = Field(default_factory=list)  # harmless: the whole is there
+    summary: list[ThoughtPart] = Field(default_factory=list)  # the whole is there
     content: list[ThoughtPart] | None = None
     encrypted_content: str | None = None
 
@@ -72,40 +41,83 @@ class ReasoningItem(Sent):
         return thought or (sealed.removeprefix(SEAL) if sealed.startswith(SEAL) else "")
 
 
-class CallItem(Sent):
+class CallItem(RequestPart):
     type: Literal["function_call"]
     call_id: str
     name: str
-    namespace: str | None = None  # harmless: names are told apart without
-    arguments: str
-    parsed_arguments: JsonValue = None  # harmless: the same again
+    namespace: str = ""
+    arguments: str | Object = "{}"
 
 
-class OutputItem(Sent):
-    type: Literal["function_call_output"]
+class CustomCallItem(RequestPart):
+    type: Literal["custom_tool_call"]
     call_id: str
+    name: str
+    namespace: str = ""
+    input: str
+
+
+class ShellCallItem(RequestPart):
+    type: Literal["local_shell_call"]
+    id: str = ""
+    call_id: str = ""
+    action: Object
+
+
+class SearchCallItem(RequestPart):
+    type: Literal["tool_search_call"]
+    call_id: str = ""  # none of a search that a server ran
+    arguments: JsonValue = None
+
+
+class OutputItem(RequestPart):
+    type: Literal["function_call_output", "custom_tool_call_output", "local_shell_call_output"]
+    id: str = ""
+    call_id: str = ""
     output: Parts
     name: str | None = None
 
 
-class ReferenceItem(Strict):
+class SearchOutputItem(RequestPart):
+    """Tools that a search of the client has found: from here on they can be called."""
+
+    type: Literal["tool_search_output"]
+    call_id: str = ""
+    tools: Tools = Field(default_factory=list)
+
+
+class ToolsItem(RequestPart):
+    type: Literal["additional_tools"]
+    tools: Tools = Field(default_factory=list)
+
+
+class ReferenceItem(RequestPart):
     """An item of a response that is kept; the paths put it in its place."""
 
     type: Literal["item_reference"]
     id: str
 
 
+KNOWN = ("message", "reasoning", "function_call", "custom_tool_call", "local_shell_call")
+FOUND = ("tool_search_call", "tool_search_output", "additional_tools", "item_reference")
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+
 Item = Annotated[
-    MessageItem | ReasoningItem | CallItem | OutputItem | ReferenceItem,
-    Field(discriminator="type"),
-    only(
-        "item",
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "item_reference",
-    ),
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[CallItem, Tag("function_call")]
+    | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[ShellCallItem, Tag("local_shell_call")]
+    | Annotated[SearchCallItem, Tag("tool_search_call")]
+    | Annotated[OutputItem, Tag("function_call_output")]
+    | Annotated[OutputItem, Tag("custom_tool_call_output")]
+    | Annotated[OutputItem, Tag("local_shell_call_output")]
+    | Annotated[SearchOutputItem, Tag("tool_search_output")]
+    | Annotated[ToolsItem, Tag("additional_tools")]
+    | Annotated[ReferenceItem, Tag("item_reference")]
+    | Annotated[LeftOut, Tag(OTHER)],
+    tagged(*KNOWN, *FOUND, *OUTPUTS),
+    typed("message"),
 ]
 
 
@@ -122,8 +134,9 @@ THINKS, SAYS, CALLS, ENDED = range(4)  # a reply goes through them in this order
 class Transcript:
     """Puts a reply that was taken apart into items together again."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[tuple[str, str], str]) -> None:
         self.messages: list[Message] = []
+        self._told = names  # what the model calls a tool, by its namespace and its own name
         self._reply: dict[str, Json] = {}  # the newest, which may still grow
         self._calls: list[Json] = []  # of it
         self._stage = ENDED
@@ -138,12 +151,20 @@ class Transcript:
                 self._go_on(SAYS)["content"] = said(item.content)
             case MessageItem():
                 self._put({"role": item.role, "content": said(item.content)})
-            case CallItem():
-                self._call(item)
+            case CallItem() | CustomCallItem():
+                name = self._told.get((item.namespace, item.name), item.name)
+                self._call(item.call_id, name, arguments(item))
+            case ShellCallItem():
+                self._call(item.call_id or item.id, "local_shell", arguments(item))
+            case SearchCallItem(call_id=call_id):
+                if call_id:
+                    self._call(call_id, "tool_search", arguments(item))
             case OutputItem():
-                name = item.name or self._names.get(item.call_id)
-                output: Message = {"tool_call_id": item.call_id, "content": said(item.output)}
-                self._put({"role": "tool", **output, **({"name": name} if name else {})})
+                self._result(item.call_id or item.id, said(item.output), item.name)
+            case SearchOutputItem(call_id=call_id):
+                if call_id:
+                    names = ", ".join(offered([item.tools]))
+                    self._result(call_id, f"These tools can be called now: {names}")
             case ReferenceItem():
                 raise refused(f"there is no item {item.id[:80]!r} here: send it whole", "input")
 
@@ -158,14 +179,36 @@ class Transcript:
         self._stage = stage
         return self._reply
 
-    def _call(self, item: CallItem) -> None:
-        self._names[item.call_id] = item.name
+    def _call(self, call_id: str, name: str, arguments: Json) -> None:
+        self._names[call_id] = name
         reply = self._go_on(CALLS)
-        function = {"name": item.name, "arguments": item.arguments}
-        self._calls.append({"id": item.call_id, "type": "function", "function": function})
+        function = {"name": name, "arguments": arguments}
+        self._calls.append({"id": call_id, "type": "function", "function": function})
         reply["tool_calls"] = self._calls
 
+    def _result(self, call_id: str, said: Json, name: str | None = None) -> None:
+        name = name or self._names.get(call_id)
+        output: Message = {"tool_call_id": call_id, "content": said}
+        self._put({"role": "tool", **output, **({"name": name} if name else {})})
 
-def said(parts: Sequence[Part]) -> Json:
-    texts = [part.text for part in parts]
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": each} for each in texts]
+
+def arguments(item: CallItem | CustomCallItem | ShellCallItem | SearchCallItem) -> Json:
+    """What a tool was called with, as the model is told of its parameters."""
+    match item:
+        case CustomCallItem(input=text):
+            return json.dumps({"input": text}, ensure_ascii=False)
+        case ShellCallItem(action=action):
+            return json.dumps({name: value for name, value in action.items() if name != "type"})
+        case SearchCallItem(arguments=given) if not isinstance(given, str):
+            return json.dumps(given or {})
+        case _:
+            return item.arguments
+
+
+def names_of(tools: Mapping[str, Offered]) -> Mapping[tuple[str, str], str]:
+    return {(each.space, each.called): name for name, each in tools.items()}
+
+
+def tools_in(items: Sequence[Item]) -> list[Tools]:
+    """Tools that stand among items."""
+    return [item.tools for item in items if isinstance(item, SearchOutputItem | ToolsItem)]

@@ -48,17 +48,19 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
 
         events = Numbered()
         errand = ApiRequest(
+            body,
             body.model,
             partial(body.prepared, items),
-            partial(ResponsesAnswer, body, keep, events),
+            partial(ResponsesAnswer, body, body.offered(items), keep, events),
             events.failing,
-            stream=bool(body.stream),
+            stream=body.stream,
         )
         return await desk.serve(request, errand)
 
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
         """How many tokens a conversation has, with nothing said to it."""
+        desk.take(request, body, body.model)
         items = await recalled(request, body)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, items, served)

@@ -27,6 +27,7 @@ def openai(desk: RequestHandler) -> APIRouter:
         """Answer a conversation."""
         limit = replace(desk.limit, reading_seconds=PROGRESS_SECONDS)
         errand = ApiRequest(
+            body,
             body.model,
             body.prepared,
             partial(ChatAnswer.of, body),
@@ -41,6 +42,7 @@ def openai(desk: RequestHandler) -> APIRouter:
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Go on with a text, or fill in what belongs before `suffix`."""
         errand = ApiRequest(
+            body,
             body.model,
             body.prepared,
             partial(CompletionAnswer.of, body),

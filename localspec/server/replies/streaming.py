@@ -29,7 +29,7 @@ log = logging.getLogger("localspec.server")
 class Answer(Protocol):
     """In the words of one API."""
 
-    async def whole(self) -> dict[str, object]: ...
+    async def whole(self) -> object: ...
 
     def opening(self) -> Bodies:
         """How a stream begins."""

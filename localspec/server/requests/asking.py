@@ -53,9 +53,13 @@ def check_choice(conversation: Conversation) -> None:
     if conversation.named is not None and not conversation.may_call:
         raise refused(f"tool_choice names {conversation.named!r}, which is no tool", "tool_choice")
     if conversation.must_call and not conversation.may_call:
-        raise refused("a tool has to be called, but there are none: give tools", "tool_choice")
+        what = "a tool has to be called, but there is none that a model can be told of"
+        raise refused(f"{what}: give functions, or leave tool_choice out", "tool_choice")
     if conversation.must_call and conversation.format:
         raise refused("a reply cannot be a tool call and have a format too", "response_format")
+
+    if conversation.may_call and conversation.format and conversation.format.kind == "lark":
+        raise refused("a reply with a grammar cannot call tools: leave one of them out", "grammar")
 
 
 def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:

@@ -1,29 +1,50 @@
-"""What the APIs of items and of blocks have in common in what they are given."""
+"""What the APIs have in common in how objects of several types are given."""
 
 from __future__ import annotations
 
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Discriminator
 from pydantic_core import PydanticCustomError
 
+OTHER = "other"  # the tag of objects that are left out
+UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
 
-def only(what: str, *kinds: str) -> BeforeValidator:
-    """Refuse any other type by its name; the first is meant where there is none."""
+
+def typed(first: str) -> BeforeValidator:
+    """Take a type that is missing as the first."""
 
     def check(given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        kind = given.get("type")
-        if kind is None:
-            return given | {"type": kinds[0]}
-        if kind not in kinds:
-            message = "there is no {what} of type {kind} here, only {kinds}"
-            told = {"what": what, "kind": repr(kind)[:80], "kinds": ", ".join(kinds)}
-            raise PydanticCustomError("unknown_kind", message, told)
-        return given
+        absent = isinstance(given, dict) and given.get("type") is None
+        return {**given, "type": first} if absent and isinstance(given, dict) else given
 
     return BeforeValidator(check)
 
 
+def readable(given: object) -> object:
+    """Refuse parts that would have to be seen or heard."""
+    kind = given.get("type") if isinstance(given, dict) else None
+    if isinstance(kind, str) and any(each in kind for each in UNREAD):
+        raise unread(kind)
+    return given
+
+
+def unread(kind: str) -> PydanticCustomError:
+    message = "a part of type {kind} cannot be read: models here read text only; leave it out"
+    return PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
+
+
+def tagged(*known: str) -> Discriminator:
+    """Tell the members of a union by their types; an object of any other type is `OTHER`."""
+
+    def tag(given: object) -> str:
+        kind = dict(given).get("type") if isinstance(given, dict | BaseModel) else known[0]
+        return kind if isinstance(kind, str) and kind in known else OTHER
+
+    return Discriminator(tag)
+
+
 def as_texts(given: object) -> object:
-    """A text is short for a list of one."""
-    return [{"type": "text", "text": given}] if isinstance(given, str) else given
+    """A text is short for a list of one, and so is a text in a list."""
+    parts = given if isinstance(given, list) else [given]
+    if not all(isinstance(each, str | dict) for each in parts):
+        return given
+    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]

@@ -1,0 +1,43 @@
+"""Paths as clients write them: with too much or too little in front, or a slash at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+FRONTS = ("v1", "v0", "api", "openai", "anthropic")  # that base URLs of clients end in
+MOST = 3  # of them that are taken away
+
+
+class Paths:
+    """Inside of the guard, which sees paths as they came."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+        self._app = app
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "path": self._meant(scope)}
+        await self._app(scope, receive, send)
+
+    def _meant(self, scope: Scope) -> str:
+        """The path of a route, if there is one that could be meant."""
+        path: str = scope["path"]
+        return next((each for each in candidates(path) if self._known(scope, each)), path)
+
+    def _known(self, scope: Scope, path: str) -> bool:
+        asked = {**scope, "path": path}
+        return any(route.matches(asked)[0] != Match.NONE for route in self._routes)
+
+
+def candidates(path: str) -> Iterator[str]:
+    yield path
+    parts = list(filter(None, path.split("/")))
+    for taken in range(MOST + 1):
+        if taken and (not parts or parts.pop(0) not in FRONTS):
+            return
+        yield "/" + "/".join(parts)
+        yield "/v1/" + "/".join(parts)

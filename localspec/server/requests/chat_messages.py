@@ -1,0 +1,126 @@
+"""Messages as OpenAI's API puts them, and what clients and other servers added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue, Tag
+
+from localspec.server.faults import refused
+from localspec.server.requests.fields import Object, TextPart
+from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
+from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.templates.message import Json, Message
+
+TEXTS = ("text", "input_text", "output_text")
+
+
+class RefusalPart(RequestPart):
+    type: Literal["refusal"]
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        return self.refusal
+
+
+Part = Annotated[
+    Annotated[TextPart, Tag("text")]
+    | Annotated[TextPart, Tag("input_text")]
+    | Annotated[TextPart, Tag("output_text")]
+    | Annotated[RefusalPart, Tag("refusal")]
+    | Annotated[LeftOut, Tag(OTHER)],
+    tagged(*TEXTS, "refusal"),
+    BeforeValidator(readable),
+    typed("text"),
+]
+Parts = Annotated[list[Part], BeforeValidator(as_texts)]
+
+
+def said(parts: Sequence[TextPart | RefusalPart | LeftOut]) -> Json:
+    """The texts of parts: one as it is, several each on its own."""
+    texts = [part.text for part in parts if not isinstance(part, LeftOut)]
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": each} for each in texts]
+
+
+class CalledFunction(RequestPart):
+    name: str
+    arguments: str | Object = "{}"
+
+
+class CallGiven(RequestPart):
+    """A call in a message that a client sends back."""
+
+    id: str | None = None
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+    @property
+    def call(self) -> Json:
+        function: Json = {"name": self.function.name, "arguments": self.function.arguments}
+        identity = {} if self.id is None else {"id": self.id}
+        return {**identity, "type": "function", "function": function}
+
+
+class Thought(RequestPart):
+    """Of a list of thoughts, as litellm and OpenRouter have them."""
+
+    thinking: str = ""
+    text: str = ""
+    summary: str = ""
+
+
+ROLES = {"function": "tool", "model": "assistant", "ai": "assistant", "human": "user"}
+
+
+Role = Annotated[
+    Literal["system", "developer", "user", "assistant", "tool"],
+    BeforeValidator(lambda given: ROLES.get(given, given) if isinstance(given, str) else given),
+]
+
+
+class MessageGiven(RequestPart):
+    role: Role
+    content: Parts = Field(default_factory=list)
+    name: str | None = None
+    tool_calls: list[CallGiven] | None = None
+    function_call: CalledFunction | None = None  # as calls were given once
+    tool_call_id: str | None = None
+    images: list[JsonValue] | None = None
+    # One thing, as servers and clients call it.
+    reasoning_content: str | None = None
+    reasoning: JsonValue = None
+    reasoning_text: str | None = None
+    thinking: JsonValue = None
+    thinking_blocks: list[Thought] | None = None
+    reasoning_details: list[Thought] | None = None
+
+    @property
+    def thought(self) -> str:
+        for each in (self.reasoning_content, self.reasoning, self.reasoning_text, self.thinking):
+            if each and isinstance(each, str):
+                return each
+        blocks = self.thinking_blocks or self.reasoning_details or ()
+        return "".join(each.thinking or each.text or each.summary for each in blocks)
+
+    @property
+    def message(self) -> Message:
+        if self.images:
+            raise refused("models here read text only: leave the images out", "images")
+        return {"role": self.role, **dict(self._fields())}
+
+    def _fields(self) -> Iterator[tuple[str, Json]]:
+        if self.content:
+            yield "content", said(self.content)
+        for name, text in (("name", self.name), ("tool_call_id", self.tool_call_id)):
+            if text is not None:
+                yield name, text
+        if self.thought:
+            yield "reasoning_content", self.thought
+        calls: list[Json] = [each.call for each in self.tool_calls or ()]
+        if self.function_call:
+            function = self.function_call.model_dump(include={"name", "arguments"})
+            calls.append({"type": "function", "function": function})
+        if calls:
+            yield "tool_calls", calls

@@ -1,0 +1,121 @@
+"""Requests are met leniently: what changes nothing here is taken, and told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+
+LETTERS = 64  # of one name that are told
+HEADER = 512  # letters of all of them
+UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
+
+# Fields that ask for nothing a text could show, or for what is done in any case: not told.
+HARMLESS = frozenset(
+    {
+        *("user", "metadata", "client_metadata", "safety_identifier", "session_id", "request_id"),
+        *(
+            "keep_alive",
+            "store",
+            "service_tier",
+            "inference_geo",
+            "extra_headers",
+            "num_retries",
+            "verbose",
+        ),
+        # Prefixes are kept anyway, in the slot that holds most of them.
+        *("cache_control", "copilot_cache_control", "cache_prompt", "id_slot", "cache"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+        *("prompt_cache_breakpoint",),
+        # Streams are not padded, times are told at the end.
+        *("include_obfuscation", "timings_per_token", "sse_ping_interval", "usage"),
+        # Replies that come back with what servers and libraries wrote to them.
+        *("id", "status", "index", "annotations", "citations", "refusal"),
+        *("parsed", "parsed_arguments", "signature", "phase", "caller", "finish_reason"),
+        # Calls follow their schemas in any case, and stream as they come.
+        *("strict", "eager_input_streaming", "defer_loading", "input_examples", "output_schema"),
+        *("allowed_callers", "async", "budget_tokens", "context_management", "diagnostics"),
+    }
+)
+
+# Fields with the values that ask for nothing else than what is done here; others are told.
+NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
+    **dict.fromkeys(("typical_p", "typical", "typ_p", "tfs_z", "tfs", "num_beams"), (1,)),
+    **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range", "top_a"), (0,)),
+    **dict.fromkeys(("mirostat", "mirostat_mode", "smoothing_factor", "n_probs"), (0,)),
+    **dict.fromkeys(("no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff"), (0,)),
+    **dict.fromkeys(("length_penalty", "guidance_scale", "best_of", "n", "n_cmpl"), (1,)),
+    **dict.fromkeys(("echo", "background", "use_beam_search", "logits_all", "verbose"), (False,)),
+    **dict.fromkeys(("vocab_only", "embedding_only", "multi_user_cache"), (False,)),
+    **dict.fromkeys(("add_generation_prompt", "skip_special_tokens", "add_bos_token"), (True,)),
+    **dict.fromkeys(("penalize_newline", "penalize_nl", "add_special"), (True,)),
+    **dict.fromkeys(("lora", "functions", "mcp_servers", "images", "plugins"), ([],)),
+    "top_n_sigma": (0, -1),
+    "logprobs": (False, 0, []),
+    "prefix": (True,),
+    "partial": (True,),
+    "min_keep": (0, 1),
+    "speed": ("standard",),
+    "truncation": ("disabled",),
+    "reasoning_format": ("auto", "deepseek"),
+}
+
+
+class RequestPart(BaseModel):
+    """An object in a request: null is as good as absent, an unknown field is taken and told."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
+
+    def heeds(self, name: str, value: object) -> bool:
+        """Whether a field that is not declared is done as it says."""
+        return name in HARMLESS or value in NEUTRAL.get(name, ())
+
+    def ignored(self) -> Iterator[str]:
+        """The paths of fields that are taken and change nothing."""
+        extra = self.model_extra or {}
+        yield from (name for name, value in extra.items() if not self.heeds(name, value))
+        for name, value in self:
+            if name not in extra:
+                yield from (f"{name}.{each}" for each in _within(value))
+
+
+class LeftOut(RequestPart):
+    """A tool, item or block of a kind that no model can be told of."""
+
+    type: str = "unknown"
+
+    def ignored(self) -> Iterator[str]:
+        yield self.type
+
+
+def _within(value: object) -> Iterator[str]:
+    match value:
+        case RequestPart():
+            yield from value.ignored()
+        case list():
+            for each in value:
+                yield from _within(each)
+
+
+def safe(name: str) -> str:
+    """A name that a stranger gave, fit for headers, logs and labels."""
+    return UNSAFE.sub("?", name)[:LETTERS]
+
+
+def header(names: Iterable[str]) -> str:
+    """Each name once, as many as there is room for."""
+    found = ""
+    for each in dict.fromkeys(map(safe, names)):
+        longer = f"{found}, {each}" if found else each
+        if len(longer) > HEADER:
+            return f"{found}, ..."
+        found = longer
+    return found

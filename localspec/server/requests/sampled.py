@@ -1,0 +1,145 @@
+"""How a reply is sampled, by the names of all APIs; what is left open is as the makers say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
+
+from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
+from localspec.server.faults import refused
+from localspec.server.requests.leniency import RequestPart
+
+NAMED = {name: each for each in PARAMETERS for name in each.names}
+WINDOWS = ("repeat_last_n", "penalty_last_n")  # tokens that penalties look at; -1: all
+# Of samplers that LocalSpec lacks: how, where NEUTRAL in `leniency` says whether.
+MANNERS = frozenset(
+    {
+        *("mirostat_tau", "mirostat_eta", "dynatemp_exponent", "xtc_threshold", "dry_base"),
+        *("dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"),
+        *("dynamic_temperature", "dynatemp_low", "dynatemp_high", "smoothing_curve"),
+    }
+)
+LETTERS = {
+    "e": "penalties",
+    "d": "dry",
+    "s": "top_n_sigma",
+    "k": "top_k",
+    "y": "typ_p",
+    "p": "top_p",
+    "m": "min_p",
+    "x": "xtc",
+    "t": "temperature",
+    "i": "infill",
+}
+SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
+
+
+def spelled(given: object) -> object:
+    """From one letter for each."""
+    return [LETTERS.get(each, each) for each in given] if isinstance(given, str) else given
+
+
+def by_token(given: object) -> object:
+    """From llama.cpp's list of pairs, in which false forbids a token."""
+    if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
+        return given
+    return {token: -100 if value is False else value for token, value in given if _key(token)}
+
+
+def _key(token: object) -> bool:
+    return isinstance(token, int | str)
+
+
+Bias = dict[int, Annotated[float, Field(ge=-100, le=100)]]
+
+
+class Sampled(RequestPart):
+    """Sampling parameters are fields that the table beside `Sampling` names."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"properties": {name: {"type": "number"} for name in NAMED}}
+    )
+    clamps: ClassVar[bool] = False  # values out of bounds, as llama.cpp and Ollama do
+    logit_bias: Annotated[Bias | None, BeforeValidator(by_token)] = None
+    seed: int | None = None  # -1 is another one each time
+    samplers: Annotated[list[str] | None, BeforeValidator(spelled)] = None
+
+    @property
+    def own_seed(self) -> int | None:
+        return None if self.seed is None or self.seed == -1 else self.seed % (1 << 64)
+
+    def sampling(self, usual: Sampling) -> Sampling:
+        """On top of what a model is usually sampled with."""
+        found = replace(usual, bias=self.logit_bias or {})
+        for each in PARAMETERS:
+            for name in each.names:
+                if name in self._extra:
+                    value = self._bounded(each, name, number(each, name, self._extra[name]))
+                    found = each.put(found, value)
+                    break
+        if any(self._extra.get(name) == 0 for name in WINDOWS):
+            found = replace(found, repetition=1.0, presence=0.0, frequency=0.0)
+        return listed(found, self.samplers)
+
+    def _bounded(self, each: Parameter, name: str, value: float) -> float:
+        least = each.low if each.least is None else each.least
+        if not self.clamps and not least <= value <= each.high:
+            what = f"{name} is {value:g}; it must be at least {least:g} and at most {each.high:g}"
+            raise refused(what, name)
+        return min(max(value, each.low), each.high)
+
+    @property
+    def _extra(self) -> Mapping[str, JsonValue]:
+        return self.model_extra or {}
+
+    def heeds(self, name: str, value: object) -> bool:
+        if name in NAMED:
+            return True
+        if name in WINDOWS:
+            return value in (-1, 0) or not self._penalises()
+        return name in MANNERS or super().heeds(name, value)
+
+    def _penalises(self) -> bool:
+        found = self.sampling(GREEDY)
+        return found.penalises
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        yield from (f"samplers.{each}" for each in self.samplers or () if each not in SAMPLERS)
+        for name, each in NAMED.items():
+            if name in self._extra:
+                value = number(each, name, self._extra[name])
+                if self._bounded(each, name, value) != value != each.least:
+                    yield name
+
+
+def number(each: Parameter, name: str, given: JsonValue) -> float:
+    """A number, also where a form wrote it as a text."""
+    try:
+        if isinstance(given, str | int | float) and not isinstance(given, bool):
+            found = float(given)
+            if math.isfinite(found):
+                return int(found) if each.whole else found
+    except (ValueError, OverflowError):
+        pass
+    what = f"{name} is {str(given)[:40]!r}; it must be a number"
+    raise refused(f"{what} from {each.low:g} to {each.high:g}", name)
+
+
+def listed(found: Sampling, names: Sequence[str] | None) -> Sampling:
+    """With only the samplers that are listed, if there is a list; their order stays ours.
+
+    llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
+    """
+    if names is None:
+        return found
+    plain = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
+    for each in PARAMETERS:
+        sampler = each.field if each.field in SAMPLERS else "penalties"
+        if sampler not in names or (each.field == "temperature" and "infill" in names):
+            found = each.put(found, each.get(plain))
+    return found

@@ -1,0 +1,101 @@
+"""Tools of chat requests, and which of them have to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
+
+from localspec.runtime.prompting import Choice
+from localspec.server.requests.given import OTHER, tagged
+from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.templates.message import Tool
+
+Object = dict[str, JsonValue]
+
+
+def printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a name has printable characters only")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(printable)]
+
+
+class Function(RequestPart):
+    name: Name
+    description: str | None = None
+    parameters: Object | None = None
+    strict: bool | None = None
+
+    @property
+    def tool(self) -> Tool:
+        """As chat templates read it."""
+        told = {"name", "description", "parameters", "strict"}
+        function = self.model_dump(include=told, exclude_none=True)
+        return {"type": "function", "function": function}
+
+
+class FunctionTool(RequestPart):
+    type: Literal["function"]
+    function: Function
+
+
+def nested(given: object) -> object:
+    """A function beside its type, or without one, is meant as well."""
+    if not isinstance(given, dict) or given.get("type") not in (None, "function"):
+        return given
+    if "function" in given or "name" not in given:
+        return given | {"type": "function"}
+    schema = given.get("parameters", given.get("input_schema"))
+    rest = {name: value for name, value in given.items() if name != "input_schema"}
+    return {"type": "function", "function": rest | {"parameters": schema}}
+
+
+ToolGiven = Annotated[
+    Annotated[FunctionTool, Tag("function")] | Annotated[LeftOut, Tag(OTHER)],
+    tagged("function"),
+    BeforeValidator(nested),
+]
+
+
+def tools_of(given: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
+    """Those that a model can be told of."""
+    return [each.function.tool for each in given or () if isinstance(each, FunctionTool)]
+
+
+MODES: dict[str, Choice] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",  # as Anthropic and Mistral call it
+}
+
+
+class ToolChoice(RequestPart):
+    """A mode, or the name of the one tool that has to be called."""
+
+    mode: Choice = "auto"
+    name: str | None = None
+
+
+def chosen(given: object) -> object:
+    """From all the ways in which clients put it."""
+    if isinstance(given, str):
+        return {"mode": MODES[given]} if given in MODES else {"name": given}
+    if not isinstance(given, dict):
+        return given
+    kind = given.get("type")
+    within = given.get(kind) if isinstance(kind, str) else None
+    if isinstance(within, dict):
+        return chosen(within | {"type": within.get("mode", "tool")})
+    if isinstance(kind, str) and kind in MODES:
+        return {name: value for name, value in given.items() if name != "type"} | {
+            "mode": MODES[kind]
+        }
+    return {"name": given.get("name", kind)}
+
+
+Chosen = Annotated[ToolChoice, BeforeValidator(chosen)]
