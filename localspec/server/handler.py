@@ -37,6 +37,7 @@ class ApiRequest:
     copies: int = 1  # replies to each
     media_type: str = SSE
     limit: Limit | None = None
+    besides: Sequence[str] = ()  # fields that change nothing with this model
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +50,21 @@ class RequestHandler:
     quotes: bool = False  # whether the log tells what is said
     strict: bool = False  # whether what changes nothing is refused
 
-    def take(self, request: Request, body: RequestPart, model: str) -> None:
+    def take(
+        self, request: Request, body: RequestPart, model: str, besides: Sequence[str] = ()
+    ) -> None:
         """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
         found = list(body.ignored())
-        if len(self.house.offers) > 1 and not self.house.knows(model):
-            found.append("model")
-        if found and self.strict and found != ["model"]:
+        if found and self.strict:
             what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
             raise refused(what, safe(found[0]))
-        if found:
+        if len(self.house.offers) > 1 and not self.house.knows(model):
+            found.append("model")
+        if found := [*found, *besides]:
             self.ignored.note(request, found)
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
-        self.take(request, errand.body, errand.model)
+        self.take(request, errand.body, errand.model, errand.besides)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.house.lease(errand.model, errand.prompts * errand.copies)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from functools import cache
 from typing import ClassVar
 
 from pydantic import Field
@@ -14,8 +12,6 @@ from localspec.server.model_host import Served
 from localspec.server.requests.fields import LONGEST, Stops
 from localspec.server.requests.sampled import Sampled
 
-LOG = logging.getLogger("localspec")
-
 # How a model is loaded, which the server was told when it started.
 LOADING = frozenset(
     {
@@ -23,12 +19,6 @@ LOADING = frozenset(
         *("f16_kv", "use_mmap", "use_mlock"),
     }
 )
-
-
-@cache
-def tell_once(wished: int, context: int) -> None:
-    """Log that a client wants more context than there is; it is answered with what there is."""
-    LOG.warning("a client asks for num_ctx %d; the context is %d tokens", wished, context)
 
 
 class Options(Sampled):
@@ -41,8 +31,6 @@ class Options(Sampled):
         return name in LOADING or super().heeds(name, value)
 
     def settings(self, served: Served, grammar: Grammar | None) -> Settings:
-        if self.num_ctx > served.runtime.context:
-            tell_once(self.num_ctx, served.runtime.context)
         return Settings(
             max_tokens=min(self.num_predict, LONGEST) if self.num_predict > 0 else None,
             sampling=self.sampling(served.offer.usual),

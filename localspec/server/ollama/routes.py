@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import ApiRequest, RequestHandler
+from localspec.server.model_host import ModelHost
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
 from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.managing import Named, managing
@@ -47,7 +48,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
-            desk.take(request, body, body.model)
+            desk.take(request, body, body.model, too_long(desk.house, body))
             if body.keep_alive in (0, "0", "0s"):
                 await desk.manager(request)
                 await desk.house.unload(body.model)
@@ -62,6 +63,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             failing,
             stream=body.stream,
             media_type=LINES,
+            besides=too_long(desk.house, body),
         )
         return await desk.serve(request, errand)
 
@@ -74,6 +76,14 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def generate(request: Request, body: GenerateRequest) -> Response:
         """Answer a prompt, or go on with it; without one, load the model."""
         return await answered(request, body, "generate")
+
+
+def too_long(house: ModelHost, body: ChatRequest | GenerateRequest) -> list[str]:
+    """A wish for more context than there is, which is answered with what there is."""
+    offer = house.answering(body.model)
+    served = house.loaded.get(offer.name)
+    context = served.runtime.context if served else offer.context
+    return ["options.num_ctx"] if body.options.num_ctx > context else []
 
 
 def telling(routes: APIRouter, desk: RequestHandler) -> None:
