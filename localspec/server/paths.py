@@ -30,7 +30,7 @@ class Paths:
 
     def _known(self, scope: Scope, path: str) -> bool:
         asked = {**scope, "path": path}
-        return any(route.matches(asked)[0] != Match.NONE for route in self._routes)
+        return any(route.matches(asked)[0] == Match.FULL for route in self._routes)
 
 
 def candidates(path: str) -> Iterator[str]:
