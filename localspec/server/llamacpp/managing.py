@@ -27,7 +27,7 @@ class ModelNamed(RequestPart):
     model: str
 
 
-class FileNamed(Strict):
+class FileNamed(RequestPart):
     filename: str = ""
     model: str = ""
 
