@@ -31,5 +31,5 @@ def announced(wanted: PullPlan) -> Iterator[str]:
         what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
         yield f"  {role:<8} {part.source}" + (f"  ({what})" if part.files else "")
     if wanted.drafter in NOT_USED:
-        yield f"  its drafter ({wanted.drafter}) is not used yet; guesses are looked up instead"
+        yield f"  its drafter ({wanted.drafter}) is not used yet; prompt lookup drafts instead"
     yield f"  {size(wanted.missing)} to download"

@@ -1,4 +1,4 @@
-"""The memory there is: the host's, and that of GPUs with memory of their own."""
+"""The memory of the host, and of GPUs that have their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from localspec.backend import Device
 from localspec.errors import UsageError
 
-LEAST_RESERVE, SHARE = 512 << 20, 0.06  # bytes, and of all there is: left for everybody else
+LEAST_RESERVE, SHARE = 512 << 20, 0.06  # bytes, and share of the total, left for other programs
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The memory of a device, or what all share."""
+    """The memory of the host or of a GPU."""
 
     name: str
     total: int
@@ -28,14 +28,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where models can go: the host, and GPUs with memory of their own, as the engine counts."""
+    """The host, and GPUs with memory of their own, in the engine's order."""
 
     host: Pool
     gpus: tuple[Pool, ...] = ()
 
     @classmethod
     def of(cls, host: Device, devices: Sequence[Device]) -> Machine:
-        """A GPU without memory of its own can use no more than it may and the host has."""
+        """Collect the pools; an integrated GPU shares the memory of the host."""
         gpus = [device for device in devices if device.kind == "gpu"]
         if not gpus:
             for shared in (device for device in devices if device.kind == "integrated gpu"):
@@ -54,7 +54,7 @@ class Machine:
         return sum(pool.room for pool in (self.host, *self.gpus))
 
     def only(self, gpu: int) -> Machine:
-        """With nothing to be put on the other GPUs."""
+        """Return the machine with one GPU only."""
         if not 0 <= gpu < len(self.gpus):
             there = f"0 to {len(self.gpus) - 1}" if self.gpus else "none"
             raise UsageError(f"there is no GPU {gpu}; there are: {there}")
@@ -62,7 +62,7 @@ class Machine:
         return replace(self, gpus=tuple(others))
 
     def within(self, budget: int) -> Machine:
-        """With no more than so many bytes for models, where most of them go."""
+        """Return the machine with at most `budget` bytes for models, on its GPUs if it has any."""
         if not self.gpus:
             return replace(self, host=_limited(self.host, budget))
         room = max(sum(gpu.room for gpu in self.gpus), 1)
@@ -71,7 +71,7 @@ class Machine:
         )
 
     def instead(self, budget: int) -> Machine:
-        """One that has just so many bytes for models, whatever is free here."""
+        """Return another machine with exactly `budget` bytes for models, whatever is free here."""
         host, gpus = self.host, self.gpus
         if not gpus:
             return replace(self, host=replace(host, total=budget, free=budget, reserve=0))
@@ -87,12 +87,12 @@ def _pool(device: Device) -> Pool:
 
 
 def _limited(pool: Pool, budget: int) -> Pool:
-    """Who says how much may be taken has thought of the others."""
+    """Limit a pool to a budget; no reserve is left, since the user has chosen."""
     return replace(pool, free=min(pool.free, budget), reserve=0)
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """Format bytes for people."""
     if count >= 10 << 30:
         return f"{count / 2**30:,.0f} GiB"
     if count >= 1 << 30:

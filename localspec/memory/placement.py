@@ -1,4 +1,4 @@
-"""What one way to load a pair takes where, and whether it fits there."""
+"""Place the bytes of a pair, loaded with given options, on host and GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from localspec.memory.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """So many bytes in one place."""
+    """Bytes of one kind in one pool."""
 
     pool: str
     what: str  # "weights", "context", "draft model" or "buffers"
@@ -20,7 +20,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """One way to load a pair."""
+    """The options to load a pair with."""
 
     options: Options
     drafting: Options | None
@@ -28,7 +28,7 @@ class PairOptions:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A way to load, what it takes where, and by how much that is too much where it hurts most."""
+    """The bytes of a pair by pool, and the largest shortage."""
 
     way: PairOptions
     items: tuple[Item, ...]
@@ -48,7 +48,7 @@ def with_cache(way: PairOptions, *, shared: bool) -> PairOptions:
 
 
 def place(way: PairOptions, target: Needs, draft: Needs | None, machine: Machine) -> Placement:
-    """On GPUs as many layers as are wished for, all if nothing is said."""
+    """Place layers on GPUs: as many as asked for, by default all."""
     layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
     if not machine.gpus or not layers:
         items = list(in_one(machine.host.name, target, draft))
@@ -58,7 +58,7 @@ def place(way: PairOptions, target: Needs, draft: Needs | None, machine: Machine
 
 
 def judged(fit: Placement, machine: Machine) -> Placement:
-    """By how much it is too much, where that is most."""
+    """Find the pool with the largest shortage."""
     short, where = 0, ""
     for pool in (*machine.gpus, machine.host):
         over = sum(item.bytes for item in fit.items if item.pool == pool.name) - pool.room
@@ -68,7 +68,7 @@ def judged(fit: Placement, machine: Machine) -> Placement:
 
 
 def on_gpus(fit: Placement, machine: Machine) -> Placement:
-    """The same where the host does not matter."""
+    """Judge a placement by its GPUs alone."""
     return judged(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
 
 
@@ -83,7 +83,7 @@ def in_one(pool: str, target: Needs, draft: Needs | None) -> Iterator[Item]:
 def divided(
     way: PairOptions, target: Needs, draft: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
-    """The last layers on the GPUs, by the room there is; the draft model on the roomiest one."""
+    """Put the last layers on the GPUs, by their room; the draft model on the roomiest one."""
     gpus = machine.gpus
     home = max(range(len(gpus)), key=lambda at: gpus[at].room)
     helper = draft.total if draft else 0
@@ -91,7 +91,7 @@ def divided(
     rooms[home] = max(rooms[home] - helper, 0)
     inner = target.weights - target.embeddings - (0 if target.tied else target.output)
     whole = (inner + target.kept) * min(layers, target.layers) // target.layers + target.output
-    # One is quicker than several, where one will do.
+    # One GPU is faster than several, where one is enough.
     roomy = [room if room >= whole else 0 for room in rooms]
     if any(roomy):
         rooms = [room if at == roomy.index(max(roomy)) else 0 for at, room in enumerate(roomy)]
@@ -126,7 +126,7 @@ def divided(
 
 
 def apportioned(layers: int, shares: Sequence[float]) -> list[int]:
-    """Whole layers by shares; those left over go where most is left of a layer."""
+    """Split layers by shares; those left over go to the largest remainders."""
     counts = [int(layers * share) for share in shares]
     order = sorted(range(len(shares)), key=lambda at: counts[at] - layers * shares[at])
     for at in order[: layers - sum(counts)]:

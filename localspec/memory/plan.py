@@ -1,6 +1,6 @@
-"""What fits where: needs and free memory to a plan, with what was conceded for it. No engine here.
+"""Plan memory: fit the needs of a pair into free memory, with concessions. No engine here.
 
-Wishes that were made are never conceded. The others go in this order: context beyond 16,384
+Options that were given are never conceded. The others go in this order: context beyond 16,384
 tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
 KV cache to 8 bits; context beyond 4,096; layers on GPUs.
 """
@@ -27,13 +27,13 @@ from localspec.memory.placement import (
 ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
 HALVED = "q8_0"
-NO_DRAFT = "no draft model: guesses are looked up in the text instead"
+NO_DRAFT = "no draft model: prompt lookup drafts instead"
 NEAREST = 3  # other plans that an error names at most
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A pair, what it would take, and how it is to be loaded; what is open may be conceded."""
+    """A pair, its needs, and the options to load it with; open ones may be conceded."""
 
     target: Estimate
     options: Options  # None and "auto" are open
@@ -52,7 +52,7 @@ class Concession:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to load, where the bytes go, and what was conceded."""
+    """The options to load with, the bytes by pool, and the concessions."""
 
     options: Options
     drafting: Options | None  # None: no draft model
@@ -62,13 +62,13 @@ class Plan:
     concessions: tuple[Concession, ...] = ()
 
     def without_draft(self, why: str) -> Plan:
-        """The same where the draft model could not be loaded."""
+        """Return the plan without the draft model, which could not be loaded."""
         gone = Concession(NO_DRAFT, why)
         return replace(self, drafting=None, concessions=(*self.concessions, gone))
 
     @property
     def pools(self) -> list[Pool]:
-        """Those in use."""
+        """Return the pools in use."""
         used = {item.pool for item in self.items}
         return [pool for pool in (*self.machine.gpus, self.machine.host) if pool.name in used]
 
@@ -81,7 +81,7 @@ class Plan:
 
 
 def plan(wanted: Wanted, machine: Machine) -> Plan:
-    """The best way to load a pair that fits; `DoesNotFit` names those that would."""
+    """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     fit, concessions = concede(wanted, machine)
     if fit.short:
         raise DoesNotFit(refusal(wanted, machine, fit))
@@ -90,7 +90,7 @@ def plan(wanted: Wanted, machine: Machine) -> Plan:
 
 
 def concede(wanted: Wanted, machine: Machine) -> tuple[Placement, list[Concession]]:
-    """The first way that fits, or the last there is; and what was conceded on the way there."""
+    """Concede until it fits, or as much as possible; return the placement and the concessions."""
     concessions: list[Concession] = []
     way = PairOptions(wanted.options, wanted.drafting if wanted.draft else None)
     way = with_context(way, wanted.options.context or wanted.context)
@@ -112,9 +112,9 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Placement, list[Concessio
 
 
 def sharing(wanted: Wanted, way: PairOptions, machine: Machine) -> PairOptions:
-    """A KV cache for each slot where half of the free memory is enough for that, else one.
+    """Choose a KV cache for each slot if half of the free memory is enough, else one for all.
 
-    That of a slot is for one text, and so no longer than what the model was trained for.
+    That of a slot is for one text, and so at most as long as the model was trained for.
     """
     if way.options.slots == 1 or way.options.shared is not None:
         return way
@@ -135,7 +135,7 @@ def smaller_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     if drafting is None or drafting.kv_type != "auto":
         return None
     way = replace(fit.way, drafting=replace(drafting, kv_type=HALVED))
-    return "the draft model's keys and values in 8 bits", fitted(wanted, way, machine)
+    return "the draft model's KV cache in 8 bits", fitted(wanted, way, machine)
 
 
 def no_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
@@ -145,11 +145,11 @@ def no_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     return NO_DRAFT, found
 
 
-def smaller_context_cells(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def smaller_kv_cells(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
     way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
-    return "keys and values in 8 bits", fitted(wanted, way, machine)
+    return "KV cache in 8 bits", fitted(wanted, way, machine)
 
 
 def shorter_context(least: int, wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
@@ -181,14 +181,14 @@ STEPS: tuple[Callable[[Wanted, Placement, Machine], Conceded], ...] = (
     smaller_draft,
     no_draft,
     partial(shorter_context, MODEST_CONTEXT),
-    smaller_context_cells,
+    smaller_kv_cells,
     partial(shorter_context, LEAST_CONTEXT),
     fewer_layers,
 )
 
 
 def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> int:
-    """The largest number of steps from the least that fits, the least if none does."""
+    """Find the largest value, in steps from the least, that fits; the least if none does."""
     low, high = 0, (most - least) // step
     while low < high:
         middle = (low + high + 1) // 2
@@ -207,7 +207,7 @@ def fitted(wanted: Wanted, way: PairOptions, machine: Machine) -> Placement:
 
 
 def refusal(wanted: Wanted, machine: Machine, fit: Placement) -> str:
-    """How much is missing, and what would fit."""
+    """Say how much is missing, and what would fit."""
     text = f"this takes {size(fit.short)} more than there is for it in {fit.where}"
     near = list(nearest(wanted, machine))[:NEAREST]
     if near:
@@ -221,7 +221,7 @@ def refusal(wanted: Wanted, machine: Machine, fit: Placement) -> str:
 
 
 def nearest(wanted: Wanted, machine: Machine) -> Iterator[str]:
-    """Wishes that would fit in place of those made: one of them given up, or all."""
+    """Yield options that would fit in place of those given: one of them given up, or all."""
     options = wanted.options
     relaxed: list[tuple[str, Wanted]] = []
     if wanted.insists:

@@ -1,4 +1,4 @@
-"""A target and what may guess for it, loaded."""
+"""A loaded target, and its draft model if it has one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from localspec.pairing.vocabulary import Match
 
 @dataclass(frozen=True, slots=True)
 class Pair:
+    """A target and its draft model, with the target's tokens for both."""
+
     target: Model
-    draft: Model | None = None  # speaks the target's tokens
+    draft: Model | None = None  # takes and gives the target's tokens
     match: Match | None = None  # how the draft model's own vocabulary fits

@@ -1,4 +1,4 @@
-"""A draft model with another vocabulary, seen as a model that speaks the target's tokens."""
+"""Wraps a draft model with another vocabulary as a model of the target's tokens."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
 
-# The logit of a token that the draft model cannot say: as good as -inf, but where a grammar leaves
-# no token that it can say, one of these must do.
+# The logit of a token that the draft model lacks: as good as -inf, but where a grammar leaves only
+# such tokens, one of them is sampled.
 NEVER = -1e20
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A row in the draft's tokens, and where each of the target's tokens ends in it."""
+    """A row in the draft model's tokens, and the ends of the target's tokens in it."""
 
     row: Row
     ends: NDArray[np.int64]
 
 
 class Translated:
-    """Implements `Model` in the target's tokens on top of a model that has its own."""
+    """Implements `Model` in the target's tokens on a model that has others."""
 
     def __init__(self, model: Model, target: Tokenizer, match: Match, width: int) -> None:
         self.tokenizer = target
@@ -45,7 +45,7 @@ class Translated:
                 match.target_ids.tolist(), match.draft_ids.tolist(), strict=True
             )
         }
-        # ends[slot][i]: how many of the draft's tokens the first i + 1 of the target's take
+        # ends[slot][i]: tokens of the draft model that the first i + 1 of the target's take
         self._ends = [np.empty(0, np.int64) for _ in range(model.slots)]
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
@@ -63,7 +63,7 @@ class Translated:
         left = self._model.truncate(slot, int(ends[length - 1]) if length else 0)
         kept = int(ends.searchsorted(left, side="right"))
         whole = int(ends[kept - 1]) if kept else 0
-        if left != whole:  # a checkpoint in the midst of a token of the target's
+        if left != whole:  # a checkpoint in the middle of one of the target's tokens
             self._model.truncate(slot, 0)
             kept = 0
         self._ends[slot] = ends[:kept]
@@ -101,7 +101,7 @@ class Translated:
         return Passage(Row(row.slot, np.concatenate(words), outputs, tentative), ends)
 
     def _feed_ahead(self, rows: Sequence[Row]) -> list[Row]:
-        """Feed what one forward cannot take; return the rest of each row."""
+        """Feed the tokens beyond one forward; return the rest of each row."""
         share = max(self.batch // len(rows), 1)
         return [self._shorten(row, share) for row in rows]
 
@@ -113,7 +113,7 @@ class Translated:
         return Row(row.slot, tokens, row.outputs, row.tentative)
 
     def _target_logits(self, row: Row, passage: Passage, logits: Logits) -> Logits:
-        """Logits at the ends of the target's tokens, over the target's ids."""
+        """Pick the logits at the ends of the target's tokens, over the target's ids."""
         at = passage.ends[len(passage.ends) - row.outputs :] - passage.ends[-1] - 1
         out = np.full((row.outputs, self.vocabulary), NEVER, np.float32)
         if row.outputs:
@@ -121,11 +121,11 @@ class Translated:
         return out
 
     def _word(self, token: int) -> Tokens:
-        """The draft's tokens for one of the target's."""
+        """Return the draft model's tokens for one of the target's."""
         word = self._words.get(token)
         if word is None:
-            said = self.tokenizer.token_bytes(token).decode("utf-8", "replace")
-            word = self._model.tokenizer.encode(said or self.tokenizer.token_text(token))
-            # Something must be fed for every token; which, only costs acceptance.
+            text = self.tokenizer.token_bytes(token).decode("utf-8", "replace")
+            word = self._model.tokenizer.encode(text or self.tokenizer.token_text(token))
+            # Any token will do for one without text: only the acceptance rate depends on it.
             word = self._words[token] = word if len(word) else tokens_of([0])
         return word

@@ -1,8 +1,8 @@
-"""Whether two models speak the same tokens, and what to do where they do not.
+"""Compare the vocabularies of target and draft model, and find their shared tokens.
 
-A draft model with another vocabulary can still guess: token by token, where texts agree
-(token-level intersection). Its law is restricted to the shared tokens before anything is drawn,
-so acceptance stays exact.
+A draft model with another vocabulary can still draft: token by token, where texts agree
+(token-level intersection). Its distribution is restricted to the shared tokens before sampling, so
+acceptance stays exact.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Spelling = tuple[bytes, str]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a draft's vocabulary relates to its target's."""
+    """The relation of a draft model's vocabulary to its target's."""
 
     difference: str | None  # the first one found; None: the same tokens
-    draft_ids: NDArray[np.int64]  # shared tokens, by the draft's ids
+    draft_ids: NDArray[np.int64]  # shared tokens, by the draft model's ids
     target_ids: NDArray[np.int64]  # the same tokens, by the target's ids, ascending
-    share: float  # of the target's vocabulary that the draft can say
+    share: float  # of the target's vocabulary that the draft model has
 
 
 def match(target: Tokenizer, draft: Tokenizer) -> Match:
@@ -41,14 +41,14 @@ def match(target: Tokenizer, draft: Tokenizer) -> Match:
     if share < LEAST_SHARED:
         raise PairError(
             f"the draft model's vocabulary does not fit: {difference}; only {share:.0%} of the "
-            f"target's {target.size:,} tokens are shared: choose a draft of the same family"
+            f"target's {target.size:,} tokens are shared: choose a draft model of the same family"
         )
     target_ids, draft_ids = np.array(found, np.int64).T
     return Match(difference, draft_ids, target_ids, share)
 
 
 def first_difference(target: Tokenizer, draft: Tokenizer) -> str | None:
-    """What keeps two vocabularies from being the same; padding at the end does not."""
+    """Find the first difference of two vocabularies; padding at the end is none."""
     if target.kind != draft.kind:
         return f"the tokenizer is {draft.kind!r}, the target's {target.kind!r}"
     if target.bos != draft.bos:
@@ -65,13 +65,13 @@ def first_difference(target: Tokenizer, draft: Tokenizer) -> str | None:
 
 
 def _shared(target: Tokenizer, draft: Tokenizer) -> list[tuple[int, int]]:
-    """(target id, draft id) of tokens that say the same, each once."""
+    """Pair the ids, target first, of tokens with the same text, each once."""
     known = {_spelling(draft, token): token for token in reversed(range(draft.size))}
     pairs = ((token, known.pop(_spelling(target, token), -1)) for token in range(target.size))
     return [pair for pair in pairs if pair[1] >= 0]
 
 
 def _spelling(tokenizer: Tokenizer, token: int) -> Spelling:
-    """What a token says; control tokens say nothing and are known by name."""
-    said = tokenizer.token_bytes(token)
-    return (said, "") if said else (b"", tokenizer.token_text(token))
+    """Return the bytes of a token, or the name of a control token, which has none."""
+    data = tokenizer.token_bytes(token)
+    return (data, "") if data else (b"", tokenizer.token_text(token))

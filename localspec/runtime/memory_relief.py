@@ -92,7 +92,7 @@ class DraftModelRelief:
         self._found = self._found.alone()
         self._use(self._make(self._found.pair))
         self._short = self._clock()
-        self._tell(f"the draft model was put away, guesses are looked up instead: {why}")
+        self._tell(f"the draft model was put away, prompt lookup drafts instead: {why}")
         return True
 
     def close(self) -> None:

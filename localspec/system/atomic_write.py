@@ -1,4 +1,4 @@
-"""Write a file so that nobody ever reads half of it."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write(place: Path, text: str) -> None:
-    """Put a text in the place of what was there, readable for its owner alone."""
+    """Replace a file by a text, readable for its owner alone."""
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
     try:
@@ -22,5 +22,5 @@ def write(place: Path, text: str) -> None:
 
 
 def whole(text: str) -> str:
-    """A text that can be written: halves of characters, which have no bytes, are replaced."""
+    """Replace lone surrogates, which cannot be written."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

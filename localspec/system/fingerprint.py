@@ -1,4 +1,4 @@
-"""Sums of files, and a key that changes with weights, versions, or anything else that is given."""
+"""Checksums of files, and a key that changes with weights, versions and circumstances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
 
 
 def digest(path: Path, large: bool) -> str:
-    """sha256, or git's sum of a small file."""
+    """Compute the sha256 of a large file, or git's sum of a small one."""
     made = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as data:
         while chunk := data.read(CHUNK):
@@ -22,7 +22,7 @@ def digest(path: Path, large: bool) -> str:
 
 
 def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
-    """Another one for other weights, or other circumstances."""
+    """Compute a key of weights and circumstances."""
     digest = hashlib.sha256("\n".join(circumstances).encode())
     for model in models:
         for file in sorted(model.rglob("*")) if model.is_dir() else [model]:

@@ -1,4 +1,4 @@
-"""The memory of this machine that a process may still take: the system's, and the limits on it."""
+"""The memory of this machine that a process may still take, by the tightest limit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import psutil
 
 from localspec.backend import Device
 
-STALLED = 0.1  # of the time waiting for memory is too much
+STALLED = 0.1  # share of the time spent waiting for memory that is too much
 FULL = re.compile(r"full avg10=([\d.]+)")
 
 
 def memory(root: Path = Path("/")) -> Device:
-    """Total and free bytes, by whichever limit is the tightest."""
+    """Return total and free bytes, by the tightest limit."""
     system = psutil.virtual_memory()
     total, free = system.total, system.available
     for limit, used in (*groups(root), *address_space()):
@@ -26,9 +26,9 @@ def memory(root: Path = Path("/")) -> Device:
 
 
 def groups(root: Path) -> Iterator[tuple[int, int]]:
-    """Limit and use of each control group that this process is in; both versions of Linux's.
+    """Yield limit and use of each control group that this process is in, cgroup v1 and v2.
 
-    Pages of files that nobody has looked at of late go as soon as room is needed.
+    Inactive file pages are not counted as used: the kernel frees them when room is needed.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
@@ -43,7 +43,7 @@ def groups(root: Path) -> Iterator[tuple[int, int]]:
 def _upwards(
     place: Path, path: str, limit: str, used: str, prefix: str
 ) -> Iterator[tuple[int, int]]:
-    """A group and those it is in; inside a container only some of them can be seen."""
+    """Yield a group and its parents; inside a container only some of them can be seen."""
     here = place / path.strip("/")
     for folder in (here, *here.parents):
         with suppress(ValueError):
@@ -55,7 +55,7 @@ def _upwards(
 
 
 def address_space() -> Iterator[tuple[int, int]]:
-    """What `ulimit -v` or `prlimit --as` leave."""
+    """Yield the limit by `ulimit -v` or `prlimit --as`, and its use."""
     if sys.platform != "win32":
         import resource
 
@@ -72,7 +72,7 @@ def _text(path: Path) -> str:
 
 
 def stalls(root: Path = Path("/")) -> float:
-    """Of the last ten seconds, the share in which all of this process's group waited for memory."""
+    """Return the share of the last ten seconds in which this whole group waited for memory."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
         if not kinds:

@@ -23,10 +23,10 @@ host memory, 6.0 GiB
   B buffers              106 MiB
   . free                 397 MiB
 
-conceded: no draft model: guesses are looked up in the text instead (1.3 GiB too much for host \
+conceded: no draft model: prompt lookup drafts instead (1.3 GiB too much for host \
 memory)
 
-conceded: keys and values in 8 bits (144 MiB too much for host memory)"""
+conceded: KV cache in 8 bits (144 MiB too much for host memory)"""
 
 
 def test_the_account_is_drawn_with_every_concession():
@@ -80,4 +80,4 @@ def test_concessions_are_told_when_a_model_is_loaded(capsys):
     target, draft = str(engines.tiny("llama")), str(engines.tiny("llama", seed=3))
     arguments = ["generate", target, "the", "--draft", draft, "--context", "512", "--raw"]
     assert run([*arguments, "--max-tokens", "3", "--threads", "1", "--budget", "3M"]) == 0
-    assert "no draft model: guesses are looked up in the text instead (" in capsys.readouterr().err
+    assert "no draft model: prompt lookup drafts instead (" in capsys.readouterr().err

@@ -109,7 +109,7 @@ def test_a_limit_decides_whether_there_is_a_draft_model(group, q8, q4):
     assert roomy["by"]["draft-model"] > 50
     group.limit(820 * MB)
     tight = Child(group, q8, q4).end()
-    assert tight["conceded"] == ["no draft model: guesses are looked up in the text instead"]
+    assert tight["conceded"] == ["no draft model: prompt lookup drafts instead"]
     assert tight["tokens"] == roomy["tokens"]
     group.limit(500 * MB)
     small = Child(group, q8, q4).end()
@@ -127,7 +127,7 @@ def test_a_limit_that_is_lowered_in_mid_text_costs_the_draft_model_only(group, q
     group.limit(1500 * MB - free + 200 * MB)
     found = child.end()
     [notice] = found["notices"]
-    assert notice.startswith("the draft model was put away, guesses are looked up instead: ")
+    assert notice.startswith("the draft model was put away, prompt lookup drafts instead: ")
     assert found["tokens"] == expected["tokens"]
     assert found["by"]["draft-model"] > 0
     assert found["by"].get("suffix", 0) > 0

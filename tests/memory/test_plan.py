@@ -126,12 +126,12 @@ def conceded(asked: Wanted, machine: Machine) -> list[str]:
 # Together the pair takes 7.74 GiB, 7.33 with the first concession, then 6.14 and 5.61.
 ORDER = [
     (8 * GB, []),
-    (7.5 * GB, ["the draft model's keys and values in 8 bits"]),
-    (6.5 * GB, ["no draft model: guesses are looked up in the text instead"]),
-    (6.0 * GB, ["no draft model: guesses are looked up in the text instead",
-                "keys and values in 8 bits"]),
-    (5.55 * GB, ["no draft model: guesses are looked up in the text instead",
-                 "keys and values in 8 bits",
+    (7.5 * GB, ["the draft model's KV cache in 8 bits"]),
+    (6.5 * GB, ["no draft model: prompt lookup drafts instead"]),
+    (6.0 * GB, ["no draft model: prompt lookup drafts instead",
+                "KV cache in 8 bits"]),
+    (5.55 * GB, ["no draft model: prompt lookup drafts instead",
+                 "KV cache in 8 bits",
                  "a context of 7,168 tokens in place of 8,192"]),
 ]  # fmt: skip
 

@@ -69,7 +69,7 @@ def test_with_room_the_draft_model_is_used_and_without_it_is_not():
             conceded = [concession.what for concession in runtime.known.plan.concessions]
             assert (runtime.known.plan.drafting is None) == bool(conceded)
     assert texts[0] == texts[1]
-    assert conceded == ["no draft model: guesses are looked up in the text instead"]
+    assert conceded == ["no draft model: prompt lookup drafts instead"]
 
 
 def test_below_the_least_nothing_is_read(monkeypatch):
@@ -104,7 +104,7 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
         found = stream.result
     assert found.tokens == plain.tokens
     assert found.notices == (
-        "the draft model was put away, guesses are looked up instead: "
+        "the draft model was put away, prompt lookup drafts instead: "
         f"100 MiB are left in {system.name}",
     )
 

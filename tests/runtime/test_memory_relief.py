@@ -136,7 +136,7 @@ def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wan
     for result in found:
         [notice] = result.notices
         assert notice == (
-            "the draft model was put away, guesses are looked up instead: 12 MiB are left"
+            "the draft model was put away, prompt lookup drafts instead: 12 MiB are left"
         )
         assert set(result.speculation.tokens_by_source) >= {"draft-model", "suffix", "target"}
 
