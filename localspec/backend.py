@@ -150,7 +150,7 @@ class Rehearsal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to load a model; None leaves the choice to the engine."""
+    """The options to load a model with; None leaves the choice to the engine."""
 
     slots: int = 1
     context: int | None = None  # tokens of one text; of all together where slots share a pool

@@ -1,4 +1,4 @@
-"""What an engine says of itself before it is imported: its format, its models, how to install it.
+"""The description of an engine, read before it is imported: format, models, installation.
 
 The entry point `localspec.backends` names a module that has one as `SPEC`. All of them are read to
 find out which engine takes a model, so this module must not import the engine's library.
@@ -23,7 +23,7 @@ class RemoteModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found on this machine, and what to do about it; nothing where all is well."""
+    """A fact about this machine, and the step that would improve it; none if all is well."""
 
     subject: str
     state: str
@@ -31,7 +31,7 @@ class Finding:
 
 
 def files_of(path: Path) -> Sequence[Path]:
-    """A file, or all that a folder holds."""
+    """List a file, or all files of a folder."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.is_file())
@@ -43,7 +43,7 @@ def nothing(_: Sequence[str]) -> Iterable[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
-    """An engine, by what can be told without its library."""
+    """An engine, described without its library."""
 
     module: str  # with the functions of `localspec.backend.Backend`; imported when one is called
     format: str  # of its models: their table in a models.toml, as "gguf"
@@ -56,5 +56,5 @@ class BackendSpec:
     files: Callable[[Path], Sequence[Path]] = files_of  # of the model at a path
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
-    preference: int = 0  # of two engines for a model the higher; below 0: nobody needs it here
+    preference: int = 0  # of two engines for a model the higher; below 0: not needed here
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for

@@ -104,13 +104,13 @@ class Want:
 def replies(
     model: Model, proposer: Proposer, wants: Sequence[Want], depth: int = 4
 ) -> list[Result]:
-    """All requests at once through an engine of their own."""
+    """Run all requests at once through an engine of their own."""
     costs = proposer.depth.costs if isinstance(proposer, Best) else None
     return converse(Engine(model, proposer, depth, parts=EngineParts(costs)), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:
-    """All requests at once, to the end."""
+    """Run all requests at once, to the end."""
     events: list[list[object]] = [[] for _ in wants]
     for want, heard in zip(wants, events, strict=True):
         engine.add(engine.prepare(tokens_of(want.prompt), want.settings, heard.append))

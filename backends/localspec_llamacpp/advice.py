@@ -1,4 +1,4 @@
-"""What would make llama.cpp faster here: what this machine has and it was not built for."""
+"""Advise on a faster build of llama.cpp: features of this machine that it was not built for."""
 
 from __future__ import annotations
 

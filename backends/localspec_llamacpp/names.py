@@ -1,4 +1,4 @@
-"""What the names of GGUF files tell: the parts of a model, and what is none."""
+"""Tell models and their parts by the names of GGUF files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = ("mmproj", "imatrix")  # GGUFs beside a model that are none
 
 
 def parts(path: Path) -> Sequence[Path]:
-    """All parts of a model that lie beside the one that is given."""
+    """Find the parts of a model that lie beside the given one."""
     part = PART.fullmatch(path.name)
     if part is None:
         return files_of(path)

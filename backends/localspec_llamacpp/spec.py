@@ -1,4 +1,4 @@
-"""What llama.cpp says of itself before it is imported."""
+"""The description of llama.cpp, read before it is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS = (16 << 20, 64 << 20)
 
 
 def claims(path: Path) -> bool:
-    """By its name, or by what it begins with; a pipe is not opened, which could last for ever."""
+    """Claim a file by its name or its magic; a pipe is not opened, which could block for ever."""
     if path.suffix.lower() in SUFFIXES:
         return not path.is_dir()
     try:

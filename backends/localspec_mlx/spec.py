@@ -1,4 +1,4 @@
-"""What MLX says of itself before it is imported."""
+"""The description of MLX, read before it is imported."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How many tokens to draft, and by which proposer: acceptance, costs, depth."""
+"""The draft length and the proposer of each round: acceptance, costs, depth."""

@@ -50,7 +50,7 @@ class Calibration:
 
     @property
     def steady(self) -> bool:
-        """Whether more took longer throughout, as far as can be expected."""
+        """Whether longer took longer throughout, within some tolerance."""
         rows = (self.target, *self.drafting.values())
         return all(
             points[more] >= UNSTEADY * points[less]
@@ -126,7 +126,7 @@ class Probe:
         return Forwards(points, slopes(few, points, held - SHORT), held)
 
     def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
-        """By depth; and what each token takes that is read before."""
+        """Time drafts by depth; return also the seconds of each token that is read first."""
         tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
         longer = min(READ, self._model.batch - 1)
         self._fill(self._clock() + FILLING * seconds)

@@ -39,7 +39,7 @@ class Curve:
 
     @property
     def scale(self) -> float:
-        """How long everything takes of late, beside what it took when it was measured."""
+        """Return the time of everything of late, relative to when it was measured."""
         return self._scale
 
     def at(self, size: int) -> float:

@@ -29,7 +29,7 @@ class Pace:
 
     @property
     def allowance(self) -> int:
-        """How many tokens of prompts a round with replies may read."""
+        """Return the tokens of prompts that a round with replies may read."""
         if not self._per_token:
             return FIRST
         fit = [size for size in self._per_token if self._fits(size)]

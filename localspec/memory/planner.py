@@ -1,4 +1,4 @@
-"""From files and wishes to a plan: what the engines say is needed, and what is free here."""
+"""Make a plan from files and options: the needs by the engines, and the free memory here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES = ("auto", "cpu")  # or the number of a GPU
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where models may go, and how much they may take there."""
+    """The devices that models may use, and how much memory."""
 
     device: str = "auto"
     budget: int | None = None  # bytes; None: all but a reserve
@@ -34,7 +34,7 @@ class Limits:
 def planned(
     target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
 ) -> Plan:
-    """How to load a pair here; `insists` on the draft model."""
+    """Plan how to load a pair here; `insists` on the draft model."""
     machine = limited(target.engine.devices, limits)
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
@@ -51,7 +51,7 @@ def planned(
 
 
 def there(engine: str, limits: Limits) -> Machine:
-    """The memory that an engine could use now, within limits."""
+    """Return the memory that an engine could use now, within limits."""
     return limited(backend(engine).probe(), limits)
 
 
@@ -80,7 +80,7 @@ def foreign(options: Options) -> Options:
 
 
 class Watcher:
-    """Whether memory runs short while models run."""
+    """Watches for a shortage of memory while models run."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Watcher:
         self._look, self._stalls = look, stalls
 
     def shortage(self) -> str:
-        """Where memory is short and how short, or nothing."""
+        """Say where memory is short and how short; empty if it is not."""
         for pool in self._in_use():
             if pool.free < pool.reserve // 2:
                 return f"{size(pool.free)} are left in {pool.name}"

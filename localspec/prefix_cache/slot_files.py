@@ -1,4 +1,4 @@
-"""What slots hold, in files that clients name, for a later start of the same model."""
+"""Save slots in files that clients name, for a later start of the same model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SlotFiles:
 
     @property
     def room(self) -> int:
-        """Bytes that one file may have."""
+        """Return the bytes that one file may have."""
         return min(self._limit, free_memory.memory().free_bytes // SHARE)
 
     def write(self, name: str, tokens: Tokens, saved: Saved) -> int:
@@ -50,7 +50,7 @@ class SlotFiles:
         return total
 
     def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8]]:
-        """The tokens of a file, and what the engine held of them."""
+        """Read the tokens of a file, and their KV cache."""
         path = self.place(name)
         try:
             with path.open("rb") as file:
@@ -67,7 +67,7 @@ class SlotFiles:
         return kept.tokens, data
 
     def place(self, name: str) -> Path:
-        """Where a file of a name is; a UsageError where it is no name."""
+        """Return the path of a file; raise a UsageError if its name is none."""
         if not NAME.fullmatch(name) or PART.fullmatch(name):
             raise UsageError(f"{name[:80]!r} is no name of a file: it must match {NAME.pattern}")
         return self._folder / name

@@ -91,7 +91,7 @@ class Slots:
         return self._keeping.spare() or bool(full)
 
     def save(self, slot: int, name: str) -> tuple[int, int]:
-        """Write what a free slot holds to a file; how many tokens and bytes that are."""
+        """Save a free slot to a file; return its tokens and bytes."""
         files, held = self._filed(slot), self._held[slot]
         files.place(name)
         if not len(held):
@@ -102,7 +102,7 @@ class Slots:
         return len(held), files.write(name, held, saved)
 
     def restore(self, slot: int, name: str) -> tuple[int, int]:
-        """Make a free slot hold what a file does; how many tokens and bytes that are."""
+        """Restore a free slot from a file; return its tokens and bytes."""
         tokens, data = self._filed(slot).read(name)
         self.put_aside(slot)
         if self._model.restore(slot, data, len(tokens)) != len(tokens):
@@ -113,14 +113,14 @@ class Slots:
         return len(tokens), len(data)
 
     def erase(self, slot: int) -> tuple[int, int]:
-        """Empty a free slot; how many tokens it held."""
+        """Empty a free slot; return the tokens that it held."""
         self._filed(slot)
         count = len(self._held[slot])
         self.empty(slot)
         return count, 0
 
     def _filed(self, slot: int) -> SlotFiles:
-        """The files of slots, if clients may have them, and the slot is there and free."""
+        """Return the files of slots, if clients may use them and the slot exists and is free."""
         if self._files is None:
             raise NotOffered("this server saves no slots: start it with --cache-dir")
         if not 0 <= slot < self._model.slots:

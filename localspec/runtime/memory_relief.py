@@ -21,7 +21,7 @@ LOG = logging.getLogger("localspec")
 
 class Memory(Protocol):
     def shortage(self) -> str:
-        """Where memory is short and how short, or nothing."""
+        """Say where memory is short and how short; empty if it is not."""
 
     def has_room(self, count: int) -> bool:
         """Whether so many bytes would leave the reserves alone."""

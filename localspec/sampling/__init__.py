@@ -1,1 +1,1 @@
-"""From logits to a token: sampling parameters, distributions, random numbers, log probabilities."""
+"""Sampling: parameters, distributions, random numbers, log probabilities."""

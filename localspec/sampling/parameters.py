@@ -1,4 +1,4 @@
-"""From a row of logits to the distribution that a token is sampled from."""
+"""Turn a row of logits into the distribution that a token is sampled from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", np.float32, np.float64)
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """In this order: bias, penalties, temperature, top-k, top-p, min-p.
+    """The parameters of sampling, in order: bias, penalties, temperature, top-k, top-p, min-p.
 
     `repetition` divides or multiplies the logits of every token of prompt and reply; `presence`
     and `frequency` are subtracted, once and per occurrence, for tokens of the reply.

@@ -32,7 +32,7 @@ def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
 
 
 def installed(packages: Iterable[str]) -> list[str]:
-    """Those packages that are here, with their versions."""
+    """List the installed ones of these packages, with their versions."""
     return [f"{package} {version(package)}" for package in packages if _has(package)]
 
 

@@ -47,7 +47,7 @@ PLAIN = {}
 
 
 def plain_replies(architecture, settings, count, **options):
-    """One after the other on a fresh model; said once, whoever guesses for it afterwards."""
+    """Run the requests one after the other on a fresh model, once for all proposers."""
     key = repr((architecture, settings, count, options))
     if key not in PLAIN:
         with closing(engines.target(architecture, **options)) as target:
@@ -132,7 +132,7 @@ NARROW = Sampling(temperature=1.0, top_k=6, top_p=0.8)
 
 
 def texts_distribution(model, prompt, length):
-    """The law of every text of a few tokens, from the model's own logits."""
+    """Compute the probability of every text of a few tokens, from the model's own logits."""
     texts = {(): 1.0}
     for _ in range(length):
         longer = {}

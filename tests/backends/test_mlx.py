@@ -158,7 +158,7 @@ def test_the_token_foretold_is_the_token_chosen(sampling):
 
 
 class Contrary(Sampler):
-    """Chooses what nobody foretells: the least likely token."""
+    """Samples the least likely token, which no draft contains."""
 
     def distribution(self, logits, drafted=()):
         return super().distribution(-logits, drafted)

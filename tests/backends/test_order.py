@@ -1,4 +1,4 @@
-"""Slots of one batch are neighbours in llama.cpp's order, whoever has gone from between them."""
+"""Slots of one batch are neighbours in llama.cpp's order, whichever others left before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How likely guesses are: what is learned from those that were judged."""
+"""Acceptance rates, learned from drafts that were judged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fresh(known=None, slot=0, temperature=0.0):
 
 
 def teach(acceptance, rate, drafts=200, length=4, confidence=0.6, seed=0):
-    """Let so many drafts be judged whose guesses are right at a known rate."""
+    """Judge so many drafts whose tokens are right at a known rate."""
     rng = np.random.default_rng(seed)
     for _ in range(drafts):
         hits = rng.random(length) < rate

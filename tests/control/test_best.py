@@ -1,4 +1,4 @@
-"""Who is asked, what is kept of their drafts, and what the text teaches about them."""
+"""The proposers that are asked, the drafts that are verified, and learning from the text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FLAT = {1: 0.01, 17: 0.011}
 
 
 class Clock:
-    """Time that passes only when somebody works."""
+    """Time that passes only when a proposer works."""
 
     def __init__(self):
         self.now = 0.0
@@ -89,7 +89,7 @@ def count(best, clock, length=1, rounds=60):
 
 
 def made(clock, flat=True, **proposers):
-    """The best of some, each with the seconds that a guess of its takes."""
+    """Make the best of some proposers, each with its seconds for a token."""
     prices = {by: {1: seconds, 8: 8 * seconds} for by, (_, seconds) in proposers.items()}
     depth = Depth(Costs(FLAT if flat else {1: 0.01, 9: 0.03}, prices))
     return Best({by: proposer for by, (proposer, _) in proposers.items()}, depth, clock)
@@ -129,7 +129,7 @@ def test_who_is_wrong_is_soon_not_followed():
 
 
 def test_who_was_not_followed_is_judged_all_the_same():
-    """It drafts for nothing, and is right again from token 100 on."""
+    """The proposer costs nothing, and is right again from token 100 on."""
     clock = Clock()
     wrong, seconds = counter(clock, step=2)
     best = made(clock, flat=False, counter=(wrong, seconds))
@@ -255,7 +255,7 @@ def test_where_nothing_was_drafted_for_long_the_next_token_is_expected_alone():
 
 def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
     clock = Clock()
-    curve = {1: 0.01, 8: 0.0101, 9: 0.0102, 18: 0.1}  # room for two guesses, whose ever they are
+    curve = {1: 0.01, 8: 0.0101, 9: 0.0102, 18: 0.1}  # room for two draft tokens of any rows
     depth = Depth(Costs(curve, {"counter": {1: 1e-6, 8: 1e-6}}))
     best = Best({"counter": counter(clock, 1e-7)[0]}, depth, clock)
     for length in range(10, 40):
@@ -333,7 +333,7 @@ def test_who_was_followed_again_is_not_expected_to_pause():
 
 @pytest.mark.parametrize("seed", [None, 7])
 def test_dropping_drafts_by_their_tokens_does_not_bias_the_output(seed):
-    """A guess drawn for itself and dropped for its confidence made an unlikely token likely."""
+    """A token with its own random number, dropped for its confidence, made another one likelier."""
     costs = Costs({1: 0.01, 9: 0.04}, {"draft-model": {1: 0.0001, 4: 0.0004}})
     drafting = DraftModelProposer(scripted(1), floor=0)
     best = Best({"draft-model": drafting}, Depth(costs), clock=lambda: 0.0)

@@ -1,4 +1,4 @@
-"""What is measured when a pair is loaded, and how it is remembered."""
+"""The costs that are measured when a pair is loaded, and kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What things take: curves, surprises, and what is expected before anything was seen."""
+"""Cost curves: surprises, and expectations before anything was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far to guess: what pays, what is tried, and what may be lost by it."""
+"""The draft length: what pays, what is tried, and what may be lost."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_who_was_right_for_long_is_tried_further_next_time():
 
 
 def judge(made, found, right):
-    """Let a draft that was wished for be judged, of whose guesses so many were right."""
+    """Judge a draft that was asked for, with so many tokens right."""
     acceptance, length = seat(made).acceptance, found.limit
     kinds, survivals = acceptance.weigh([0.5] * length)
     _, worth = made.worth(survivals, made.prices(Batch(1), length))

@@ -103,7 +103,7 @@ def test_a_twin_draft_model_is_always_accepted():
     ids=["all", "biased", "penalised"],
 )
 def test_a_sampled_twin_is_always_accepted(sampling):
-    """Draft and target look at the same context, guessed tokens included."""
+    """Draft model and target see the same context, draft tokens included."""
     settings = Settings(sampling=sampling, ignore_end=True)
     fast = replies(scripted(), PROPOSERS["twin"](), wants(settings, count=1))[0]
     assert fast.speculation.acceptance_rate == 1

@@ -10,7 +10,7 @@ from localspec.decoding.growing_text import GrowingText
 
 
 def grow(pieces, stops=()):
-    """What each piece made certain, and what the end added."""
+    """Return the text that each piece made certain, and that the end added."""
     text = GrowingText(stops)
     shown = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""How much of a prompt is read while others are being answered."""
+"""The prompt tokens that are read beside replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who said which characters."""
+"""The attribution of characters to target and proposers."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_a_forced_token_is_never_wrong_and_saves_a_round():
 
 
 class Junk:
-    """Guesses what no grammar here allows."""
+    """Drafts tokens that no grammar here allows."""
 
     def propose(self, asks):
         return [Draft(tokens_of([CONTROL, 3, 3][: ask.limit]), "junk") for ask in asks]
@@ -180,7 +180,7 @@ def test_what_leaves_the_grammar_is_not_verified():
 
 
 def test_a_drawn_twin_is_always_accepted():
-    """Draft and target are under the same mask, guessed tokens included."""
+    """Draft model and target are under the same mask, draft tokens included."""
     for result in replies(model(), PROPOSERS["twin"](), one_each(Sampling(1.0, frequency=0.2))):
         assert result.speculation.acceptance_rate == 1
 
@@ -218,7 +218,7 @@ def distribution_of_texts(logits, prompt):
 
 
 class Stubborn:
-    """Draws from a law of its own, which knows of no grammar and likes the end."""
+    """Samples from its own distribution, which knows no grammar and likes the end."""
 
     def __init__(self):
         self.source = Distribution(np.array([0, 2, 5, 6]), np.array([0.3, 0.2, 0.1, 0.4]))
@@ -408,7 +408,7 @@ def test_a_cancelled_reply_leaves_nothing_behind():
 
 
 def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():
-    """All that the grammar leaves is unknown to it; the target must not notice."""
+    """The draft model knows none of the allowed tokens; the target must not notice."""
     words = Alphabet([b"a", b"b", b"c", b"d", b""], ends=[4])
     other = Alphabet([b"b", b"a", b"x", b"y", b""], ends=[4])
     draft = Translated(model(3, other), words, match(words, other), words.size)
@@ -423,7 +423,7 @@ def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():
 
 
 def test_a_model_may_be_held_to_what_it_would_never_say():
-    """No warning, and no law that is none."""
+    """No warning, and no empty distribution."""
     steep = np.linspace(0, 500, WORDS.size, dtype=np.float32)
     target, draft = (ScriptedModel(lambda context: steep, WORDS) for _ in range(2))
     wild = want(Grammar("regex", "[ 6]{30}"), Sampling(100.0))

@@ -16,7 +16,7 @@ from tests.machines import GB, MACHINES, MB, MODELS, cpu, mac, pc, wanted
 
 
 def summary(asked: Wanted, machine: Machine) -> str:
-    """How a pair would be loaded, in one line."""
+    """Describe in one line how a pair would be loaded."""
     try:
         found = plan(asked, machine)
     except DoesNotFit:
@@ -231,7 +231,7 @@ def test_what_a_refusal_names_does_fit(asked, room):
 
 
 def heeded(asked: Wanted, wish: str) -> Wanted:
-    """As if one had wished for what a refusal names."""
+    """Apply the options that a refusal names."""
     if wish == "no draft model":
         return replace(asked, draft=None, insists=False)
     if wish == "one slot":

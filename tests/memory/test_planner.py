@@ -56,7 +56,7 @@ def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, i
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch, tmp_path):
-    """What is measured here is nobody else's business."""
+    """Keep measurements in the test's own folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 

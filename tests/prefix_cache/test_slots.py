@@ -47,7 +47,7 @@ def ask(running, prompt, settings=SHORT):
 
 
 def alone(prompt, settings=SHORT):
-    """What is said where nothing was ever held."""
+    """Return the reply of an engine that never cached anything."""
     return said(replies(scripted(), Silent(), [Want(prompt, settings)]))
 
 
@@ -204,7 +204,7 @@ def test_an_engine_without_memory_gives_up_what_was_put_aside():
 
 @pytest.fixture
 def free(monkeypatch):
-    """How much memory there is."""
+    """The free memory, as a test sets it."""
     bytes_free = [1 << 40]
     host = lambda: Device("memory", "cpu", 1 << 40, bytes_free[0])  # noqa: E731
     monkeypatch.setattr(free_memory, "memory", host)

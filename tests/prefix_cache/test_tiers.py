@@ -52,7 +52,7 @@ def files(folder):
 
 
 def found(store, tokens):
-    """How much of a text is there, and the data."""
+    """Return the cached length of a text, and the data."""
     best = store.find(tokens_of(tokens))
     return (0, None) if best is None else (best.serves(tokens_of(tokens)), store.read(best))
 

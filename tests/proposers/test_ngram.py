@@ -24,7 +24,7 @@ def look_up(history, limit=4, longest=3, shortest=1):
 
 
 def searched(history, limit, longest, shortest):
-    """The same by brute force."""
+    """Find the same by brute force."""
     for size in range(min(longest, len(history) - 1), shortest - 1, -1):
         run = history[-size:]
         for end in range(len(history) - 1, size - 1, -1):

@@ -36,7 +36,7 @@ def guess(reply, prediction=TEXT, limit=4):
 
 
 def rounds(reply, prediction, limit=8):
-    """How many rounds a reply takes."""
+    """Count the rounds that a reply takes."""
     proposer, hints = PredictionProposer(), Hints(tokens_of(prediction))
     said, count = 0, 0
     while said < len(reply):

@@ -46,7 +46,7 @@ def guess(history, limit=4):
 
 
 def searched(history, limit):
-    """The same by brute force: tokens, the length of the run, and how often any token followed.
+    """Find the same by brute force: tokens, the length of the run, how often any token followed.
 
     A run that reaches the end of the text goes round in it, and is as long as if it were there.
     """

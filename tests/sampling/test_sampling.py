@@ -98,9 +98,9 @@ def test_penalties_count_prompt_and_reply_and_what_is_drafted():
         [
             4 / 2,  # in the prompt: repetition only
             -2 * 2,
-            6 / 2 - 0.5 - 0.25 * 3,  # said twice, guessed once
+            6 / 2 - 0.5 - 0.25 * 3,  # emitted twice, drafted once
             1 / 2 - 0.5 - 0.25,
-            3 / 2 - 0.5 - 0.25,  # guessed once
+            3 / 2 - 0.5 - 0.25,  # drafted once
             5,
         ]
     )

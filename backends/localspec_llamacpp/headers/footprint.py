@@ -31,7 +31,7 @@ def inspect(path: Path) -> Footprint:
 
 
 def described(header: Header) -> Footprint:
-    """What a header says, if it is a model's."""
+    """Return the footprint by a header, if it is a model's."""
     kind = header.text("general.type")
     if kind in OTHER_TYPES:
         header.refuse(f"is {OTHER_TYPES[kind]}, not a model: give the model it belongs to")
