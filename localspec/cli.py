@@ -14,7 +14,7 @@ import click
 from localspec.backend import Footprint
 from localspec.bench.command import bench
 from localspec.chat.options import ChatOptions, Wanted
-from localspec.clients.command import launch
+from localspec.clients.command import connect, launch
 from localspec.commands import configuration
 from localspec.commands.config import config
 from localspec.commands.doctor import doctor
@@ -209,6 +209,7 @@ for _command in COMMANDS:
     commands.add_command(_command)
 commands.add_command(bench)
 commands.add_command(config)
+commands.add_command(connect)
 commands.add_command(doctor)
 commands.add_command(launch)
 commands.add_command(plan)

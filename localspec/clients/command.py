@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from localspec.clients.agents import AGENTS
-from localspec.clients.options import AttachOptions, LaunchOptions, StartOptions
+from localspec.clients.options import AttachOptions, ConnectOptions, LaunchOptions, StartOptions
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
 from localspec.server.options import ServingOptions
 
 REST = "localspec rest"
+PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
 
 
 class WithRest(click.Command):
@@ -59,3 +60,23 @@ def serving(context: click.Context) -> ServingOptions:
     assert isinstance(root.command, click.Group)
     with root.command.commands["serve"].make_context("serve", ["any"], parent=root) as found:
         return read(found, ServingOptions)
+
+
+@click.command(params=options(AttachOptions, ConnectOptions))
+@click.argument("program", type=click.Choice(PROGRAMS))
+@click.argument("model", metavar="[MODEL]", default="")
+@click.pass_context
+def connect(context: click.Context, program: str, model: str) -> None:
+    """Tell how an editor is connected to the server that runs, or write it into its file.
+
+    Address, model and context are those of the server that answers, a key is not printed.
+    """
+    from localspec.clients.connect import server_of, show, write  # HTTP takes its time to import
+    from localspec.clients.editors import EDITORS
+
+    attaching = read(context, AttachOptions)
+    server = server_of(attaching.attach, attaching.key or "", model, serving(context))
+    if read(context, ConnectOptions).write:
+        write(EDITORS[program], server)
+    else:
+        show(EDITORS[program], server)

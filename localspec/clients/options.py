@@ -27,5 +27,10 @@ class StartOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    write: bool = flag("Put it into the editor's own file, and keep what was there beside it.")
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchOptions:
     print: bool = flag("Show what would be run and set, and do nothing.")

@@ -210,11 +210,15 @@ def test_a_reader_that_leaves_early_is_no_crash(model, name):
 
 
 def test_the_docs_name_every_option():
-    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    for command in ("generate", "chat", "info", "plan", "doctor"):
-        for option in commands.commands[command].params:
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "cli.md").read_text(encoding="utf-8")
+    pages = "".join(each.read_text(encoding="utf-8") for each in docs.glob("*.md"))
+    for name, command in commands.commands.items():
+        assert f"localspec {name} " in pages or f"`{name}`" in pages, name
+        smaller = name in ("generate", "chat", "info", "plan", "doctor")
+        for option in command.params:
             if option.opts[0].startswith("--"):
-                assert option.opts[0] in page
+                assert option.opts[0] in (page if smaller else pages), name
 
 
 def test_version_and_help_are_there(capsys):
