@@ -55,7 +55,7 @@ def test_json_holds_text_and_figures(model, capsys):
         "accepted",
         "acceptance_by_position",
         "tokens_by_source",
-        "guesses",
+        "positions",
         "depths",
         "taken_back",
     } <= set(result["speculation"])
