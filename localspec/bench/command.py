@@ -62,10 +62,11 @@ def bench(context: click.Context, model: str) -> None:
     wanted, loaded = read(context, BenchOptions), read(context, LoadingOptions)
     loading = how_to_load(loaded)
     settings = _settings(wanted)
-    _, asked = _kinds(wanted, draft=True), _prompts(wanted)  # fail before anything is looked for
+    _kinds(wanted, has_draft=True)  # fail before anything is looked for
+    asked = _prompts(wanted)
     _check_files(wanted)
     places = PairFiles.of(model, loaded.draft, loading.backend)
-    kinds = _kinds(wanted, draft=places.draft is not None)
+    kinds = _kinds(wanted, has_draft=places.draft is not None)
     with modes.load(places, loading, kinds) as (lineup, known):
         heading = [*_heading(known, lineup.pairing), ("asked", _asked(wanted, len(asked)))]
         found, finished = _measured(wanted.repeat, lineup, asked, settings)
@@ -75,9 +76,9 @@ def bench(context: click.Context, model: str) -> None:
         raise click.Abort
 
 
-def _kinds(wanted: BenchOptions, *, draft: bool) -> tuple[Kind, ...]:
+def _kinds(wanted: BenchOptions, *, has_draft: bool) -> tuple[Kind, ...]:
     names = [name.strip() for name in wanted.modes.split(",") if name.strip()]
-    return modes.kinds(names, draft=draft)
+    return modes.kinds(names, has_draft=has_draft)
 
 
 def _prompts(wanted: BenchOptions) -> list[Prompt]:
@@ -146,11 +147,11 @@ def _asked(wanted: BenchOptions, asked: int) -> str:
     return f"{often}, at most {wanted.max_tokens} tokens each, {how}"
 
 
-def _publish(wanted: BenchOptions, found: Report) -> None:
-    click.echo(text(found))
+def _publish(wanted: BenchOptions, report: Report) -> None:
+    click.echo(text(report))
     if wanted.json:
-        wanted.json.write_text(as_json(found), encoding="utf-8")
+        wanted.json.write_text(as_json(report), encoding="utf-8")
     if wanted.html:
-        wanted.html.write_text(page(found), encoding="utf-8")
+        wanted.html.write_text(page(report), encoding="utf-8")
     if wanted.png:
-        picture.draw(found, wanted.png)
+        picture.draw(report, wanted.png)

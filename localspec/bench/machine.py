@@ -58,5 +58,5 @@ def machine(devices: Sequence[Device] = ()) -> str:
     return ", ".join([processor(), f"{platform.system()} {platform.machine()}", *others])
 
 
-def weights(found: Footprint) -> str:
-    return f"{found.name or found.architecture}, {found.quantisation}"
+def weights(footprint: Footprint) -> str:
+    return f"{footprint.name or footprint.architecture}, {footprint.quantisation}"

@@ -65,24 +65,24 @@ class Lineup:
         return mode.make()
 
 
-def kinds(names: Sequence[str], draft: bool) -> tuple[Kind, ...]:
+def kinds(names: Sequence[str], has_draft: bool) -> tuple[Kind, ...]:
     """Parse modes by name; plain decoding is always among them, and first."""
-    wanted = names or (WITH_A_DRAFT if draft else USUAL)
-    return tuple(_kind(name, draft) for name in dict.fromkeys((PLAIN, *wanted)))
+    wanted = names or (WITH_A_DRAFT if has_draft else USUAL)
+    return tuple(_kind(name, has_draft) for name in dict.fromkeys((PLAIN, *wanted)))
 
 
-def _kind(name: str, draft: bool) -> Kind:
+def _kind(name: str, has_draft: bool) -> Kind:
     if name == PLAIN:
         return Kind(name, (), 0)
     if name == AUTO:
-        return Kind(name, registry.names("auto", draft=draft), None)
+        return Kind(name, registry.names("auto", has_draft=has_draft), None)
     proposer, colon, depth = name.partition(":")
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
         known = ", ".join((PLAIN, AUTO, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
-    if proposer == registry.DRAFT and not draft:
+    if proposer == registry.DRAFT and not has_draft:
         raise UsageError(f"mode {name} needs a draft model: give one with --draft")
     return Kind(name, (proposer,), int(depth or DEPTH))
 

@@ -29,13 +29,13 @@ def report(
     return Report(tuple(heading), tuple(modes), tuple(replies), parts, forwards(found))
 
 
-def text(found: Report) -> str:
+def text(report: Report) -> str:
     """Format the heading and the tables for a terminal."""
-    lines = [f"{name:<10} {value}" for name, value in found.heading]
-    if not found.sections:
+    lines = [f"{name:<10} {value}" for name, value in report.heading]
+    if not report.sections:
         return "\n".join([*lines, "", "No prompt was answered by all modes."])
-    tables = "\n\n".join(printed(found.sections, table) for table in TABLES)
-    return "\n".join([*lines, "", tables, forward_line(found.forwards)])
+    tables = "\n\n".join(printed(report.sections, table) for table in TABLES)
+    return "\n".join([*lines, "", tables, forward_line(report.forwards)])
 
 
 def forward_line(forwards: Mapping[int, float]) -> str:
@@ -44,16 +44,16 @@ def forward_line(forwards: Mapping[int, float]) -> str:
     return line.replace("_", " ")  # no line ends within a pair
 
 
-def as_json(found: Report) -> str:
+def as_json(report: Report) -> str:
     """Serialise all measurements; rounds are lists in the order of `round_fields`."""
     return json.dumps(
         {
-            "heading": dict(found.heading),
-            "modes": found.modes,
-            "forwards": found.forwards,
-            "sections": [asdict(section) for section in found.sections],
+            "heading": dict(report.heading),
+            "modes": report.modes,
+            "forwards": report.forwards,
+            "sections": [asdict(section) for section in report.sections],
             "round_fields": [field.name for field in fields(Round)],
-            "replies": [_reply(reply) for reply in found.replies],
+            "replies": [_reply(reply) for reply in report.replies],
         },
         ensure_ascii=False,
     )

@@ -57,34 +57,34 @@ def trials(replies: Sequence[Reply], modes: Sequence[str]) -> list[Trial]:
     return [trial for trial in found.values() if trial.keys() == set(modes)]
 
 
-def forwards(found: Sequence[Trial]) -> dict[int, float]:
+def forwards(trials: Sequence[Trial]) -> dict[int, float]:
     """Measure the time of a forward by draft tokens verified, in plain rounds."""
     return costs(
         (decoding(list(trial.values())), median(r.seconds for r in trial[PLAIN].decoding))
-        for trial in found
+        for trial in trials
         if trial[PLAIN].decoding
     )
 
 
-def sections(found: Sequence[Trial], modes: Sequence[str]) -> list[Section]:
+def sections(trials: Sequence[Trial], modes: Sequence[str]) -> list[Section]:
     """Make a section a category, one for all, and one without replies that loop if any does."""
-    if not found:
+    if not trials:
         return []
-    categories = dict.fromkeys(trial[PLAIN].prompt.category for trial in found)
+    categories = dict.fromkeys(trial[PLAIN].prompt.category for trial in trials)
     parts: list[tuple[str, Sequence[Trial]]] = [
-        (name, [t for t in found if t[PLAIN].prompt.category == name]) for name in categories
+        (name, [t for t in trials if t[PLAIN].prompt.category == name]) for name in categories
     ]
-    parts.append((ALL, found))
-    sound = [trial for trial in found if not _loops(trial)]
-    if 0 < len(sound) < len(found):
+    parts.append((ALL, trials))
+    sound = [trial for trial in trials if not _loops(trial)]
+    if 0 < len(sound) < len(trials):
         parts.append((f"{ALL} without loops", sound))
-    usual = forwards(found)
+    usual = forwards(trials)
     return [_section(title, part, modes, usual) for title, part in parts]
 
 
-def total(found: Sequence[Section]) -> Section:
+def total(sections: Sequence[Section]) -> Section:
     """The section of all trials."""
-    return next(section for section in reversed(found) if section.title == ALL)
+    return next(section for section in reversed(sections) if section.title == ALL)
 
 
 def _loops(trial: Trial) -> bool:
@@ -92,20 +92,20 @@ def _loops(trial: Trial) -> bool:
 
 
 def _section(
-    title: str, found: Sequence[Trial], modes: Sequence[str], usual: Mapping[int, float]
+    title: str, trials: Sequence[Trial], modes: Sequence[str], usual: Mapping[int, float]
 ) -> Section:
-    looping = dict.fromkeys(trial[PLAIN].prompt.name for trial in found if _loops(trial))
-    summaries = tuple(summarise(mode, found, usual) for mode in modes)
-    return Section(title, len(found), tuple(looping), summaries)
+    looping = dict.fromkeys(trial[PLAIN].prompt.name for trial in trials if _loops(trial))
+    summaries = tuple(summarise(mode, trials, usual) for mode in modes)
+    return Section(title, len(trials), tuple(looping), summaries)
 
 
-def summarise(mode: str, found: Sequence[Trial], usual: Mapping[int, float]) -> Summary:
+def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) -> Summary:
     """Summarise one mode; `usual` is the time of forwards by draft tokens verified."""
-    replies = [trial[mode] for trial in found]
+    replies = [trial[mode] for trial in trials]
     rounds = decoding(replies)
-    plain = decoding([trial[PLAIN] for trial in found])
+    plain = decoding([trial[PLAIN] for trial in trials])
     own, plain_speed = speed(rounds), speed(plain)
-    ratios = tuple(_ratios(mode, found))
+    ratios = tuple(_ratios(mode, trials))
     drafted, accepted = sum(r.drafted for r in rounds), sum(r.accepted for r in rounds)
     return Summary(
         mode=mode,
@@ -121,7 +121,7 @@ def summarise(mode: str, found: Sequence[Trial], usual: Mapping[int, float]) -> 
         acceptance_rate=accepted / drafted if drafted else None,
         acceptance_by_position=tuple(_by_position(rounds)),
         taken_back=drafted - accepted,
-        same_text=sum(trial[mode].tokens == trial[PLAIN].tokens for trial in found),
+        same_text=sum(trial[mode].tokens == trial[PLAIN].tokens for trial in trials),
         replies=len(replies),
         forecast=(
             forecast(rounds, median(r.seconds for r in plain), usual) if rounds and plain else None
@@ -133,8 +133,8 @@ def decoding(replies: Sequence[Reply]) -> tuple[Round, ...]:
     return tuple(chain.from_iterable(reply.decoding for reply in replies))
 
 
-def _ratios(mode: str, found: Sequence[Trial]) -> Iterator[float]:
-    for trial in found:
+def _ratios(mode: str, trials: Sequence[Trial]) -> Iterator[float]:
+    for trial in trials:
         own, plain = trial[mode].tokens_per_second, trial[PLAIN].tokens_per_second
         if own and plain:
             yield own / plain

@@ -76,15 +76,15 @@ def check(wanted: Wanted, *, talks: bool) -> None:
 def meet(
     door: Door,
     speaker: Speaker,
-    found: Session,
+    session: Session,
     notices: Sequence[str] = (),
     *,
     lens: bool = False,
     resumes: bool = False,
 ) -> None:
     """Run the chat at a terminal until the user leaves."""
-    other = found.model
-    talk = Talk(door, speaker, Screen(), found, lens=lens)
+    other = session.model
+    talk = Talk(door, speaker, Screen(), session, lens=lens)
     with leaving():
         try:
             begin(talk, notices, other, resumes=resumes)

@@ -20,16 +20,16 @@ class Heard:
     ended: Ended | None = None
     error: LocalSpecError | None = None
 
-    def take(self, found: Piece | Ended) -> None:
-        if isinstance(found, Ended):
-            self.ended = found
+    def take(self, event: Piece | Ended) -> None:
+        if isinstance(event, Ended):
+            self.ended = event
             return
-        if found.round:
-            self.rounds.append(found.round)
-        if found.kind == "thought":
-            self.thought += found.text
+        if event.round:
+            self.rounds.append(event.round)
+        if event.kind == "thought":
+            self.thought += event.text
         else:
-            self.text += found.text
+            self.text += event.text
 
     @property
     def anything(self) -> bool:

@@ -39,8 +39,8 @@ def status(ended: Ended, context: int = 0) -> str:
     return ", ".join(parts)
 
 
-def guessers(found: Figures) -> str:
-    named = [f"{by} {count}" for by, count in found.by_source.items() if by != TARGET]
+def guessers(figures: Figures) -> str:
+    named = [f"{by} {count}" for by, count in figures.by_source.items() if by != TARGET]
     return f" ({' and '.join(named)})" if named else ""
 
 

@@ -161,13 +161,13 @@ def shown(pulled: store.PulledPair) -> Iterator[str]:
         yield from agreement(pulled.engine, pulled.target.path, pulled.draft.path)
 
 
-def agreement(engine: str, target: Path, draft: Path) -> Iterator[str]:
+def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     """Tokens shared, special tokens, and templates."""
-    found = trial.vocabularies(engine, target, draft)
+    found = trial.vocabularies(engine, target, draft_path)
     yield f"  tokens   {found.share:.1%} shared" + (
         f"; {found.difference}" if found.difference else ""
     )
-    ours, theirs = backend(engine).inspect(target), backend(engine).inspect(draft)
+    ours, theirs = backend(engine).inspect(target), backend(engine).inspect(draft_path)
     same = ours.chat_template == theirs.chat_template
     state = "the same in both" if same else "another one; the model's own is used"
     yield f"  template {state}"
@@ -182,13 +182,13 @@ def rm(name: str) -> None:
     click.echo(f"{name} is gone; {size(forget(found))} are free again")
 
 
-def forget(found: Sequence[store.PulledPair]) -> int:
+def forget(pairs: Sequence[store.PulledPair]) -> int:
     """Forget pairs, and remove what was downloaded for them alone; the bytes that frees."""
-    for pulled in found:
+    for pulled in pairs:
         store.forget(pulled)
     used = {file.path for each in store.everything() for held in each.helds for file in held.files}
     freed = 0
-    for pulled in found:
+    for pulled in pairs:
         for held in pulled.helds:
             if held.source.startswith(("hf:", "http")):
                 freed += sum(removed(file.path) for file in held.files if file.path not in used)

@@ -76,25 +76,25 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     return f"{entry.name} {weights}, {engine}, by published sizes{known}", found
 
 
-def lines(found: Plan) -> Iterator[str]:
+def lines(plan: Plan) -> Iterator[str]:
     """How it would be loaded, an account of each device's memory, and the concessions."""
-    options = found.options
+    options = plan.options
     texts = f"{options.slots} texts of" if options.slots > 1 else "one text of"
     cells = "16 bits" if options.kv_type == "auto" else options.kv_type
     yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
-    for pool in found.pools:
+    for pool in plan.pools:
         yield ""
-        yield from account(found, pool)
-    for concession in found.concessions:
+        yield from account(plan, pool)
+    for concession in plan.concessions:
         yield ""
         yield f"conceded: {concession.what} ({concession.why})"
 
 
-def account(found: Plan, pool: Pool) -> Iterator[str]:
+def account(plan: Plan, pool: Pool) -> Iterator[str]:
     others = max(pool.total - pool.free, 0)
-    free = pool.free - found.taken(pool)
+    free = pool.free - plan.taken(pool)
     reserve = min(pool.reserve, free)
-    parts = [(what, amount(found, pool, what), mark) for what, mark in MARKS.items()]
+    parts = [(what, amount(plan, pool, what), mark) for what, mark in MARKS.items()]
     parts += [("reserve", reserve, RESERVE), ("free", free - reserve, FREE)]
     parts += [("taken by others", others, OTHERS)]
     yield f"{pool.name}, {size(pool.total)}"
@@ -104,8 +104,8 @@ def account(found: Plan, pool: Pool) -> Iterator[str]:
             yield f"  {mark} {what:<16}{size(count):>12}"
 
 
-def amount(found: Plan, pool: Pool, what: str) -> int:
-    return sum(item.bytes for item in found.items if (item.pool, item.what) == (pool.name, what))
+def amount(plan: Plan, pool: Pool, what: str) -> int:
+    return sum(item.bytes for item in plan.items if (item.pool, item.what) == (pool.name, what))
 
 
 def bar(parts: list[tuple[str, int]], total: int) -> str:
@@ -118,11 +118,11 @@ def bar(parts: list[tuple[str, int]], total: int) -> str:
     return drawn[:BAR].ljust(BAR)
 
 
-def as_data(found: Plan) -> dict[str, object]:
+def as_data(plan: Plan) -> dict[str, object]:
     return {
-        "options": asdict(found.options),
-        "drafting": found.drafting and asdict(found.drafting),
-        "pools": [asdict(pool) for pool in found.pools],
-        "items": [asdict(item) for item in found.items],
-        "concessions": [asdict(concession) for concession in found.concessions],
+        "options": asdict(plan.options),
+        "drafting": plan.drafting and asdict(plan.drafting),
+        "pools": [asdict(pool) for pool in plan.pools],
+        "items": [asdict(item) for item in plan.items],
+        "concessions": [asdict(concession) for concession in plan.concessions],
     }

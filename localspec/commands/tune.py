@@ -51,16 +51,16 @@ def tune(context: click.Context, model: str) -> None:
     kept_calibrations.keep(place, found)
 
 
-def lines(found: Calibration) -> Iterator[str]:
+def lines(calibration: Calibration) -> Iterator[str]:
     """The curves, in milliseconds and beside one token of plain decoding."""
-    plain = found.target[min(found.target)]
-    yield from curve("tokens checked at once", found.target, plain)
-    attention = found.attention.row + found.attention.token
+    plain = calibration.target[min(calibration.target)]
+    yield from curve("tokens checked at once", calibration.target, plain)
+    attention = calibration.attention.row + calibration.attention.token
     yield f"{'behind 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
-    for by, points in found.drafting.items():
+    for by, points in calibration.drafting.items():
         yield ""
         yield from curve(f"tokens drafted by {by}", points, plain)
-        yield f"{'to read one':>22}{found.reading[by] * 1e3:10.2f} ms"
+        yield f"{'to read one':>22}{calibration.reading[by] * 1e3:10.2f} ms"
 
 
 def curve(title: str, points: Points, plain: float) -> Iterator[str]:

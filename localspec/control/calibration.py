@@ -70,21 +70,21 @@ class Calibration:
 
 def calibrate(
     target: Model,
-    draft: Model | None = None,
+    draft_model: Model | None = None,
     seconds: float = SECONDS,
     sizes: Sequence[int] = SIZES,
     clock: Clock = time.perf_counter,
 ) -> Calibration:
     """Measure a pair for about so many seconds; its first slots are empty afterwards."""
-    share = seconds / 2 if draft else seconds
+    share = seconds / 2 if draft_model else seconds
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
     found = Probe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
-    if draft is None:
+    if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
-    depths = [depth for depth in DEPTHS if depth <= draft.tentative]
-    drafting, reading = Probe(draft, clock).drafts(depths, share)
-    draft.truncate(0, 0)
+    depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
+    drafting, reading = Probe(draft_model, clock).drafts(depths, share)
+    draft_model.truncate(0, 0)
     by = "draft-model"
     return Calibration(found.points, {by: drafting}, {by: reading}, found.attention, found.held)
 

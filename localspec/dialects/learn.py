@@ -83,15 +83,15 @@ def _last_mark(before: str, other: str) -> tuple[str, int]:
     return "", 0
 
 
-def _answer(found: Learned, ending: str, said: str, prompt: str) -> tuple[str, str] | None:
+def _answer(learned: Learned, ending: str, said: str, prompt: str) -> tuple[str, str] | None:
     """The marks around content, if there are any but those that end every reply."""
     before, _, after = said.partition(SAID)
     closing = after.removesuffix(ending).strip() if ending else ""
-    thought = found.thought.close if found.thought else ""
+    thought = learned.thought.close if learned.thought else ""
     if before.startswith(prompt):
         opening = before[len(prompt) :]
         opening = (opening.rpartition(thought)[2] if thought else opening).strip()
-        calling = found.layout.openings[:1] if found.layout else ()
+        calling = learned.layout.openings[:1] if learned.layout else ()
         if opening and calling and prompt.endswith(calling[0]):  # what all replies begin with
             return calling[0] + opening, closing
     else:

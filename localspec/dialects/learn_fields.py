@@ -74,9 +74,9 @@ def fields(text: str) -> Written | None:
     )
 
 
-def _regions(text: str, found: Fields) -> dict[str, str]:
+def _regions(text: str, fields: Fields) -> dict[str, str]:
     """What stands from each key to the next one, by the kind of its value."""
-    places = [text.find(f"{key}{found.middles[0].text[:1]}") for key in KINDS]
+    places = [text.find(f"{key}{fields.middles[0].text[:1]}") for key in KINDS]
     if -1 in places or places != sorted(places):
         return {}
     return {
@@ -87,26 +87,26 @@ def _regions(text: str, found: Fields) -> dict[str, str]:
     }
 
 
-def _typed(found: Fields, regions: dict[str, str]) -> Fields:
+def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
     """What stands before a value of each kind, and around strings."""
     string, number = (regions[kind].partition(word) for kind, word in _PLAIN)
     nested = "'" in regions["object"] or "'" in regions["array"]
-    found = replace(found, python="True" in regions["boolean"], nested=nested)
+    fields = replace(fields, python="True" in regions["boolean"], nested=nested)
     if not number[1]:
-        return found
+        return fields
     middle, quote = number[0], string[0].removeprefix(number[0])
     if string[0] != number[0] and string[0].startswith(middle):
         closing = string[2].removesuffix(number[2])
         return replace(
-            found,
+            fields,
             middles=(Middle(middle),),
-            end=found.end.removeprefix(closing),
-            between=found.between.removeprefix(closing),
+            end=fields.end.removeprefix(closing),
+            between=fields.between.removeprefix(closing),
             quotes=(quote, closing),
         )
     if string[0] != number[0]:
-        return replace(found, middles=_middles(regions))
-    return replace(found, wrapping=_wrapping(found, regions["text"]))
+        return replace(fields, middles=_middles(regions))
+    return replace(fields, wrapping=_wrapping(fields, regions["text"]))
 
 
 _PLAIN = (("string", "zqva"), ("number", "7419"))
@@ -122,10 +122,10 @@ def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
     return tuple(Middle(text, frozenset(each)) for text, each in kinds.items())
 
 
-def _wrapping(found: Fields, region: str) -> tuple[str, str] | None:
+def _wrapping(fields: Fields, region: str) -> tuple[str, str] | None:
     """What a string stands in that has signs of markup."""
     _, value = KINDS["zqkg"]
     before, shown, after = region.partition(str(value))
-    opening = before.removeprefix(found.middles[0].text)
-    closing = after.partition(found.end.strip())[0] if found.end.strip() else ""
+    opening = before.removeprefix(fields.middles[0].text)
+    closing = after.partition(fields.end.strip())[0] if fields.end.strip() else ""
     return (opening, closing) if shown and opening and closing else None

@@ -47,13 +47,15 @@ def with_cache(way: PairOptions, *, shared: bool) -> PairOptions:
     return PairOptions(replace(way.options, shared=shared), drafting)
 
 
-def place(way: PairOptions, target: Needs, draft: Needs | None, machine: Machine) -> Placement:
+def place(
+    way: PairOptions, target: Needs, draft_needs: Needs | None, machine: Machine
+) -> Placement:
     """Place layers on GPUs: as many as asked for, by default all."""
     layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
     if not machine.gpus or not layers:
-        items = list(in_one(machine.host.name, target, draft))
+        items = list(in_one(machine.host.name, target, draft_needs))
     else:
-        way, items = divided(way, target, draft, min(layers, target.layers + 1), machine)
+        way, items = divided(way, target, draft_needs, min(layers, target.layers + 1), machine)
     return judged(Placement(way, tuple(items), target.layers), machine)
 
 
@@ -72,21 +74,21 @@ def on_gpus(fit: Placement, machine: Machine) -> Placement:
     return judged(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
 
 
-def in_one(pool: str, target: Needs, draft: Needs | None) -> Iterator[Item]:
+def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item]:
     yield Item(pool, "weights", target.weights)
     yield Item(pool, "context", target.kept)
-    if draft:
-        yield Item(pool, "draft model", draft.weights + draft.kept)
-    yield Item(pool, "buffers", target.working + (draft.working if draft else 0))
+    if draft_needs:
+        yield Item(pool, "draft model", draft_needs.weights + draft_needs.kept)
+    yield Item(pool, "buffers", target.working + (draft_needs.working if draft_needs else 0))
 
 
 def divided(
-    way: PairOptions, target: Needs, draft: Needs | None, layers: int, machine: Machine
+    way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
     """Put the last layers on the GPUs, by their room; the draft model on the roomiest one."""
     gpus = machine.gpus
     home = max(range(len(gpus)), key=lambda at: gpus[at].room)
-    helper = draft.total if draft else 0
+    helper = draft_needs.total if draft_needs else 0
     rooms = [max(gpu.room - target.working, 0) for gpu in gpus]
     rooms[home] = max(rooms[home] - helper, 0)
     inner = target.weights - target.embeddings - (0 if target.tied else target.output)
@@ -106,16 +108,16 @@ def divided(
             items.append(Item(gpu.name, "weights", weights))
             items.append(Item(gpu.name, "context", target.kept * own // target.layers))
             items.append(Item(gpu.name, "buffers", target.working))
-        if at == home and draft:
-            items.append(Item(gpu.name, "draft model", draft.weights + draft.kept))
-            items.append(Item(gpu.name, "buffers", draft.working))
+        if at == home and draft_needs:
+            items.append(Item(gpu.name, "draft model", draft_needs.weights + draft_needs.kept))
+            items.append(Item(gpu.name, "buffers", draft_needs.working))
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
     host = machine.host.name
     rest = inner * left // target.layers + target.embeddings + output
     items.append(Item(host, "weights", rest))
     items.append(Item(host, "context", target.kept * left // target.layers))
-    items.append(Item(host, "buffers", target.host + (draft.host if draft else 0)))
+    items.append(Item(host, "buffers", target.host + (draft_needs.host if draft_needs else 0)))
     if len(gpus) > 1:
         drafting = way.drafting and replace(
             way.drafting, split=tuple(float(at == home) for at in range(len(gpus)))

@@ -84,11 +84,11 @@ class Watcher:
 
     def __init__(
         self,
-        found: Plan,
+        plan: Plan,
         look: Callable[[], Machine],
         stalls: Callable[[], float] = free_memory.stalls,
     ) -> None:
-        self._pools = {pool.name for pool in found.pools}
+        self._pools = {pool.name for pool in plan.pools}
         self._look, self._stalls = look, stalls
 
     def shortage(self) -> str:

@@ -42,12 +42,12 @@ class Examined:
     """A model file: what its engine makes of it, and whether it runs."""
 
     def __init__(
-        self, found: ModelFiles, engine: EngineHere, start: Callable[[ModelFiles], Trying]
+        self, files: ModelFiles, engine: EngineHere, start: Callable[[ModelFiles], Trying]
     ) -> None:
-        self.found = found
+        self.found = files
         self.engine = engine
         self._start = start
-        self._record = Record(found, engine)
+        self._record = Record(files, engine)
         self._process: Trying | None = None
 
     def footprint(self) -> Footprint:
@@ -108,31 +108,31 @@ def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
 
 
 @contextmanager
-def vocabulary(found: ModelFiles) -> Iterator[Tokenizer]:
+def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
     """A model's tokenizer, without its weights, once another process has tried it."""
-    with examined(found) as looked:
+    with examined(files) as looked:
         looked.footprint()
-    with backend(found.engine).rehearse(found.path) as rehearsal:
+    with backend(files.engine).rehearse(files.path) as rehearsal:
         yield rehearsal.tokenizer
 
 
-def vocabularies(engine: str, target: Path, draft: Path) -> Match:
+def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
     """How two vocabularies agree; `PairError` where too little does."""
     with (
         vocabulary(ModelFiles(engine, target)) as ours,
-        vocabulary(ModelFiles(engine, draft)) as theirs,
+        vocabulary(ModelFiles(engine, draft_path)) as theirs,
     ):
         return match(ours, theirs)
 
 
 @contextmanager
 def examined(
-    found: ModelFiles,
+    files: ModelFiles,
     start: Callable[[ModelFiles], Trying] | None = None,
     engine: EngineHere | None = None,
 ) -> Iterator[Examined]:
     """A file, and a process to try it in as soon as something is asked that is not known."""
-    looked = Examined(found, engine or engines.here(found.engine), start or TrialProcess)
+    looked = Examined(files, engine or engines.here(files.engine), start or TrialProcess)
     try:
         yield looked
     finally:

@@ -31,15 +31,15 @@ PLACE = re.compile(r"^\S*/")  # where the engine was built
 
 class TrialProcess:
     def __init__(
-        self, found: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
+        self, files: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
     ) -> None:
-        self._path = found.path
-        size = sum(file.stat().st_size for file in weight_files(found.engine, found.path))
+        self._path = files.path
+        size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
         self._seconds = seconds + size / BYTES_A_SECOND
         self._expired = False
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [*command, found.engine, str(found.path)],
+            [*command, files.engine, str(files.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -24,9 +24,9 @@ def folder() -> Path:
 class Record:
     """Whatever is not there, or makes no sense, is found out again."""
 
-    def __init__(self, found: ModelFiles, engine: EngineHere) -> None:
-        files = weight_files(found.engine, found.path)
-        self._path = found.path
+    def __init__(self, model: ModelFiles, engine: EngineHere) -> None:
+        files = weight_files(model.engine, model.path)
+        self._path = model.path
         self._place = folder() / f"{fingerprint(files, engine.circumstances)}.json"
         self._kept = self._read()
 
@@ -53,12 +53,12 @@ class Record:
         verdict = self._kept["verdicts"].get(way)
         return verdict if isinstance(verdict, str) else None
 
-    def keep_footprint(self, found: Footprint) -> None:
-        self._kept["footprint"] = asdict(found)
+    def keep_footprint(self, footprint: Footprint) -> None:
+        self._kept["footprint"] = asdict(footprint)
         self._write()
 
-    def keep_needs(self, options: Options, found: Needs) -> None:
-        self._kept["needs"][repr(options)] = asdict(found)
+    def keep_needs(self, options: Options, needs: Needs) -> None:
+        self._kept["needs"][repr(options)] = asdict(needs)
         self._write()
 
     def keep_verdict(self, way: str, verdict: str) -> None:

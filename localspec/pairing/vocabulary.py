@@ -30,13 +30,13 @@ class Match:
     share: float  # of the target's vocabulary that the draft model has
 
 
-def match(target: Tokenizer, draft: Tokenizer) -> Match:
+def match(target: Tokenizer, draft_tokenizer: Tokenizer) -> Match:
     """Compare by token text; raise PairError where too little is shared."""
-    difference = first_difference(target, draft)
+    difference = first_difference(target, draft_tokenizer)
     if difference is None:
-        ids = np.arange(min(target.size, draft.size))
+        ids = np.arange(min(target.size, draft_tokenizer.size))
         return Match(None, ids, ids, len(ids) / target.size)
-    found = _shared(target, draft)
+    found = _shared(target, draft_tokenizer)
     share = len(found) / target.size
     if share < LEAST_SHARED:
         raise PairError(
@@ -47,26 +47,28 @@ def match(target: Tokenizer, draft: Tokenizer) -> Match:
     return Match(difference, draft_ids, target_ids, share)
 
 
-def first_difference(target: Tokenizer, draft: Tokenizer) -> str | None:
+def first_difference(target: Tokenizer, draft_tokenizer: Tokenizer) -> str | None:
     """Find the first difference of two vocabularies; padding at the end is none."""
-    if target.kind != draft.kind:
-        return f"the tokenizer is {draft.kind!r}, the target's {target.kind!r}"
-    if target.bos != draft.bos:
-        return f"the first token is {draft.bos}, the target's {target.bos}"
-    if target.ends != draft.ends:
-        return f"end tokens are {sorted(draft.ends)}, the target's {sorted(target.ends)}"
-    for token in range(min(target.size, draft.size)):
-        if target.token_text(token) != draft.token_text(token):
+    if target.kind != draft_tokenizer.kind:
+        return f"the tokenizer is {draft_tokenizer.kind!r}, the target's {target.kind!r}"
+    if target.bos != draft_tokenizer.bos:
+        return f"the first token is {draft_tokenizer.bos}, the target's {target.bos}"
+    if target.ends != draft_tokenizer.ends:
+        return f"end tokens are {sorted(draft_tokenizer.ends)}, the target's {sorted(target.ends)}"
+    for token in range(min(target.size, draft_tokenizer.size)):
+        if target.token_text(token) != draft_tokenizer.token_text(token):
             return (
-                f"token {token} is {draft.token_text(token)!r}, "
+                f"token {token} is {draft_tokenizer.token_text(token)!r}, "
                 f"the target's {target.token_text(token)!r}"
             )
     return None
 
 
-def _shared(target: Tokenizer, draft: Tokenizer) -> list[tuple[int, int]]:
+def _shared(target: Tokenizer, draft_tokenizer: Tokenizer) -> list[tuple[int, int]]:
     """Pair the ids, target first, of tokens with the same text, each once."""
-    known = {_spelling(draft, token): token for token in reversed(range(draft.size))}
+    known = {
+        _spelling(draft_tokenizer, token): token for token in reversed(range(draft_tokenizer.size))
+    }
     pairs = ((token, known.pop(_spelling(target, token), -1)) for token in range(target.size))
     return [pair for pair in pairs if pair[1] >= 0]
 

@@ -32,14 +32,16 @@ def check(wish: str) -> tuple[str, ...]:
     return wanted
 
 
-def names(wish: str, *, draft: bool) -> tuple[str, ...]:
+def names(wish: str, *, has_draft: bool) -> tuple[str, ...]:
     """Choose the proposers for a model that was given a draft model, or was not."""
     wanted = check(wish)
     if wish == "auto":
-        return (*wanted, DRAFT) if draft else wanted
-    if draft != (DRAFT in wanted):
+        return (*wanted, DRAFT) if has_draft else wanted
+    if has_draft != (DRAFT in wanted):
         fault = (
-            "does without a draft model: give none" if draft else "needs a draft model: give one"
+            "does without a draft model: give none"
+            if has_draft
+            else "needs a draft model: give one"
         )
         raise UsageError(f"proposer {wish} {fault}")
     return wanted

@@ -27,14 +27,14 @@ FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any draft adds 
 FLATTER = 1.5  # how much warmer than the target `Drawn` draws
 
 
-def usual(draft: Model | None) -> Proposers:
+def usual(draft_model: Model | None) -> Proposers:
     """Make the usual proposers, each drafting as much as it is allowed to, and the best of them."""
     found: dict[str, Callable[[], Proposer]] = {
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
     }
-    if draft is not None:
-        found["draft-model"] = lambda: DraftModelProposer(draft, floor=0)
+    if draft_model is not None:
+        found["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
     alone = dict(found)
     found["auto"] = lambda: Unpriced(
         Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))

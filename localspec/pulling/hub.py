@@ -58,63 +58,63 @@ def listing(source: Hub) -> Listing:
     return Listing(source.repository, found.sha or "", tuple(files))
 
 
-def cached(found: Listing, file: Remote) -> Path | None:
-    path = try_to_load_from_cache(found.repository, file.name, revision=found.revision)
+def cached(listing: Listing, file: Remote) -> Path | None:
+    path = try_to_load_from_cache(listing.repository, file.name, revision=listing.revision)
     return Path(path) if isinstance(path, str) and Path(path).exists() else None
 
 
-def missing(found: Listing, files: Sequence[Remote]) -> int:
+def missing(listing: Listing, files: Sequence[Remote]) -> int:
     """Bytes that are still to be downloaded."""
     return sum(
-        each.size - min(_size(part(found, each)), each.size)
+        each.size - min(_size(part(listing, each)), each.size)
         for each in files
-        if cached(found, each) is None
+        if cached(listing, each) is None
     )
 
 
-def fetch(found: Listing, file: Remote, count: Count) -> Path:
+def fetch(listing: Listing, file: Remote, count: Count) -> Path:
     """Get a file whole and right; what was there of it is not downloaded again."""
-    path = cached(found, file)
+    path = cached(listing, file)
     if path is not None and right(path, file):
         count(file.size)
         return path
-    place = part(found, file)
-    with told(found.repository), locked(place, file.name):
+    place = part(listing, file)
+    with told(listing.repository), locked(place, file.name):
         blob = place.with_suffix("")
         if right(blob, file):
             count(file.size)
         else:
-            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             go_on(url, place, file.size, build_hf_headers(library_name="localspec"), count)
             if not right(place, file):
-                raise wrong(place, f"{file.name} of {found.repository}")
+                raise wrong(place, f"{file.name} of {listing.repository}")
             place.replace(blob)
         if path is not None:  # a broken one may be in its place
             path.unlink()
-        return Path(hf_hub_download(found.repository, file.name, revision=found.revision))
+        return Path(hf_hub_download(listing.repository, file.name, revision=listing.revision))
 
 
-def head(found: Listing, file: Remote, most: int) -> Path | None:
+def head(listing: Listing, file: Remote, most: int) -> Path | None:
     """Return a file of which the first `most` bytes are here, once they are.
 
     What is fetched for it is where `fetch` goes on. None where that cannot be had.
     """
-    place = part(found, file)
-    here = cached(found, file) or place.with_suffix("")
+    place = part(listing, file)
+    here = cached(listing, file) or place.with_suffix("")
     if here.exists():
         return here
     with suppress(PullError):
-        return place if begin(found, file, place, most) else None
+        return place if begin(listing, file, place, most) else None
     return None
 
 
-def begin(found: Listing, file: Remote, place: Path, most: int) -> bool:
+def begin(listing: Listing, file: Remote, place: Path, most: int) -> bool:
     """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
     end = min(most, file.size)
-    with told(found.repository), locked(place, file.name):
+    with told(listing.repository), locked(place, file.name):
         begun = _size(place)
         if begun < end:
-            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             with place.open("ab") as out:
                 for piece in span(url, begun, end):
                     out.write(piece)
@@ -183,9 +183,9 @@ def go_on(url: str, place: Path, total: int | None, headers: dict[str, str], cou
         http_get(url, target, resume_size=begun, headers=headers, expected_size=total)
 
 
-def part(found: Listing, file: Remote) -> Path:
+def part(listing: Listing, file: Remote) -> Path:
     """Where what there is of a file waits to be gone on with."""
-    store = repo_folder_name(repo_id=found.repository, repo_type="model")
+    store = repo_folder_name(repo_id=listing.repository, repo_type="model")
     return Path(constants.HF_HUB_CACHE) / store / "blobs" / f"{file.sum}.localspec"
 
 

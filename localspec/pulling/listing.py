@@ -61,20 +61,20 @@ def is_named(model: RemoteModel, wanted: str) -> bool:
     return named or any(fnmatch(name.lower(), wanted) for name in model.files)
 
 
-def chosen(found: Listing, spec: BackendSpec, wanted: str, weights: str = "") -> RemoteModel:
+def chosen(listing: Listing, spec: BackendSpec, wanted: str, weights: str = "") -> RemoteModel:
     """The one model that is meant."""
-    models = found.models(spec)
+    models = listing.models(spec)
     those = fitting(models, wanted, weights)
     if len(those) != 1:
         own = [each for each in models if each.role == "model"]
         there = ", ".join(sorted(each.name for each in those or own)) or f"nothing like {spec.kind}"
         count = "several models" if those else "no model"
         what = f" for {wanted or weights}" if wanted or weights else ""
-        raise PullError(f"{found.repository} has {count}{what}: name one; there are: {there}")
+        raise PullError(f"{listing.repository} has {count}{what}: name one; there are: {there}")
     return those[0]
 
 
-def drafter(found: Listing, spec: BackendSpec) -> RemoteModel | None:
+def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
     """A drafter that lies beside a model."""
-    whole = (each for each in found.models(spec) if not each.lacks)
+    whole = (each for each in listing.models(spec) if not each.lacks)
     return next((each for each in whole if each.role in DRAFTERS), None)

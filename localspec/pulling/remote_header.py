@@ -21,17 +21,17 @@ MOST = 64 << 20  # bytes of a file that are looked at
 LATER = 4 << 20  # of the parts after a model's first, which describe but their own tensors
 
 
-def require_readable(engine: str, found: Listing, files: Sequence[Remote]) -> None:
+def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> None:
     """Refuse files that their engine would not take for a model, before the rest is downloaded.
 
     What cannot be told early is left to be found when all is here.
     """
     reason = ""
     for most in spec(engine).header_bytes:
-        if hub.missing(found, files) <= most:
+        if hub.missing(listing, files) <= most:
             return
-        heads = [hub.head(found, files[0], most)]
-        heads += [hub.head(found, file, LATER) for file in files[1:]]
+        heads = [hub.head(listing, files[0], most)]
+        heads += [hub.head(listing, file, LATER) for file in files[1:]]
         there = [path for path in heads if path]
         if len(there) < len(files):
             return
@@ -40,8 +40,8 @@ def require_readable(engine: str, found: Listing, files: Sequence[Remote]) -> No
             return
     if reason:
         for file in files:
-            hub.part(found, file).unlink(missing_ok=True)
-        raise PullError(f"{found.repository}: {reason}; the rest was not downloaded")
+            hub.part(listing, file).unlink(missing_ok=True)
+        raise PullError(f"{listing.repository}: {reason}; the rest was not downloaded")
 
 
 def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:

@@ -91,22 +91,22 @@ def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
     return PullPlan(name, "as-given", own, target, drafter, helper)
 
 
-def _taker(where: Hub, found: Listing) -> str:
-    """The first engine that could take what is wanted of a repository, or anything of it."""
+def _taker(where: Hub, offered: Listing) -> str:
+    """Find the first engine that takes the wanted file of a repository, or any of its files."""
     for wanted in (where.file, ""):
         for name, each in specs().items():
-            if listing.fitting(found.models(each), wanted):
+            if listing.fitting(offered.models(each), wanted):
                 return name
     return next(iter(specs()))
 
 
-def _beside(where: Hub, found: Listing, engine: str) -> tuple[str, PullPart | None]:
-    """A drafter that lies beside a model."""
-    drafter = listing.drafter(found, spec(engine))
+def _beside(where: Hub, offered: Listing, engine: str) -> tuple[str, PullPart | None]:
+    """Find a drafter that lies beside a model."""
+    drafter = listing.drafter(offered, spec(engine))
     if drafter is None:
         return "none", None
-    files = found.remotes(drafter)
-    return drafter.role, PullPart(replace(where, file=drafter.files[0]), found, files)
+    files = offered.remotes(drafter)
+    return drafter.role, PullPart(replace(where, file=drafter.files[0]), offered, files)
 
 
 def _given(draft: str, engine: str) -> PullPart:
@@ -140,6 +140,6 @@ def part(where: Source, engine: str, weights: str) -> PullPart:
     return chosen(where, hub.listing(where), engine, weights)
 
 
-def chosen(where: Hub, found: Listing, engine: str, weights: str) -> PullPart:
-    model = listing.chosen(found, spec(engine), where.file, weights)
-    return PullPart(replace(where, revision=found.revision), found, found.remotes(model))
+def chosen(where: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
+    model = listing.chosen(offered, spec(engine), where.file, weights)
+    return PullPart(replace(where, revision=offered.revision), offered, offered.remotes(model))

@@ -22,30 +22,30 @@ INSTEAD = "suffix"  # the proposer where there is only a draft model, and no mem
 
 
 def automatic(
-    found: LoadedPair, wanted: Sequence[str], depth: Depth, parts: EngineParts = NO_PARTS
+    loaded_pair: LoadedPair, wanted: Sequence[str], depth: Depth, parts: EngineParts = NO_PARTS
 ) -> Engine:
     """Draft as far as it pays, with the proposer that pays most."""
     factory = ProposerFactory(wanted, depth)
     parts = replace(parts, costs=depth.costs)
-    return assembled(found, factory, found.pair.target.tentative, parts)
+    return assembled(loaded_pair, factory, loaded_pair.pair.target.tentative, parts)
 
 
 def fixed(
-    found: LoadedPair, wanted: Sequence[str], depth: int, parts: EngineParts = NO_PARTS
+    loaded_pair: LoadedPair, wanted: Sequence[str], depth: int, parts: EngineParts = NO_PARTS
 ) -> Engine:
     """Always draft `depth` tokens, with the first of `wanted` that returns a draft."""
-    return assembled(found, ProposerFactory(wanted), depth, parts)
+    return assembled(loaded_pair, ProposerFactory(wanted), depth, parts)
 
 
 def assembled(
-    found: LoadedPair, factory: ProposerFactory, depth: int, parts: EngineParts
+    loaded_pair: LoadedPair, factory: ProposerFactory, depth: int, parts: EngineParts
 ) -> Engine:
     """Build the engine; it may give a draft model up when memory runs short."""
-    target = found.pair.target
-    if found.pair.draft is None:
-        return Engine(target, factory(found.pair), depth, parts=parts)
-    look = partial(there, found.known.target.engine.name, Limits())
-    relief = DraftModelRelief(found, factory, Watcher(found.plan, look))
+    target = loaded_pair.pair.target
+    if loaded_pair.pair.draft is None:
+        return Engine(target, factory(loaded_pair.pair), depth, parts=parts)
+    look = partial(there, loaded_pair.known.target.engine.name, Limits())
+    relief = DraftModelRelief(loaded_pair, factory, Watcher(loaded_pair.plan, look))
     return Engine(target, relief, depth, parts=replace(parts, relief=relief))
 
 

@@ -13,11 +13,11 @@ from localspec.system.fingerprint import fingerprint
 SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 
-def identity(found: LoadedPair) -> str:
+def identity(loaded_pair: LoadedPair) -> str:
     """Identify a KV cache by its weights, the engine, and the way of loading."""
-    target = found.known.target
+    target = loaded_pair.known.target
     name, path = target.engine.name, target.files.path
-    way = replace(found.plan.options, threads=None, batch=512, tentative=8, verbose=False)
+    way = replace(loaded_pair.plan.options, threads=None, batch=512, tentative=8, verbose=False)
     weights = [sampled(file) for file in weight_files(name, path)]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*ways, *weights])

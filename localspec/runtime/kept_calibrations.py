@@ -18,32 +18,33 @@ from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 
-def calibrated(found: LoadedPair) -> Calibration:
+def calibrated(loaded_pair: LoadedPair) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
-    name = place(found)
+    name = place(loaded_pair)
     known = find(name)
     if known is None:
-        known = apart(found)
+        known = apart(loaded_pair)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
         keep(name, known)
     return known
 
 
-def apart(found: LoadedPair) -> Calibration:
+def apart(loaded_pair: LoadedPair) -> Calibration:
     """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(calibrate, found.pair.target, found.pair.draft).result()
+        return thread.submit(calibrate, loaded_pair.pair.target, loaded_pair.pair.draft).result()
 
 
-def place(found: LoadedPair) -> str:
+def place(loaded_pair: LoadedPair) -> str:
     """Return the key of a pair's measurements: weights, options, device, versions."""
     # How much a slot could hold is no matter: it is measured with little in it.
-    plan = found.plan
+    plan = loaded_pair.plan
     ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
-    engines = [line for model in found.models for line in model.engine.circumstances]
+    engines = [line for model in loaded_pair.models for line in model.engine.circumstances]
     return fingerprint(
-        [model.files.path for model in found.models], [repr(ways), str(os.cpu_count()), *engines]
+        [model.files.path for model in loaded_pair.models],
+        [repr(ways), str(os.cpu_count()), *engines],
     )
 
 

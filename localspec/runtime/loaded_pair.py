@@ -152,9 +152,9 @@ def load(known: ResolvedModel, options: Options) -> Model:
     return backend(known.engine.name).load(known.files.path, options)
 
 
-def matched(target: Model, draft: Model) -> Pair:
+def matched(target: Model, draft_model: Model) -> Pair:
     """A pair whose draft model is translated if it has another vocabulary."""
-    found = match(target.tokenizer, draft.tokenizer)
-    if found.difference is not None or draft.vocabulary != target.vocabulary:
-        draft = Translated(draft, target.tokenizer, found, target.vocabulary)
-    return Pair(target, draft, found)
+    found = match(target.tokenizer, draft_model.tokenizer)
+    if found.difference is not None or draft_model.vocabulary != target.vocabulary:
+        draft_model = Translated(draft_model, target.tokenizer, found, target.vocabulary)
+    return Pair(target, draft_model, found)

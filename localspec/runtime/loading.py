@@ -70,7 +70,7 @@ def load(
 
 def load_pair(places: PairFiles, loading: Loading) -> Runtime:
     """Load a pair whose files were found already."""
-    wanted = registry.names(loading.proposer, draft=places.draft is not None)
+    wanted = registry.names(loading.proposer, has_draft=places.draft is not None)
     with places.examined() as looks:
         loading = deepened(looks[0].footprint, loading)
         pair = checked(looks, loading.options, loading.limits, insists=loading.insists)
@@ -90,12 +90,12 @@ def load_pair(places: PairFiles, loading: Loading) -> Runtime:
         return Runtime(engine, closing.pop_all(), known)
 
 
-def kept(loading: Loading, found: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:
+def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:
     """Where texts of slots go, and the files to which clients save them."""
     ram, folder = Ram(loading.cache_ram), loading.cache_dir
     if folder is None:
         return CacheTiers(ram), None
-    own, limit = identity(found), loading.cache_bytes
+    own, limit = identity(loaded_pair), loading.cache_bytes
     return CacheTiers(ram, Disk(folder, limit, own)), SlotFiles(folder / "slots", limit, own)
 
 

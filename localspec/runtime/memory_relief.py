@@ -35,14 +35,14 @@ class DraftModelRelief:
 
     def __init__(
         self,
-        found: LoadedPair,
+        loaded_pair: LoadedPair,
         make: Callable[[Pair], Proposer],
         memory: Memory,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._found = found
+        self._found = loaded_pair
         self._make, self._memory, self._clock = make, memory, clock
-        self._use(make(found.pair))
+        self._use(make(loaded_pair.pair))
         self._looked = self._short = clock()  # when memory was looked at, and was short, last
         self._final = False
         self._notices: list[str] = []

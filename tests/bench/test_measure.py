@@ -241,7 +241,7 @@ def test_plain_comes_first_whatever_is_asked_for(draft):
     [("ngram", "ngram", 4), ("suffix:1", "suffix", 1), ("draft-model:16", "draft-model", 16)],
 )
 def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
-    assert kinds((name,), draft=True)[1] == Kind(name, (proposer,), depth)
+    assert kinds((name,), has_draft=True)[1] == Kind(name, (proposer,), depth)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
 )
 def test_a_mode_that_there_is_not_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
-        kinds((name,), draft=False)
+        kinds((name,), has_draft=False)
 
 
 def test_the_slowest_gaps_show_in_the_timings_of_a_reply():

@@ -54,12 +54,12 @@ def _checked(path: Path, text: str, named: Object) -> Definition:
     return Definition(path, text, data, kind, added, named)
 
 
-def without(found: Definition, control: Set[str]) -> str | None:
+def without(definition: Definition, control: Set[str]) -> str | None:
     """Make a tokenizer.json that cuts no text into these tokens; None if it does not already.
 
     A unigram model has them among its pieces, a merged one may come to them by merges.
     """
-    model = as_object(found.path, "its model", found.data.get("model"))
+    model = as_object(definition.path, "its model", definition.data.get("model"))
     pieces, merges = model.get("vocab"), model.get("merges")
     changed: Object = {}
     if isinstance(pieces, list):
@@ -69,7 +69,7 @@ def without(found: Definition, control: Set[str]) -> str | None:
     elif isinstance(merges, list):
         kept = [merge for merge in merges if _made(merge) not in control]
         changed = {"merges": kept} if len(kept) < len(merges) else {}
-    return json.dumps({**found.data, "model": {**model, **changed}}) if changed else None
+    return json.dumps({**definition.data, "model": {**model, **changed}}) if changed else None
 
 
 def _made(merge: object) -> str:

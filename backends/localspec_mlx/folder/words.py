@@ -43,27 +43,31 @@ def check_width(path: Path, library: Library, vocabulary: int) -> None:
 
 
 def all_added(
-    found: Definition, settings: Path, library: Library, vocabulary: int
+    definition: Definition, settings: Path, library: Library, vocabulary: int
 ) -> dict[int, Added]:
     """Collect the added tokens that the model has logits for, by id.
 
     The settings may name more of them, and have the last word on how one is found; what
     contradicts the tokens that are there is left out.
     """
-    ids = library.ids | {each.content: token for token, each in found.added.items()}
+    ids = library.ids | {each.content: token for token, each in definition.added.items()}
     taken = set(ids.values())
     listed = {
         token: each
-        for token, each in listed_tokens(settings, found.settings).items()
+        for token, each in listed_tokens(settings, definition.settings).items()
         if ids.get(each.content) == token or not (each.content in ids or token in taken)
     }
     check_added(settings, listed)
-    tokens = {**found.added, **listed}
+    tokens = {**definition.added, **listed}
     return {token: each for token, each in tokens.items() if token < vocabulary}
 
 
 def words_of(
-    found: Definition, library: Library, added: Mapping[int, Added], marks: Marks, vocabulary: int
+    definition: Definition,
+    library: Library,
+    added: Mapping[int, Added],
+    marks: Marks,
+    vocabulary: int,
 ) -> TokenTable:
     texts = [""] * vocabulary
     for text, token in library.ids.items():
@@ -79,21 +83,21 @@ def words_of(
         texts,
         added,
         frozenset(silent),
-        spelling(found.path, found.data),
-        plain(found, library, added),
+        spelling(definition.path, definition.data),
+        plain(definition, library, added),
         library.reader(added, special=True),
     )
 
 
-def plain(found: Definition, library: Library, added: Mapping[int, Added]) -> TextEncoder:
+def plain(definition: Definition, library: Library, added: Mapping[int, Added]) -> TextEncoder:
     """Make an encoder that never yields a control token."""
     own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
     control = {each.content for each in own.values() if each.special}
-    changed = without(found, control) if control else None
+    changed = without(definition, control) if control else None
     if changed is None:
         return library.reader(added, special=False)
     others = {token: each for token, each in added.items() if not (token in own and each.special)}
-    return Library(found.path, changed).reader(others, special=False)
+    return Library(definition.path, changed).reader(others, special=False)
 
 
 def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:

@@ -207,9 +207,9 @@ class Sheet:
                 found.append((self._text(token), self._style(token, styles)))
         return [run for run in found if run[0]]
 
-    def _address(self, link: Token, at: int, found: Sequence[Run]) -> list[Run]:
+    def _address(self, link: Token, at: int, runs: Sequence[Run]) -> list[Run]:
         where = target(link)
-        if "".join(text for text, _ in found[at:]) == where:
+        if "".join(text for text, _ in runs[at:]) == where:
             return []
         return [(" (", ""), (where, ADDRESS), (")", "")]
 

@@ -35,10 +35,10 @@ class Prose:
         self._whole = False
         return settled, self._drawn(blocks(self._source), width)
 
-    def _drawn(self, found: Sequence[Block], width: int) -> list[str]:
+    def _drawn(self, blocks: Sequence[Block], width: int) -> list[str]:
         sheet = self._sheet
         lines: list[str] = []
-        for at, block in enumerate(found):
+        for at, block in enumerate(blocks):
             if block.gap if at else self._gap:
                 lines.append("")
             lines += sheet.lines(block.node, width, None if at else self._begun)

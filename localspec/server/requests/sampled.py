@@ -130,16 +130,16 @@ def number(each: Parameter, name: str, given: JsonValue) -> float:
     raise refused(f"{what} from {each.low:g} to {each.high:g}", name)
 
 
-def listed(found: Sampling, names: Sequence[str] | None) -> Sampling:
+def listed(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
     """With only the samplers that are listed, if there is a list; their order stays ours.
 
     llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
     """
     if names is None:
-        return found
+        return sampling
     plain = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
     for each in PARAMETERS:
         sampler = each.field if each.field in SAMPLERS else "penalties"
         if sampler not in names or (each.field == "temperature" and "infill" in names):
-            found = each.put(found, each.get(plain))
-    return found
+            sampling = each.put(sampling, each.get(plain))
+    return sampling
