@@ -13,7 +13,7 @@ import click
 
 from localspec.backend import Footprint
 from localspec.bench.command import bench
-from localspec.chat.options import ChatOptions, Wanted
+from localspec.chat.options import ChatOptions, ChatWanted
 from localspec.clients.command import connect, launch
 from localspec.commands import configuration
 from localspec.commands.config import config
@@ -161,7 +161,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
     """
     from localspec.chat.command import chat as talk  # a terminal's libraries take their time
 
-    wanted = Wanted(
+    wanted = ChatWanted(
         chat=read(context, ChatOptions),
         load=read(context, LoadingOptions),
         drafting=read(context, DraftingOptions),

@@ -14,7 +14,7 @@ from localspec.bench.measure import questions, replies
 from localspec.bench.modes import Kind, Lineup
 from localspec.bench.page import page
 from localspec.bench.prompts import Prompt
-from localspec.bench.reply import Reply
+from localspec.bench.reply import MeasuredReply
 from localspec.bench.report import Report, as_json, report, text
 from localspec.commands.options.declare import (
     COUNT,
@@ -109,9 +109,9 @@ def _check_files(wanted: BenchOptions) -> None:
 
 def _measured(
     repeat: int, lineup: Lineup, asked: Sequence[Prompt], settings: Settings
-) -> tuple[list[Reply], bool]:
+) -> tuple[list[MeasuredReply], bool]:
     """Measure all replies, or those before an interruption; tell whether these are all."""
-    found: list[Reply] = []
+    found: list[MeasuredReply] = []
     todo = questions(lineup.target, asked, settings)
     length = len(todo) * len(lineup.modes) * repeat
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from localspec.backend import Model
 from localspec.bench.modes import Lineup, Mode
 from localspec.bench.prompts import Prompt
-from localspec.bench.reply import Reply, Round
+from localspec.bench.reply import MeasuredReply, Round
 from localspec.bench.watched import Watched
 from localspec.engine import request
 from localspec.engine.engine import Engine
@@ -58,7 +58,7 @@ def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
     return reader.encode("\n\n".join(map(text, prompt.messages)))
 
 
-def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[Reply]:
+def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[MeasuredReply]:
     """Yield replies as they come: modes in turn, and each prompt begins with another one.
 
     Before the first each mode says a few words that are not counted.
@@ -78,13 +78,13 @@ def _shortened(question: Question) -> Question:
     return replace(question, settings=replace(question.settings, max_tokens=length))
 
 
-def _answer(lineup: Lineup, mode: Mode, question: Question, turn: int) -> Reply:
+def _answer(lineup: Lineup, mode: Mode, question: Question, turn: int) -> MeasuredReply:
     engine = lineup.engine(mode)
     settings = question.settings
     if settings.seed is not None:
         settings = replace(settings, seed=settings.seed + turn)
     result, rounds = ask(engine, lineup.target, replace(question, settings=settings))
-    return Reply(
+    return MeasuredReply(
         mode=mode.name,
         prompt=question.prompt,
         repeat=turn,

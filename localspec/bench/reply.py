@@ -26,7 +26,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class MeasuredReply:
     mode: str
     prompt: Prompt
     repeat: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from textwrap import fill
 
-from localspec.bench.reply import Reply, Round
+from localspec.bench.reply import MeasuredReply, Round
 from localspec.bench.summary import Section, forwards, sections, trials
 from localspec.bench.table import TABLES, printed
 
@@ -16,13 +16,13 @@ from localspec.bench.table import TABLES, printed
 class Report:
     heading: tuple[tuple[str, str], ...]
     modes: tuple[str, ...]
-    replies: tuple[Reply, ...]
+    replies: tuple[MeasuredReply, ...]
     sections: tuple[Section, ...]
     forwards: Mapping[int, float]  # in plain rounds, by draft tokens verified
 
 
 def report(
-    heading: Sequence[tuple[str, str]], modes: Sequence[str], replies: Sequence[Reply]
+    heading: Sequence[tuple[str, str]], modes: Sequence[str], replies: Sequence[MeasuredReply]
 ) -> Report:
     found = trials(replies, modes)
     parts = tuple(sections(found, modes))
@@ -59,7 +59,7 @@ def as_json(report: Report) -> str:
     )
 
 
-def _reply(reply: Reply) -> dict[str, object]:
+def _reply(reply: MeasuredReply) -> dict[str, object]:
     return {
         "prompt": reply.prompt.name,
         "category": reply.prompt.category,

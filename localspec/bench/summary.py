@@ -10,11 +10,11 @@ from statistics import median
 import numpy as np
 
 from localspec.bench.modes import PLAIN
-from localspec.bench.reply import Reply, Round, speed
+from localspec.bench.reply import MeasuredReply, Round, speed
 from localspec.bench.theory import Forecast, costs, forecast
 
 ALL = "all"
-Trial = Mapping[str, Reply]  # one prompt's replies, by mode
+Trial = Mapping[str, MeasuredReply]  # one prompt's replies, by mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Section:
     summaries: tuple[Summary, ...]
 
 
-def trials(replies: Sequence[Reply], modes: Sequence[str]) -> list[Trial]:
+def trials(replies: Sequence[MeasuredReply], modes: Sequence[str]) -> list[Trial]:
     """Group replies to the same prompt in the same repeat; drop groups that some modes lack."""
-    found: dict[tuple[str, int], dict[str, Reply]] = {}
+    found: dict[tuple[str, int], dict[str, MeasuredReply]] = {}
     for reply in replies:
         found.setdefault((reply.prompt.name, reply.repeat), {})[reply.mode] = reply
     return [trial for trial in found.values() if trial.keys() == set(modes)]
@@ -129,7 +129,7 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
     )
 
 
-def decoding(replies: Sequence[Reply]) -> tuple[Round, ...]:
+def decoding(replies: Sequence[MeasuredReply]) -> tuple[Round, ...]:
     return tuple(chain.from_iterable(reply.decoding for reply in replies))
 
 

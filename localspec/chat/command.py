@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from localspec.chat import choice, session
-from localspec.chat.commands import Words, recall
+from localspec.chat.commands import CommandWords, recall
 from localspec.chat.loop import converse
 from localspec.chat.once import once, told, whole
-from localspec.chat.options import Wanted
+from localspec.chat.options import ChatWanted
 from localspec.chat.session import Session
 from localspec.chat.speakers.here import Here, drawn
-from localspec.chat.speakers.server import Server
+from localspec.chat.speakers.server import AttachedServer
 from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
@@ -31,7 +31,7 @@ from localspec.sampling.parameters import PARAMETERS, Sampling
 from localspec.system.signals import leaving
 
 
-def chat(wanted: Wanted, name: str, question: str) -> None:
+def chat(wanted: ChatWanted, name: str, question: str) -> None:
     """Answer one question, or all that are typed."""
     wish, loading = wanted.chat, how_to_load(wanted.load, wanted.drafting)
     if name and not question and is_question(name):
@@ -61,7 +61,7 @@ def chat(wanted: Wanted, name: str, question: str) -> None:
         kept.keep()
 
 
-def check(wanted: Wanted, *, talks: bool) -> None:
+def check(wanted: ChatWanted, *, talks: bool) -> None:
     """Refuse options that would have no effect."""
     options = {each.name for record in LOADING for each in fields(record)}
     if wanted.chat.attach and (aside := sorted(wanted.typed & options)):
@@ -89,7 +89,7 @@ def meet(
         try:
             begin(talk, notices, other, resumes=resumes)
             dumb = talk.screen.console.is_dumb_terminal
-            converse(talk, Asking() if dumb else Typing(Words(talk)))
+            converse(talk, Asking() if dumb else Typing(CommandWords(talk)))
         finally:
             talk.speaker.close()
 
@@ -106,7 +106,7 @@ def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> N
     talk.screen.gap()
 
 
-def door_of(wanted: Wanted, loading: Loading) -> Here | Server:
+def door_of(wanted: ChatWanted, loading: Loading) -> Here | AttachedServer:
     wished, given = settings(wanted.reply), sampled(wanted.chosen)
     if not wanted.chat.attach:
         return Here(loading, wanted.load.draft, wished, given)
@@ -114,7 +114,7 @@ def door_of(wanted: Wanted, loading: Loading) -> Here | Server:
     def usual(name: str) -> Settings:
         return drawn(name, wished, given, Sampling(temperature=1.0))
 
-    return Server(wanted.chat.attach, wanted.chat.key or "", usual)
+    return AttachedServer(wanted.chat.attach, wanted.chat.key or "", usual)
 
 
 def sampled(chosen: frozenset[str]) -> frozenset[str]:
@@ -134,9 +134,11 @@ def known(name: str) -> str:
     return str(path.absolute()) if name and path.exists() else name
 
 
-def chosen(door: Here | Server, name: str, before: str, loading: Loading, *, asks: bool) -> str:
+def chosen(
+    door: Here | AttachedServer, name: str, before: str, loading: Loading, *, asks: bool
+) -> str:
     """Choose the named model, the last one, or one that suits; pull it if the user agrees."""
-    if isinstance(door, Server):
+    if isinstance(door, AttachedServer):
         return name or (before if before in door.names() else door.names()[0])
     if found := name or before or choice.chosen(loading):
         door.pull(found)

@@ -47,7 +47,7 @@ def run(talk: Talk, line: str) -> bool:
     return COMMANDS[name].run(talk, "".join(rest).strip()) is not False
 
 
-class Words:
+class CommandWords:
     """The words that the editor can complete."""
 
     def __init__(self, talk: Talk) -> None:

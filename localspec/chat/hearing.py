@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from localspec.chat.speakers.speaker import Answer, Ended, Figures, Piece, Round
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, LiveAnswer, Piece
 from localspec.chat.terminal.view import View
 from localspec.errors import LocalSpecError
 from localspec.system.signals import interrupted
 
 
 @dataclass(slots=True)
-class Heard:
+class HeardAnswer:
     """An answer, complete or as far as it came before it was stopped or failed."""
 
     text: str = ""
     thought: str = ""
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[AnswerRound] = field(default_factory=list)
     ended: Ended | None = None
     error: LocalSpecError | None = None
 
@@ -40,13 +40,13 @@ class Heard:
         return self.ended is not None and self.ended.finish == "cancelled"
 
     @property
-    def figures(self) -> Figures:
-        return self.ended.figures if self.ended else Figures()
+    def figures(self) -> AnswerFigures:
+        return self.ended.figures if self.ended else AnswerFigures()
 
 
-def hear(answer: Answer, view: View, heard: Heard | None = None) -> Heard:
+def hear(answer: LiveAnswer, view: View, heard: HeardAnswer | None = None) -> HeardAnswer:
     """Follow an answer to its end; on an interruption, `heard` holds what came until then."""
-    heard = heard or Heard()
+    heard = heard or HeardAnswer()
     try:
         with interrupted(answer.cancel):
             _follow(answer, view, heard)
@@ -60,7 +60,7 @@ def hear(answer: Answer, view: View, heard: Heard | None = None) -> Heard:
     return heard
 
 
-def _follow(answer: Answer, view: View, heard: Heard) -> None:
+def _follow(answer: LiveAnswer, view: View, heard: HeardAnswer) -> None:
     while heard.ended is None:
         found = answer.next(view.wait(answer.read))
         while found is not None:

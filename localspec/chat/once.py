@@ -10,7 +10,7 @@ from localspec.chat.room import fitting
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
-from localspec.chat.terminal.view import Typed
+from localspec.chat.terminal.view import TypedView
 from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, UsageError
 
@@ -21,7 +21,7 @@ def once(speaker: Speaker, settings: Settings, session: Session, question: str) 
     messages, notice = fitting(session, speaker, asked)
     told([notice] if notice else [])
     try:
-        heard = hear(speaker.ask(messages, settings), Typed(sys.stdout, thoughts=False))
+        heard = hear(speaker.ask(messages, settings), TypedView(sys.stdout, thoughts=False))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -24,7 +24,7 @@ class ChatOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChatWanted:
     """All options of a chat, and which of them were given."""
 
     chat: ChatOptions

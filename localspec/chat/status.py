@@ -1,4 +1,4 @@
-"""Figures of answers: in a line, or as a table."""
+"""AnswerFigures of answers: in a line, or as a table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Literal
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
-from localspec.chat.hearing import Heard
-from localspec.chat.speakers.speaker import Ended, Figures, Round
+from localspec.chat.hearing import HeardAnswer
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended
 from localspec.engine.figures import TARGET, PositionCounts
 
 BARS = " ▁▂▃▄▅▆▇█"
@@ -39,12 +39,12 @@ def status(ended: Ended, context: int = 0) -> str:
     return ", ".join(parts)
 
 
-def guessers(figures: Figures) -> str:
+def guessers(figures: AnswerFigures) -> str:
     named = [f"{by} {count}" for by, count in figures.by_source.items() if by != TARGET]
     return f" ({' and '.join(named)})" if named else ""
 
 
-def statistics(heard: Sequence[Heard]) -> Iterator[RenderableType]:
+def statistics(heard: Sequence[HeardAnswer]) -> Iterator[RenderableType]:
     """Tables of a conversation: each answer, each proposer by position, and the depth over time."""
     yield answers(heard)
     if positions := guessed(heard):
@@ -80,12 +80,12 @@ class Columns:
             yield ", ".join(f"{name} {cell}" for name, cell in zip(self.names, row, strict=False))
 
 
-def answers(heard: Sequence[Heard]) -> Columns:
+def answers(heard: Sequence[HeardAnswer]) -> Columns:
     names = ("answer", "tokens", "tokens/s", "rounds", "drafted", "accepted", "read", "known")
     return Columns(names, [_answer(*each) for each in enumerate(heard, start=1)])
 
 
-def _answer(number: int, heard: Heard) -> Sequence[str]:
+def _answer(number: int, heard: HeardAnswer) -> Sequence[str]:
     found = heard.figures
     return (
         str(number),
@@ -99,7 +99,7 @@ def _answer(number: int, heard: Heard) -> Sequence[str]:
     )
 
 
-def guessed(heard: Sequence[Heard]) -> Columns | None:
+def guessed(heard: Sequence[HeardAnswer]) -> Columns | None:
     """Tabulate the share of accepted drafts by proposer and position."""
     drafted: Counter[tuple[str, int]] = Counter()
     accepted: Counter[tuple[str, int]] = Counter()
@@ -123,11 +123,11 @@ def rate(guesses: PositionCounts) -> str:
     return f"{guesses.accepted / guesses.drafted:.0%}" if guesses.drafted else "-"
 
 
-def most(rounds: Sequence[Round]) -> int:
+def most(rounds: Sequence[AnswerRound]) -> int:
     return max((each.drafted for each in rounds), default=0)
 
 
-def sparkline(rounds: Sequence[Round]) -> str:
+def sparkline(rounds: Sequence[AnswerRound]) -> str:
     """Draw numbers as bars of one line; many are averaged in groups."""
     top, size = most(rounds), -(-len(rounds) // WIDTH)
     if not top:
@@ -136,5 +136,5 @@ def sparkline(rounds: Sequence[Round]) -> str:
     return "".join(BARS[-int(-each / top * (len(BARS) - 1) // 1)] for each in means)
 
 
-def mean(rounds: Sequence[Round]) -> float:
+def mean(rounds: Sequence[AnswerRound]) -> float:
     return sum(each.drafted for each in rounds) / len(rounds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from localspec.chat import files, wishes
-from localspec.chat.hearing import Heard, hear
+from localspec.chat.hearing import HeardAnswer, hear
 from localspec.chat.room import fitting, forgotten
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.speaker import Speaker
@@ -47,7 +47,7 @@ class Talk:
     files: dict[str, str] = field(default_factory=dict)  # that go with the next question
     begun: str = ""  # what the next line begins with
     editing: bool = False  # the next question takes the place of the last
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[HeardAnswer] = field(default_factory=list)
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -92,9 +92,9 @@ class Talk:
         if self.editing:
             self.files, self.editing = {}, False
 
-    def _answer(self, question: Said, before: Session) -> Heard:
+    def _answer(self, question: Said, before: Session) -> HeardAnswer:
         """Answer a question; restore the conversation if no answer comes."""
-        session, heard = replace(before, said=list(before.said)), Heard()
+        session, heard = replace(before, said=list(before.said)), HeardAnswer()
         try:
             self._hear(session, question, heard)
             while isinstance(heard.error, PromptTooLong) and session.forget():
@@ -111,7 +111,7 @@ class Talk:
         self._close(heard)
         return heard
 
-    def _hear(self, session: Session, question: Said, heard: Heard) -> None:
+    def _hear(self, session: Session, question: Said, heard: HeardAnswer) -> None:
         messages, notice = fitting(session, self.speaker, question)
         if notice:
             self.screen.notice(notice)
@@ -145,7 +145,7 @@ class Talk:
         except LocalSpecError as error:
             self.screen.error(str(error))
 
-    def _close(self, heard: Heard) -> None:
+    def _close(self, heard: HeardAnswer) -> None:
         if heard.ended:
             if not (heard.anything or heard.stopped):
                 self.screen.notice("the answer is empty")

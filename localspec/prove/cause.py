@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.backend import Model, Row
-from localspec.prove.recording import Step
+from localspec.prove.recording import RecordedForward
 from localspec.prove.refeed import refeed
-from localspec.prove.runs import Reply
+from localspec.prove.runs import ProofReply
 from localspec.tokens import tokens_of
 
 NEAR = 1.0  # a lead that rounding may turn; 0.5 is the most that was seen, with K-quants
@@ -31,7 +31,7 @@ class Cause:
     why: str
 
 
-def cause(model: Model, plain: Reply, reply: Reply, at: int) -> Cause:
+def cause(model: Model, plain: ProofReply, reply: ProofReply, at: int) -> Cause:
     """Find why the first differing token is another one."""
     one, other = plain.text[at], reply.text[at]
     written = [lead(plain, at, one), lead(reply, at, one)]
@@ -55,15 +55,15 @@ def cause(model: Model, plain: Reply, reply: Reply, at: int) -> Cause:
     return Cause(all(abs(each - (low + high) / 2) < 1.5 * reach for each in written), why)
 
 
-def lead(reply: Reply, at: int, token: int) -> float:
+def lead(reply: ProofReply, at: int, token: int) -> float:
     """The lead of a token over the next, or its distance to the highest, at least."""
     answer = reply.heard[at].answer
     return answer.lead if answer.best == token else -answer.lead
 
 
-def reading(model: Model, text: Sequence[int], width: int) -> list[Step]:
+def reading(model: Model, text: Sequence[int], width: int) -> list[RecordedForward]:
     """Read a text in batches as long as possible, but for a last row of some tokens."""
     tokens, last = tokens_of(text), max(0, len(text) - width)
     begins = [*range(0, last, model.batch), last, len(text)]
     parts = [tokens[begin:end] for begin, end in itertools.pairwise(begins)]
-    return [Step((Row(0, part),)) for part in parts]
+    return [RecordedForward((Row(0, part),)) for part in parts]

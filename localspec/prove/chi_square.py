@@ -16,7 +16,7 @@ IMPOSSIBLE = 1e9  # the statistic of a token that the distribution does not have
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Observed:
     """Counts of tokens that should all follow one distribution."""
 
     distribution: Distribution
@@ -30,7 +30,7 @@ class Fit:
     p: float  # how often chance alone would deviate as much or more
 
 
-def fit(samples: Sequence[Sample]) -> Fit:
+def fit(samples: Sequence[Observed]) -> Fit:
     """Test several samples at once, each against its own distribution."""
     parts = [_part(sample) for sample in samples]
     statistic = sum(value for value, _ in parts)
@@ -38,7 +38,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
     return Fit(statistic, freedom, survival(statistic, freedom))
 
 
-def _part(sample: Sample) -> tuple[float, int]:
+def _part(sample: Observed) -> tuple[float, int]:
     """Compute the statistic of one sample, and the number of cells it has."""
     distribution, total = sample.distribution, sample.counts.total()
     seen = np.array([sample.counts[token] for token in distribution.ids.tolist()], np.float64)

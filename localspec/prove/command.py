@@ -60,7 +60,7 @@ def prove(context: click.Context, model: str) -> None:
     """
     options, found = read(context, ProveOptions), read(context, LoadingOptions)
     wanted = wished(options)
-    verdict = attempt(model, found.draft, loading(found), wanted, Progress())
+    verdict = attempt(model, found.draft, loading(found), wanted, ProofProgress())
     if options.json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:
@@ -78,7 +78,7 @@ def wished(options: ProveOptions) -> Wishes:
     return Wishes(conversations, options.max_tokens, options.samples, sampling)
 
 
-class Progress:
+class ProofProgress:
     """Shows bars on stderr. Ctrl-C ends what is under way early; a second one ends the program."""
 
     def __init__(self) -> None:

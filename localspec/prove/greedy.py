@@ -9,7 +9,7 @@ from localspec.backend import Model
 from localspec.proposer import Proposer
 from localspec.prove.cause import cause
 from localspec.prove.proposers import Proposers
-from localspec.prove.runs import Reply, Want, run
+from localspec.prove.runs import ProofReply, Want, run
 from localspec.tokens import common_prefix, tokens_of
 
 
@@ -48,12 +48,12 @@ class Group:
 
     proposer: str
     first: int
-    plain: Sequence[Reply]
+    plain: Sequence[ProofReply]
     depths: Sequence[int]
 
 
 def compare(
-    model: Model, plain: Sequence[Reply], proposers: Proposers, tokens: int
+    model: Model, plain: Sequence[ProofReply], proposers: Proposers, tokens: int
 ) -> Iterator[Comparison]:
     """Run every proposer with every prompt, alone and beside others, at every depth in turn."""
     for shift, (name, make) in enumerate(proposers.items()):
@@ -87,7 +87,7 @@ def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Ite
         )
 
 
-def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
+def differ(model: Model, plain: ProofReply, reply: ProofReply) -> Difference | None:
     """Find the first place where a reply is not the plain one, or not what the model answered."""
     at = common_prefix(tokens_of(plain.text), tokens_of(reply.text))
     for each, name in ((plain, "plain decoding"), (reply, "speculation")):
@@ -102,7 +102,7 @@ def differ(model: Model, plain: Reply, reply: Reply) -> Difference | None:
     return _difference(model, plain, reply, at, found.why, explained=found.rounding)
 
 
-def unfounded(reply: Reply) -> int | None:
+def unfounded(reply: ProofReply) -> int | None:
     """Find the first token that was not the model's answer to the text before it."""
     for at in range(reply.prompt, len(reply.text)):
         if at not in reply.heard or reply.heard[at].answer.best != reply.text[at]:
@@ -116,7 +116,13 @@ def spelled(model: Model, token: int) -> str:
 
 
 def _difference(
-    model: Model, plain: Reply, reply: Reply, at: int, why: str, *, explained: bool = False
+    model: Model,
+    plain: ProofReply,
+    reply: ProofReply,
+    at: int,
+    why: str,
+    *,
+    explained: bool = False,
 ) -> Difference:
     one, other = (
         spelled(model, each.text[at]) if at < len(each.text) else "(the end)"

@@ -16,8 +16,8 @@ from localspec.prove import prompts
 from localspec.prove.greedy import Comparison, compare, sizes
 from localspec.prove.proposers import Slips, drawn, usual
 from localspec.prove.room import roomy, stages
-from localspec.prove.runs import Reply, plain
-from localspec.prove.sampled import MOST, PLAIN, Tally, Trial, enough, hold, throws
+from localspec.prove.runs import ProofReply, plain
+from localspec.prove.sampled import MOST, PLAIN, FitTest, SampleCounts, enough, hold, throws
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
 from localspec.runtime.loaded_pair import PairFiles
@@ -28,7 +28,7 @@ from localspec.templates.message import Message
 T = TypeVar("T")
 
 
-class Watch(Protocol):
+class ProofWatch(Protocol):
     """Shows the progress of a proof, and ends it early if the user wishes so."""
 
     @property
@@ -48,12 +48,12 @@ class Wishes:
 
 
 def attempt(
-    target: str, draft: str | None, loading: Loading, wishes: Wishes, watch: Watch
+    target: str, draft: str | None, loading: Loading, wishes: Wishes, watch: ProofWatch
 ) -> Verdict:
     """Load the models for each number of slots to try, and try everything with each."""
     compared: list[Comparison] = []
-    tallies: dict[str, Tally] = {}
-    tests: list[Trial] = []
+    tallies: dict[str, SampleCounts] = {}
+    tests: list[FitTest] = []
     places = PairFiles.of(target, draft, loading.backend)
     ways = stages(places)
     for slots in ways:
@@ -68,7 +68,9 @@ def attempt(
     return judge(compared, tallies, tests, temperature, bit_exact=exact)
 
 
-def greedy(models: Pair, wishes: Wishes, watch: Watch) -> tuple[list[Reply], list[Comparison]]:
+def greedy(
+    models: Pair, wishes: Wishes, watch: ProofWatch
+) -> tuple[list[ProofReply], list[Comparison]]:
     """Write the plain replies, and compare speculative ones with them."""
     model = models.target
     texts = prompts.encode(model.tokenizer, wishes.conversations)
@@ -82,8 +84,8 @@ def greedy(models: Pair, wishes: Wishes, watch: Watch) -> tuple[list[Reply], lis
 
 
 def sampled(
-    models: Pair, wishes: Wishes, replies: Sequence[Reply], watch: Watch
-) -> tuple[dict[str, Tally], list[Trial]]:
+    models: Pair, wishes: Wishes, replies: Sequence[ProofReply], watch: ProofWatch
+) -> tuple[dict[str, SampleCounts], list[FitTest]]:
     """Sample after beginnings of the replies, and test the samples."""
     model, sampling = models.target, wishes.sampling
     places = spots(replies, max(1, model.slots // 2))
@@ -91,7 +93,7 @@ def sampled(
     proposers |= {name: make() for name, make in usual(models.draft).items()}
     proposers["drawn"] = drawn(model, places, sampling)
     found = enough(throws(model, places, proposers, sampling), len(proposers), wishes.samples)
-    tallies = {name: Tally() for name in proposers}
+    tallies = {name: SampleCounts() for name in proposers}
     for throw in watch(found, len(proposers) * (wishes.samples or MOST), "samples"):
         tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)

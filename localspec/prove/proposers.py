@@ -14,7 +14,7 @@ from localspec.proposer import Ask, Proposer
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.suffix import SuffixProposer
-from localspec.prove.runs import Reply
+from localspec.prove.runs import ProofReply
 from localspec.prove.spots import Case, Spot, state
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
@@ -24,7 +24,7 @@ from localspec.tokens import tokens_of
 Proposers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
 
 FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any draft adds nothing
-FLATTER = 1.5  # how much warmer than the target `Drawn` draws
+FLATTER = 1.5  # how much warmer than the target `DrawnDrafts` draws
 
 
 def usual(draft_model: Model | None) -> Proposers:
@@ -61,7 +61,7 @@ class Slips:
     So drafts of every length occur with a mistake at every place, and without one.
     """
 
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[ProofReply]) -> None:
         self._replies = replies
         self._dice = Dice(0)
 
@@ -84,7 +84,7 @@ class Slips:
         return EMPTY
 
 
-class Drawn:
+class DrawnDrafts:
     """Draws drafts from the target's distribution at a higher temperature, taken to stay the same.
 
     So the first draft token is often right, and the next is mostly wrong.
@@ -106,7 +106,7 @@ class Drawn:
         return Draft(tokens_of(tokens), "drawn", (distribution,) * len(tokens))
 
 
-def drawn(model: Model, spots: Sequence[Spot], sampling: Sampling) -> Drawn:
+def drawn(model: Model, spots: Sequence[Spot], sampling: Sampling) -> DrawnDrafts:
     warm = replace(sampling, temperature=FLATTER * sampling.temperature)
     states = [(spot, state(model, Case(spot, width=1))) for spot in spots]
-    return Drawn({spot.text.tobytes(): warm.distribution(logits) for spot, logits in states})
+    return DrawnDrafts({spot.text.tobytes(): warm.distribution(logits) for spot, logits in states})

@@ -17,7 +17,7 @@ from localspec.tokens import Logits
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TopTwo:
     """The two highest logits at one place."""
 
     best: int
@@ -26,21 +26,21 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Step:
+class RecordedForward:
     """One forward, and the truncations between it and the next: (slot, length that is left)."""
 
     rows: tuple[Row, ...] = ()
-    answers: tuple[tuple[Answer, ...], ...] = ()
+    answers: tuple[tuple[TopTwo, ...], ...] = ()
     cuts: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class AnswerPlace:
     """The place of an answer in a recording: the step, and the index among the row's outputs."""
 
     step: int
     output: int
-    answer: Answer
+    answer: TopTwo
 
 
 class Recorder:
@@ -52,13 +52,13 @@ class Recorder:
         self.slots = max(1, model.slots // 2)
         self.context, self.pool = model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
-        self.steps = [Step()]
+        self.steps = [RecordedForward()]
         self._model = model
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         logits = self._model.forward(rows)
         answers = tuple(tuple(map(answer, each)) for each in logits)
-        self.steps.append(Step(tuple(rows), answers))
+        self.steps.append(RecordedForward(tuple(rows), answers))
         return logits
 
     def truncate(self, slot: int, length: int) -> int:
@@ -83,15 +83,17 @@ class Recorder:
         self._model.close()
 
 
-def answer(logits: Logits) -> Answer:
+def answer(logits: Logits) -> TopTwo:
     best, second = top(logits, 2).tolist()
-    return Answer(best, second, float(logits[best] - logits[second]))
+    return TopTwo(best, second, float(logits[best] - logits[second]))
 
 
-def heard(steps: Sequence[Step], slot: int, text: list[int]) -> Mapping[int, Heard]:
+def heard(
+    steps: Sequence[RecordedForward], slot: int, text: list[int]
+) -> Mapping[int, AnswerPlace]:
     """Find the answers at those places of a text before which the slot held exactly the text."""
     held: list[int] = []
-    found: dict[int, Heard] = {}
+    found: dict[int, AnswerPlace] = {}
     for at, step in enumerate(steps):
         for row, answers in zip(step.rows, step.answers, strict=True):
             if row.slot == slot:
@@ -100,13 +102,13 @@ def heard(steps: Sequence[Step], slot: int, text: list[int]) -> Mapping[int, Hea
                 for output, said in enumerate(answers):
                     place = first + output
                     if place < len(text) and held[:place] == text[:place]:
-                        found[place] = Heard(at, output, said)
+                        found[place] = AnswerPlace(at, output, said)
         for _, length in (cut for cut in step.cuts if cut[0] == slot):
             del held[length:]
     return found
 
 
-def survivors(steps: Sequence[Step]) -> Mapping[tuple[int, int], int]:
+def survivors(steps: Sequence[RecordedForward]) -> Mapping[tuple[int, int], int]:
     """Count, by step and slot, the tokens fed there that are still held after the last step."""
     held: defaultdict[int, list[int]] = defaultdict(list)  # the step that each token came with
     for at, step in enumerate(steps):

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from localspec.backend import Model, Row
-from localspec.prove.recording import Step, survivors
+from localspec.prove.recording import RecordedForward, survivors
 from localspec.tokens import Logits
 
 
-def refeed(model: Model, steps: Sequence[Step], slot: int) -> Logits:
+def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
     """Compute the logits of a slot's row in the last step. All slots are empty before and after."""
     empty(model)
     kept = survivors(steps)

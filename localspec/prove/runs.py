@@ -11,7 +11,7 @@ from localspec.engine.job import Event, Job
 from localspec.engine.settings import Settings
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
-from localspec.prove.recording import Heard, Recorder, Step, heard
+from localspec.prove.recording import AnswerPlace, RecordedForward, Recorder, heard
 from localspec.prove.refeed import empty
 from localspec.tokens import Tokens
 
@@ -24,16 +24,16 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProofReply:
     """A reply, and every answer of the model that belongs to it, by place in the text."""
 
     prompt: int  # tokens of the text that are the prompt
     text: list[int]
     slot: int
-    steps: Sequence[Step]
+    steps: Sequence[RecordedForward]
     drafted: int
     accepted: int
-    heard: Mapping[int, Heard]
+    heard: Mapping[int, AnswerPlace]
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Listener:
             self.failure = event
 
 
-def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[Reply]:
+def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[ProofReply]:
     """Run all requests at once, in an engine of their own."""
     empty(model)  # so that no run finds the memory as another left it
     recorder, listener = Recorder(model), Listener()
@@ -64,13 +64,13 @@ def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[Reply]:
     return [reply(recorder.steps, job) for job in jobs]
 
 
-def reply(steps: Sequence[Step], job: Job) -> Reply:
+def reply(steps: Sequence[RecordedForward], job: Job) -> ProofReply:
     g, figures = job.generation, job.ledger.report()
     text = g.tokens.tolist()
     found = heard(steps, g.slot, text)
-    return Reply(g.prompt_tokens, text, g.slot, steps, figures.drafted, figures.accepted, found)
+    return ProofReply(g.prompt_tokens, text, g.slot, steps, figures.drafted, figures.accepted, found)
 
 
-def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[Reply]:
+def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[ProofReply]:
     for prompt in prompts:
         yield from run(model, Silent(), [Want(prompt, tokens)])

@@ -22,7 +22,7 @@ from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
 from localspec.decoding.round import Turn, conclude, run
 from localspec.proposer import Proposer
-from localspec.prove.chi_square import Fit, Sample, fit
+from localspec.prove.chi_square import Fit, Observed, fit
 from localspec.prove.spots import Case, Spot, state
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
@@ -46,7 +46,7 @@ class Throw:
 
 
 @dataclass(slots=True)
-class Tally:
+class SampleCounts:
     """Counts of the tokens of one proposer's rounds, by case."""
 
     rounds: int = 0
@@ -64,7 +64,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FitTest:
     """The fit of one proposer's samples to the target's distributions."""
 
     proposer: str
@@ -121,7 +121,7 @@ def enough(
             return
 
 
-def hold(model: Model, tallies: Mapping[str, Tally], sampling: Sampling) -> list[Trial]:
+def hold(model: Model, tallies: Mapping[str, SampleCounts], sampling: Sampling) -> list[FitTest]:
     """Test samples against the target's distributions; too certain ones make no test."""
     distributions: dict[Case, Distribution] = {}
     found = []
@@ -131,6 +131,6 @@ def hold(model: Model, tallies: Mapping[str, Tally], sampling: Sampling) -> list
             if len(case.accepted) == at and counts.total() >= FEWEST:
                 if case not in distributions:
                     distributions[case] = sampling.distribution(state(model, case))
-                samples.append(Sample(distributions[case], counts))
-        found.append(Trial(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
+                samples.append(Observed(distributions[case], counts))
+        found.append(FitTest(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
     return [test for test in found if test.fit.freedom]

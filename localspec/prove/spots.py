@@ -11,7 +11,7 @@ from localspec.backend import Model, Row
 from localspec.proposer import Ask
 from localspec.proposers.ngram import NgramProposer
 from localspec.prove.refeed import empty
-from localspec.prove.runs import Reply
+from localspec.prove.runs import ProofReply
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Logits, Tokens, tokens_of
@@ -43,7 +43,7 @@ class Place:
     lead: float
 
 
-def spots(plain: Sequence[Reply], count: int) -> list[Spot]:
+def spots(plain: Sequence[ProofReply], count: int) -> list[Spot]:
     """Choose one spot in each reply, where n-grams may be right and the target is least certain."""
     best = [min(found, key=rank) for reply in plain if (found := list(places(reply)))]
     return [Spot(slot, place.text) for slot, place in enumerate(sorted(best, key=rank)[:count])]
@@ -53,7 +53,7 @@ def rank(place: Place) -> tuple[bool, float]:
     return not place.likely, place.lead
 
 
-def places(reply: Reply) -> Iterator[Place]:
+def places(reply: ProofReply) -> Iterator[Place]:
     proposer, sampler = NgramProposer(3, 1), Sampler(GREEDY, 0, NONE)
     text = tokens_of(reply.text)
     for at in range(reply.prompt, len(text)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.prove.greedy import Comparison
-from localspec.prove.sampled import PLAIN, Tally, Trial
+from localspec.prove.sampled import PLAIN, FitTest, SampleCounts
 
 LEVEL = 0.001  # how often any of the tests may fail by chance
 
@@ -18,7 +18,7 @@ class Drafts:
 
 
 @dataclass(frozen=True, slots=True)
-class Greedy:
+class GreedyVerdict:
     texts: int
     equal: int
     drafts: Mapping[str, Drafts]
@@ -26,26 +26,26 @@ class Greedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledVerdict:
     temperature: float
     rounds: int
     drafts: Mapping[str, Drafts]
     limit: float  # a p-value below is a failure
-    tests: Sequence[Trial]
+    tests: Sequence[FitTest]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     proven: bool
     faults: Sequence[str]  # why not
-    greedy: Greedy
-    sampled: Sampled
+    greedy: GreedyVerdict
+    sampled: SampledVerdict
 
 
 def judge(
     compared: Sequence[Comparison],
-    tallies: Mapping[str, Tally],
-    tests: Sequence[Trial],
+    tallies: Mapping[str, SampleCounts],
+    tests: Sequence[FitTest],
     temperature: float,
     *,
     bit_exact: bool = False,
@@ -59,7 +59,7 @@ def judge(
     return Verdict(not faults, faults, greedy, sampled)
 
 
-def _greedy(compared: Sequence[Comparison]) -> Greedy:
+def _greedy(compared: Sequence[Comparison]) -> GreedyVerdict:
     differing = [each for each in compared if each.difference]
     names = dict.fromkeys(each.proposer for each in compared)
     drafts = {
@@ -69,16 +69,18 @@ def _greedy(compared: Sequence[Comparison]) -> Greedy:
         )
         for name in names
     }
-    return Greedy(len(compared), len(compared) - len(differing), drafts, differing)
+    return GreedyVerdict(len(compared), len(compared) - len(differing), drafts, differing)
 
 
-def _sampled(tallies: Mapping[str, Tally], tests: Sequence[Trial], temperature: float) -> Sampled:
+def _sampled(
+    tallies: Mapping[str, SampleCounts], tests: Sequence[FitTest], temperature: float
+) -> SampledVerdict:
     drafts = {name: Drafts(t.drafted, t.accepted) for name, t in tallies.items() if name != PLAIN}
     rounds = sum(tally.rounds for tally in tallies.values())
-    return Sampled(temperature, rounds, drafts, LEVEL / max(len(tests), 1), tests)
+    return SampledVerdict(temperature, rounds, drafts, LEVEL / max(len(tests), 1), tests)
 
 
-def greedy_faults(greedy: Greedy) -> Iterator[str]:
+def greedy_faults(greedy: GreedyVerdict) -> Iterator[str]:
     defects = sum(each.defective for each in greedy.differences)
     if defects:
         yield f"{defects} of {greedy.texts} greedy texts differ, and rounding does not explain it"
@@ -88,7 +90,7 @@ def greedy_faults(greedy: Greedy) -> Iterator[str]:
         yield from silence("greedy text", greedy.drafts)
 
 
-def sampled_faults(sampled: Sampled) -> Iterator[str]:
+def sampled_faults(sampled: SampledVerdict) -> Iterator[str]:
     for test in sampled.tests:
         if test.fit.p < sampled.limit:
             blame = ", which is no fault of speculation's" if test.proposer == PLAIN else ""

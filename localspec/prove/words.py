@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from localspec.prove.greedy import Comparison, Difference
 from localspec.prove.sampled import PLAIN
-from localspec.prove.verdict import Drafts, Greedy, Sampled, Verdict
+from localspec.prove.verdict import Drafts, GreedyVerdict, SampledVerdict, Verdict
 
 ABOUT = {
     PLAIN: "no drafts, for comparison",
@@ -28,7 +28,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
         yield f"not proven: {'; '.join(verdict.faults)}"
 
 
-def _greedy(greedy: Greedy) -> Iterator[str]:
+def _greedy(greedy: GreedyVerdict) -> Iterator[str]:
     differing = sorted(greedy.differences, key=lambda each: not each.defective)
     defects = sum(each.defective for each in differing)
     ties = [each.difference for each in differing if each.difference and not each.defective]
@@ -71,7 +71,7 @@ def _difference(compared: Comparison) -> Iterator[str]:
             yield f"    {difference.why}"
 
 
-def _sampled(sampled: Sampled) -> Iterator[str]:
+def _sampled(sampled: SampledVerdict) -> Iterator[str]:
     drawn = f"{sampled.rounds:,} samples at temperature {sampled.temperature:g}"
     if not sampled.tests:
         yield f"sampled: no test, of {drawn}"

@@ -54,7 +54,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PreparedPrompt:
     """A conversation as the engine takes it; each reply to it has a reader of its own."""
 
     tokens: Sequence[int]
@@ -67,7 +67,7 @@ class Prompt:
         return self.runtime.dialect.reader(self.tools, self.ending)
 
 
-def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> Prompt:
+def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:
     """Render and tokenise a conversation; may take seconds for a long one."""
     tools = conversation.offered
     text = runtime.render(
@@ -80,7 +80,7 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
         marks=frozenset(mark for mark in marks if mark is not None),
         grammar=grammar(runtime, conversation, ending),
     )
-    return Prompt(runtime.read(text), settings, runtime, tools, ending)
+    return PreparedPrompt(runtime.read(text), settings, runtime, tools, ending)
 
 
 def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:

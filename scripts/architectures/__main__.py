@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from architectures.checking import table
-from architectures.checking.trial import Trial
+from architectures.checking.trial import ZooTrial
 from architectures.keep import Keeping
 from architectures.kinds import ALL, MLX, cell
 from architectures.make import Making
@@ -62,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
     names = chosen(options.only, list(all_recipes(WIDTH)))
     kinds = chosen(options.types, ALL)
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
-    trial, verdicts = Trial(folder, ready(options.llama)), {}
+    trial, verdicts = ZooTrial(folder, ready(options.llama)), {}
     for each in cells:
         if each.path.exists() and (trial.knows(each) or not options.kept):
             found = trial.of(each)

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from architectures.checking import llama_server, records
-from architectures.checking.answers import Answer
+from architectures.checking.answers import ModelAnswer
 from architectures.checking.llama_server import Unable
 from architectures.checking.trial import told
 from architectures.kinds import Cell
@@ -58,7 +58,7 @@ def sure(tools: Tools, file: Path) -> Continued:
     """List texts and llama-server's continuations, as far as they do not depend on rounding."""
     program = tools.program("llama-server")
     try:
-        answers = [Answer.of(each) for each in llama_server.answers(program, file, TEXTS)]
+        answers = [ModelAnswer.of(each) for each in llama_server.answers(program, file, TEXTS)]
     except Unable:
         return []
     asked = json.dumps([{"prompt": each.prompt, "said": each.tokens[:MOST]} for each in answers])

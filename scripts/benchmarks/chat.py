@@ -15,7 +15,7 @@ from benchmarks.machine import heading
 from localspec.chat.speakers.speaker import Piece
 from localspec.chat.terminal.canvas import Canvas
 from localspec.chat.terminal.ink import Ink
-from localspec.chat.terminal.view import Drawn
+from localspec.chat.terminal.view import DrawnView
 from localspec.engine.figures import TARGET
 
 RATE = 200  # tokens a second
@@ -51,7 +51,7 @@ def texts() -> Mapping[str, str]:
     }
 
 
-class Output(io.TextIOWrapper):
+class CountedOutput(io.TextIOWrapper):
     """An output that counts bytes and writes."""
 
     def __init__(self, descriptor: int) -> None:
@@ -65,7 +65,7 @@ class Output(io.TextIOWrapper):
 
 
 @contextmanager
-def terminal() -> Iterator[Output]:
+def terminal() -> Iterator[CountedOutput]:
     """Open a terminal that is read as fast as possible, as by a good one."""
     master, slave = os.openpty()
 
@@ -76,7 +76,7 @@ def terminal() -> Iterator[Output]:
     over = threading.Event()
     reader = threading.Thread(target=read)
     reader.start()
-    with Output(slave) as out:
+    with CountedOutput(slave) as out:
         yield out
         over.set()
         out.write("\n")
@@ -85,7 +85,7 @@ def terminal() -> Iterator[Output]:
 
 
 @dataclass(slots=True)
-class Clock:
+class QuickClock:
     """A clock of real time, on which waiting takes none."""
 
     skipped: float = 0.0
@@ -103,9 +103,9 @@ class Taken:
     whole: float = 0.0
 
 
-def stream(text: str, out: Output, *, lens: bool) -> Taken:
-    clock, taken = Clock(), Taken()
-    view = Drawn(
+def stream(text: str, out: CountedOutput, *, lens: bool) -> Taken:
+    clock, taken = QuickClock(), Taken()
+    view = DrawnView(
         Canvas(out, lambda: (COLUMNS, ROWS)), Ink(colours=True), lambda: 99, lens=lens, clock=clock
     )
     begun, unseen = clock(), list[float]()

@@ -50,7 +50,7 @@ print(json.dumps({**asdict(needs), "total": needs.total, "grown": grown}))
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class MemoryCase:
     engine: str
     path: Path
     options: Options
@@ -63,18 +63,18 @@ class Case:
         return f"{self.engine:<8} {self.path.stem:<38} {slots}{o.context:,}{cells}{batch}"
 
 
-def cases(folder: Path) -> Iterator[Case]:
+def cases(folder: Path) -> Iterator[MemoryCase]:
     starter = locate(STARTER, "llamacpp").path
     for way in WAYS:
-        yield Case("llamacpp", starter, way)
+        yield MemoryCase("llamacpp", starter, way)
     converted = folder / "starter-16-bits"
     done = [sys.executable, "gguf_to_mlx", str(starter), str(converted)]
     subprocess.run(done, check=True, capture_output=True)
     for way in FOLDER_WAYS:
-        yield Case("mlx", converted, way)
+        yield MemoryCase("mlx", converted, way)
 
 
-def measured(case: Case) -> dict[str, int]:
+def measured(case: MemoryCase) -> dict[str, int]:
     options = json.dumps({name: value for name, value in asdict(case.options).items() if value})
     command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

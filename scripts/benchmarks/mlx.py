@@ -38,7 +38,7 @@ from localspec.tokens import tokens_of
 from localspec_mlx.model import MlxModel
 from localspec_mlx.runner import Runner
 from localspec_mlx.trial import proven, width
-from mlx_conversion.convert import WeightFormat, convert
+from mlx_conversion.convert import OutputFormat, convert
 
 DEPTH = 4
 LENGTH = 48  # tokens of a reply
@@ -59,7 +59,7 @@ Said = Iterator[tuple[int, bool]]  # tokens, and whether they were drafted
 
 
 @dataclass
-class Side:
+class MlxSide:
     """One way to generate a text, with its measurements."""
 
     loop: Said
@@ -106,7 +106,7 @@ def counted() -> Iterator[list[int]]:
         mx.eval, mx.async_eval = wait, start
 
 
-def theirs(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
+def theirs(pair: MlxPair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
     """Generate with mlx-lm."""
     options: dict[str, object] = {"sampler": make_sampler(temp=sampling.temperature)}
     if depth:
@@ -117,7 +117,7 @@ def theirs(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Sai
         yield part.token, part.from_draft
 
 
-def ours(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
+def ours(pair: MlxPair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
     """Generate with LocalSpec's engine."""
     proposer = DraftModelProposer(pair.our_draft, 0) if depth else Silent()
     engine = Engine(pair.our_target, proposer, depth)
@@ -132,7 +132,7 @@ def ours(pair: Pair, prompt: list[int], sampling: Sampling, depth: int) -> Said:
         heard.clear()
 
 
-class Pair:
+class MlxPair:
     """Target and draft; both sides run the very same arrays."""
 
     def __init__(self, target: Path, draft: Path) -> None:
@@ -166,8 +166,8 @@ def rounded(folder: Path, made: Path) -> Path:
 def speculation(folder: Path) -> bool:
     """Print the table; False if a greedy text left that of mlx-lm's plain decoding."""
     target = folder / "target"
-    convert(locate("smollm2-135m", "llamacpp").path, target, WeightFormat(dtype="float32"), *QUIET)
-    pair = Pair(target, rounded(target, folder / "draft"))
+    convert(locate("smollm2-135m", "llamacpp").path, target, OutputFormat(dtype="float32"), *QUIET)
+    pair = MlxPair(target, rounded(target, folder / "draft"))
     print(f"{'':30}{'a forward':>10}{'evaluations':>14}{'tokens/s':>12}{'accepted':>12}")
     same = True
     for prompt in PROMPTS:
@@ -182,11 +182,11 @@ def speculation(folder: Path) -> bool:
 
 
 def compare(
-    pair: Pair, prompt: list[int], name: str, sampling: Sampling, depth: int
+    pair: MlxPair, prompt: list[int], name: str, sampling: Sampling, depth: int
 ) -> list[tuple[int, ...]]:
     """Let both generate a text in turns of a few tokens; print the figures and return the texts."""
     sides = {
-        who: Side(loop(pair, prompt, sampling, depth), depth > 0)
+        who: MlxSide(loop(pair, prompt, sampling, depth), depth > 0)
         for who, loop in (("mlx-lm", theirs), ("LocalSpec", ours))
     }
     for side in sides.values():

@@ -18,8 +18,8 @@ import psutil
 
 from benchmarks.comparison import llama_server
 from benchmarks.comparison.goals import Goal, goals
-from benchmarks.comparison.measure import Comparison
-from benchmarks.comparison.plan import Setting, Wish, settings
+from benchmarks.comparison.measure import PeersRun
+from benchmarks.comparison.plan import ComparisonWish, Setting, settings
 from benchmarks.comparison.questions import read
 from benchmarks.comparison.report import record, save, shown
 from benchmarks.comparison.sides import KNOWN, USUAL, Starter, chosen
@@ -91,7 +91,7 @@ def compare(given: argparse.Namespace, folder: Path) -> bool:
     return not missed
 
 
-def measured(comparison: Comparison, setting: Setting) -> tuple[dict[str, object], list[Goal]]:
+def measured(comparison: PeersRun, setting: Setting) -> tuple[dict[str, object], list[Goal]]:
     """Measure and print a setting."""
     volleys = list(comparison.measure(setting))
     found = summarise(volleys, setting.streams)
@@ -100,20 +100,20 @@ def measured(comparison: Comparison, setting: Setting) -> tuple[dict[str, object
     return record(setting, found, judged, volleys), judged
 
 
-def comparison_of(given: argparse.Namespace, starter: Starter) -> Comparison:
+def comparison_of(given: argparse.Namespace, starter: Starter) -> PeersRun:
     sides = chosen(given.modes, given.ours)
     needed = ROOM * starter.model.stat().st_size * len(sides)
     together = needed <= psutil.virtual_memory().available
-    return Comparison(sides, starter.start, given.rounds, given.max_tokens, together)
+    return PeersRun(sides, starter.start, given.rounds, given.max_tokens, together)
 
 
-def wish(given: argparse.Namespace) -> Wish:
-    return Wish(
+def wish(given: argparse.Namespace) -> ComparisonWish:
+    return ComparisonWish(
         [] if given.long == "only" else given.streams,
         given.temperatures,
         given.per_category,
         long=given.long != "no",
-        least_prompts=1 if given.quick else Wish().least_prompts,
+        least_prompts=1 if given.quick else ComparisonWish().least_prompts,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from catalogue.look import Looks
-from catalogue.offer import Claim, Finding, check
+from catalogue.offer import Claim, OfferFinding, check
 from localspec.errors import LocalSpecError
 from localspec.models.catalogue import builtin, offer_for
 from localspec.models.catalogue_file import read
@@ -60,13 +60,13 @@ def claims(entries: Mapping[str, Entry], names: Sequence[str]) -> Iterator[Claim
                 yield from (Claim(entry, engine, name) for name in weights)
 
 
-def told(finding: Finding) -> str:
+def told(finding: OfferFinding) -> str:
     count = len(finding.all)
     state = "right" if not count else "1 problem" if count == 1 else f"{count} problems"
     return f"{finding.claim}: {state} ({finding.line})"
 
 
-def put_down(place: Path, findings: Sequence[Finding]) -> None:
+def put_down(place: Path, findings: Sequence[OfferFinding]) -> None:
     """Write revisions, sizes and sums; an entry is checked that has no other problem."""
     text = place.read_text(encoding="utf-8")
     wrong = set()

@@ -42,7 +42,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class OfferFinding:
     """The facts for a claim, and what is wrong with it."""
 
     claim: Claim
@@ -56,17 +56,17 @@ class Finding:
         return (*self.size, *self.problems)
 
 
-def check(claim: Claim, looks: Looks) -> Finding:
+def check(claim: Claim, looks: Looks) -> OfferFinding:
     try:
         found = listed(claim.weights, claim.engine, claim.name)
     except LocalSpecError as error:
-        return Finding(claim, None, "not found", (str(error),))
+        return OfferFinding(claim, None, "not found", (str(error),))
     size = tuple(sizes(claim, found))
     line = counted(found) if found.files else str(found.source)
     try:
         look = looks.look(found, claim.engine)
     except LocalSpecError as error:
-        return Finding(claim, found, line, (str(error),), size)
+        return OfferFinding(claim, found, line, (str(error),), size)
     held = look.footprint
     line += f", {held.architecture}, {held.quantisation}, {held.vocabulary:,} tokens"
     wrong = (
@@ -74,7 +74,7 @@ def check(claim: Claim, looks: Looks) -> Finding:
         *templates(claim.entry, look),
         *drafters(claim, look, looks),
     )
-    return Finding(claim, found, line, wrong, size)
+    return OfferFinding(claim, found, line, wrong, size)
 
 
 def counted(found: PullPart) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from localspec.errors import LocalSpecError, UsageError
 from localspec.models.locate import locate
 from mlx_conversion.agreement import compare
-from mlx_conversion.convert import BITS, DTYPES, GROUP_SIZES, WeightFormat, convert
+from mlx_conversion.convert import BITS, DTYPES, GROUP_SIZES, OutputFormat, convert
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one conversion; 0, or 1 failed, 2 wrong usage, 130 interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is half done goes
     options = parser().parse_args(arguments)
-    wanted = WeightFormat(options.dtype, options.bits, options.group_size)
+    wanted = OutputFormat(options.dtype, options.bits, options.group_size)
     try:
         source = locate(options.source, "llamacpp").path
         convert(source, options.folder, wanted, lambda made: compare(source, made), show)

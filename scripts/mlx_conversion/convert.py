@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]  # tensors done, and of how many
 
 
 @dataclass(frozen=True, slots=True)
-class WeightFormat:
+class OutputFormat:
     """The format in which weights are stored."""
 
     dtype: str | None = None  # of what is not quantised; None: 16 bits as in the file
@@ -34,7 +34,7 @@ class WeightFormat:
 
 
 def convert(
-    source: Path, folder: Path, wanted: WeightFormat, check: Check, progress: Progress
+    source: Path, folder: Path, wanted: OutputFormat, check: Check, progress: Progress
 ) -> None:
     """Convert a model, or leave nothing behind.
 
@@ -56,7 +56,7 @@ def convert(
         write_json(partial / "config.json", content)  # the last: without it there is no model
 
 
-def check_format(wanted: WeightFormat) -> None:
+def check_format(wanted: OutputFormat) -> None:
     if wanted.dtype not in (None, *DTYPES):
         raise UsageError(f"dtype {wanted.dtype!r} is unknown; known: {', '.join(DTYPES)}")
     if wanted.bits not in (None, *BITS):
@@ -66,7 +66,7 @@ def check_format(wanted: WeightFormat) -> None:
         raise UsageError(f"group size is {wanted.group_size}; it must be one of {sizes}")
 
 
-def check_groups(file: GgufFile, weights: list[Weight], wanted: WeightFormat) -> None:
+def check_groups(file: GgufFile, weights: list[Weight], wanted: OutputFormat) -> None:
     for weight in weights if wanted.bits else ():
         columns = weight.tensor.shape[-1]
         if len(weight.tensor.shape) > 1 and columns % wanted.group_size:
@@ -77,7 +77,7 @@ def check_groups(file: GgufFile, weights: list[Weight], wanted: WeightFormat) ->
 
 
 def arrays(
-    file: GgufFile, weights: list[Weight], wanted: WeightFormat, progress: Progress
+    file: GgufFile, weights: list[Weight], wanted: OutputFormat, progress: Progress
 ) -> dict[str, mx.array]:
     """Convert all weights; only a part of one at a time is held in 32 bits."""
     kinds = {weight.tensor.kind for weight in weights}
@@ -89,7 +89,7 @@ def arrays(
     return found
 
 
-def stored(file: GgufFile, weight: Weight, dtype: str, wanted: WeightFormat) -> dict[str, mx.array]:
+def stored(file: GgufFile, weight: Weight, dtype: str, wanted: OutputFormat) -> dict[str, mx.array]:
     pieces: dict[str, list[mx.array]] = {}
     for values in parts(file, weight):
         check_range(file, weight, values, dtype)
@@ -110,7 +110,7 @@ def check_range(file: GgufFile, weight: Weight, values: Array, dtype: str) -> No
         )
 
 
-def packed(name: str, values: mx.array, wanted: WeightFormat) -> dict[str, mx.array]:
+def packed(name: str, values: mx.array, wanted: OutputFormat) -> dict[str, mx.array]:
     if not wanted.bits or values.ndim < 2:
         return {name: values}
     quantised = mx.quantize(values, group_size=wanted.group_size, bits=wanted.bits)

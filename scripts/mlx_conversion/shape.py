@@ -18,7 +18,7 @@ MOST = 1 << 24  # of any size; the largest seen is a context of 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LlamaShape:
     architecture: str
     layers: int
     width: int
@@ -35,7 +35,7 @@ class Shape:
     biased: frozenset[str]  # projections that add something
 
 
-def read_shape(file: GgufFile) -> Shape:
+def read_shape(file: GgufFile) -> LlamaShape:
     name = architecture(file)
     width, heads = (
         size(file, f"{name}.embedding_length"),
@@ -47,7 +47,7 @@ def read_shape(file: GgufFile) -> Shape:
     if heads % kv_heads or (name == "qwen2" and heads * head_width != width):
         file.refuse(f"has {heads} heads of {head_width} over {kv_heads}, and a width of {width}")
     theta = positive(file, f"{name}.rope.freq_base", 10_000.0)
-    return Shape(
+    return LlamaShape(
         architecture=name,
         layers=size(file, f"{name}.block_count"),
         width=width,
@@ -112,7 +112,7 @@ def check_heads(file: GgufFile, name: str, width: int) -> None:
         file.refuse(f"has a {name}.attention.scale, which MLX would not apply")
 
 
-def config(shape: Shape) -> dict[str, object]:
+def config(shape: LlamaShape) -> dict[str, object]:
     """Write the configuration from which mlx-lm builds the model."""
     found: dict[str, object] = {
         "model_type": shape.architecture,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mlx_conversion.gguf_file import GgufFile, GgufTensor
 from mlx_conversion.rotation import FACTORS
-from mlx_conversion.shape import Shape
+from mlx_conversion.shape import LlamaShape
 
 Array = NDArray[np.float32]
 Place = tuple[str, tuple[int, ...]]  # name in MLX, and shape
@@ -38,7 +38,7 @@ class Weight:
     head_width: int = 0  # of heads whose rows llama.cpp has in another order
 
 
-def plan(file: GgufFile, shape: Shape) -> list[Weight]:
+def plan(file: GgufFile, shape: LlamaShape) -> list[Weight]:
     """Find a place for every tensor and a tensor for every place."""
     places: dict[str, Place] = {}
     for some in all_places(shape):
@@ -59,13 +59,13 @@ def plan(file: GgufFile, shape: Shape) -> list[Weight]:
     ]
 
 
-def all_places(shape: Shape) -> Iterator[dict[str, Place]]:
+def all_places(shape: LlamaShape) -> Iterator[dict[str, Place]]:
     yield model_places(shape)
     for layer in range(shape.layers):
         yield layer_places(shape, layer)
 
 
-def model_places(shape: Shape) -> dict[str, Place]:
+def model_places(shape: LlamaShape) -> dict[str, Place]:
     matrix = (shape.vocabulary, shape.width)
     places: dict[str, Place] = {
         "token_embd.weight": ("model.embed_tokens.weight", matrix),
@@ -76,7 +76,7 @@ def model_places(shape: Shape) -> dict[str, Place]:
     return places
 
 
-def layer_places(shape: Shape, layer: int) -> dict[str, Place]:
+def layer_places(shape: LlamaShape, layer: int) -> dict[str, Place]:
     old, new = f"blk.{layer}", f"model.layers.{layer}"
     sizes = {
         "width": shape.width,

@@ -13,8 +13,8 @@ import numpy as np
 
 from simulation import record
 from simulation.hardware import CURVES, DRAFTING
-from simulation.texts import FURTHEST, Text, texts
-from simulation.world import Machine, Run, controlled, fixed, oracle
+from simulation.texts import FURTHEST, SimulatedText, texts
+from simulation.world import Run, SimulatedMachine, controlled, fixed, oracle
 
 START = 200  # tokens after which it should know; half of a shorter text
 AGAIN = 60  # rounds after which it should know a text that has changed
@@ -22,7 +22,7 @@ NEAR, PLAIN, COLD = 0.97, 0.98, 0.95  # of the best depth then; of plain in all,
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SimulationTrial:
     """Texts of one kind on one machine. Speeds are multiples of plain decoding."""
 
     text: str
@@ -57,8 +57,8 @@ HEADING = (
 Span = tuple[int, int]  # of a text, between two places
 
 
-def trial(texts: Sequence[Text], hardware: str, drafting: float) -> Trial:
-    machine = Machine(CURVES[hardware], drafting)
+def trial(texts: Sequence[SimulatedText], hardware: str, drafting: float) -> SimulationTrial:
+    machine = SimulatedMachine(CURVES[hardware], drafting)
     own = [controlled(text, machine, seed) for seed, text in enumerate(texts)]
     by = list(texts[0].drafts)
     fixed_runs = {
@@ -71,7 +71,7 @@ def trial(texts: Sequence[Text], hardware: str, drafting: float) -> Trial:
     start = [(0, min(START, text.length // 2)) for text in texts]
     rest = [(end, text.length) for (_, end), text in zip(start, texts, strict=True)]
     best = min(fixed_runs, key=lambda name: seconds(fixed_runs[name], whole))
-    return Trial(
+    return SimulationTrial(
         texts[0].name,
         hardware,
         drafting,
@@ -94,7 +94,7 @@ def least(many: Iterable[Sequence[Run]], spans: Sequence[Span]) -> float:
 
 
 def back(
-    texts: Sequence[Text], own: Sequence[Run], fixed_runs: Sequence[Sequence[Run]]
+    texts: Sequence[SimulatedText], own: Sequence[Run], fixed_runs: Sequence[Sequence[Run]]
 ) -> Iterator[float]:
     """Compare it with the best fixed depth from so many rounds after each switch of text."""
     switches = [*texts[0].switches, texts[0].length]
@@ -104,7 +104,7 @@ def back(
             yield least(fixed_runs, spans) / seconds(own, spans)
 
 
-def trials() -> Iterator[Trial]:
+def trials() -> Iterator[SimulationTrial]:
     wanted = [
         (alike, hardware, drafting)
         for alike in texts()
@@ -115,9 +115,9 @@ def trials() -> Iterator[Trial]:
         yield from pool.map(trial, *zip(*wanted, strict=True))
 
 
-def summary(found: Sequence[Trial]) -> Iterator[str]:
+def summary(found: Sequence[SimulationTrial]) -> Iterator[str]:
     yield f"{len(found)} trials, {sum(each.met for each in found)} met all goals"
-    goals: Sequence[tuple[str, float, Callable[[Trial], float]]] = (
+    goals: Sequence[tuple[str, float, Callable[[SimulationTrial], float]]] = (
         ("of the best fixed depth, after the start", NEAR, lambda t: t.near),
         ("of the then best, after a change", NEAR, lambda t: t.back),
         ("of plain decoding, in all", PLAIN, lambda t: t.speed),

@@ -26,7 +26,7 @@ class PlaceDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SimulatedText:
     name: str
     drafts: Mapping[str, Sequence[PlaceDraft]]  # by proposer, at each place
     switches: Sequence[int] = ()  # places where it changes character
@@ -37,7 +37,7 @@ class Text:
         return min(map(len, self.drafts.values()))
 
 
-def texts() -> Iterator[Sequence[Text]]:
+def texts() -> Iterator[Sequence[SimulatedText]]:
     """List the texts that the controller is tried on, several of each invented kind."""
     for rate in (0.2, 0.5, 0.7, 0.8, 0.9, 0.97):
         yield invented(f"right {rate:.0%}", [(3000, rate)])
@@ -48,12 +48,14 @@ def texts() -> Iterator[Sequence[Text]]:
         yield recorded()
 
 
-def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[Text]:
+def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[SimulatedText]:
     """Make texts with draft tokens right at known rates, one after the other."""
     rates = np.repeat([rate for _, rate in stretches], [length for length, _ in stretches])
     ends = np.cumsum([length for length, _ in stretches])[:-1].tolist()
     switches = [place for place in ends if len(stretches) < 4]
-    return [Text(name, {"draft-model": drafts(rates, take)}, switches) for take in range(TAKES)]
+    return [
+        SimulatedText(name, {"draft-model": drafts(rates, take)}, switches) for take in range(TAKES)
+    ]
 
 
 def drafts(rates: FloatArray, seed: int) -> list[PlaceDraft]:
@@ -71,14 +73,14 @@ def drafts(rates: FloatArray, seed: int) -> list[PlaceDraft]:
     return found
 
 
-def recorded() -> list[Text]:
+def recorded() -> list[SimulatedText]:
     """Read replies of a real pair, as recorded by `scripts/simulate record`, in several orders."""
     replies = [entry["drafts"] for entry in json.loads(RECORDED.read_text(encoding="utf-8"))]
     takes = [np.random.default_rng(take).permutation(len(replies)) for take in range(TAKES)]
     return [one_by_one([replies[at] for at in order]) for order in takes]
 
 
-def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]]) -> Text:
+def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]]) -> SimulatedText:
     joined = {
         by: [
             PlaceDraft([c / 100 for c in sure], right)
@@ -88,4 +90,4 @@ def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]])
         for by in replies[0]
     }
     lengths = [len(next(iter(each.values()))) for each in replies]
-    return Text("recorded replies", joined, begins=np.cumsum(lengths)[:-1].tolist())
+    return SimulatedText("recorded replies", joined, begins=np.cumsum(lengths)[:-1].tolist())

@@ -17,7 +17,7 @@ from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
 from simulation.hardware import PLAIN, seconds
-from simulation.texts import FURTHEST, PlaceDraft, Text
+from simulation.texts import FURTHEST, PlaceDraft, SimulatedText
 
 NOISE = 0.04  # how much forwards differ in time
 HICCUP, LONG = 1 / 150, 4.0  # how often one takes much longer, and how much
@@ -41,7 +41,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class SimulatedMachine:
     """The costs of forwards and drafts."""
 
     curve: Mapping[int, float]
@@ -65,11 +65,11 @@ class Machine:
         return Costs(target, drafting, {by: self.read(by, 32) / 32 for by in proposers})
 
 
-class Known:
+class KnownDrafts:
     """A proposer whose drafts for each place of a text are known."""
 
     def __init__(
-        self, by: str, drafts: Sequence[PlaceDraft], clock: Clock, machine: Machine
+        self, by: str, drafts: Sequence[PlaceDraft], clock: Clock, machine: SimulatedMachine
     ) -> None:
         self._by, self._drafts, self._clock, self._machine = by, drafts, clock, machine
         self.read = 1
@@ -110,10 +110,10 @@ class Run:
         return self.rounds[at] if at < len(self.rounds) else len(self.times)
 
 
-def controlled(text: Text, machine: Machine, seed: int = 0) -> Run:
+def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) -> Run:
     """Let the controller decode a text that is new to it, on a machine it has measured."""
     rng, clock = np.random.default_rng(seed), Clock()
-    known = {by: Known(by, g, clock, machine) for by, g in text.drafts.items()}
+    known = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
     best = Best(known, Depth(machine.costs(rng, list(known))), clock)
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
     sampler = Sampler(GREEDY, 0, history[:1])
@@ -147,7 +147,7 @@ def noise(rng: np.random.Generator) -> float:
     return float(np.exp(rng.normal(0, NOISE)) * (LONG if rng.random() < HICCUP else 1.0))
 
 
-def fixed(text: Text, machine: Machine, by: str, depth: int) -> Run:
+def fixed(text: SimulatedText, machine: SimulatedMachine, by: str, depth: int) -> Run:
     """Decode the same text with a fixed depth."""
     times: list[float] = []
     now = 0.0
@@ -159,7 +159,7 @@ def fixed(text: Text, machine: Machine, by: str, depth: int) -> Run:
     return Run(times)
 
 
-def oracle(text: Text, machine: Machine) -> float:
+def oracle(text: SimulatedText, machine: SimulatedMachine) -> float:
     """Compute the seconds of an oracle, which drafts only what is right."""
     least = [0.0] * (text.length + 1)
     for place in reversed(range(text.length)):

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.serving.process import Server, localspec
+from benchmarks.serving.process import ServerProcess, localspec
 from localspec.bench.machine import command, machine, revision, versions
 from soaking.phases import MINUTE, Soak
-from soaking.watch import Watch
+from soaking.watch import ServerWatch
 
 SHOWN = 40  # faults
 STARTER = "smollm2-135m"
@@ -42,7 +42,7 @@ def main() -> int:
     ):
         print(f"{name:10} {what}", flush=True)
     with localspec(STARTER, folder / "server.log", *OPTIONS, *more) as server:
-        soak = Soak(Watch(server, folder / "diary.jsonl"))
+        soak = Soak(ServerWatch(server, folder / "diary.jsonl"))
         faults = asyncio.run(soak.run(wish.minutes * MINUTE))
     faults += afterwards(server)
     print(f"\n{soak.report()}\n")
@@ -51,7 +51,7 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def afterwards(server: Server) -> Iterator[str]:
+def afterwards(server: ServerProcess) -> Iterator[str]:
     """Check the server's log, and how it ended."""
     if server.process.returncode == -signal.SIGKILL:
         yield "it did not end when it was asked to"

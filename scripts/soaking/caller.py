@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from localspec.bench.prompts import built_in
-from soaking.reply import CHAT, Body, Reply, Wrong
+from soaking.reply import CHAT, Body, SoakReply, Wrong
 
 BOUNDS = (4, 96)  # tokens of a reply at most
 PROMPTS = [prompt.messages for prompt in built_in()]
@@ -54,9 +54,9 @@ class Caller:
     def question(self) -> dict[str, object]:
         return {"messages": [*self.messages()], **self.wishes()}
 
-    async def ask(self, path: str, body: Body, *, choices: int = 1) -> Reply:
+    async def ask(self, path: str, body: Body, *, choices: int = 1) -> SoakReply:
         """Ask for a reply, whole or streamed, as the body says."""
-        reply = Reply(path, choices)
+        reply = SoakReply(path, choices)
         if not body.get("stream"):
             reply.read(succeeded(await self.client.post(path, json=body)).text)
             return reply
@@ -69,7 +69,7 @@ class Caller:
         reply.close()
         return reply
 
-    async def chat(self, *, stream: bool, **more: object) -> Reply:
+    async def chat(self, *, stream: bool, **more: object) -> SoakReply:
         reply = await self.ask(CHAT, {**self.question(), "stream": stream, **more})
         self.said = [*self.said, {"role": "assistant", "content": reply.texts[0]}]
         if sum(len(str(each["content"])) for each in self.said) > 3000:

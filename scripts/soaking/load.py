@@ -39,7 +39,7 @@ WEIGHTS: Mapping[Kind, int] = {
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestTally:
     fault: Callable[[str], None]  # hears of each
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -69,7 +69,7 @@ def kinds(others: list[str]) -> dict[str, tuple[Kind, int]]:
     return found | {path: (partial(polite.other, path=path), 1) for path in others}
 
 
-async def load(client: httpx.AsyncClient, seconds: float, tally: Tally, seed: int) -> None:
+async def load(client: httpx.AsyncClient, seconds: float, tally: RequestTally, seed: int) -> None:
     """Send requests for so long, from several clients at once; those under way are ended."""
     end = time.monotonic() + seconds
     others = [path for path in polite.OTHERS if await served(client, path)]

@@ -14,9 +14,9 @@ import psutil
 
 from soaking import polite, rude
 from soaking.caller import Caller
-from soaking.load import Tally, load
+from soaking.load import RequestTally, load
 from soaking.polite import remembered
-from soaking.watch import Sample, Watch
+from soaking.watch import ServerSample, ServerWatch
 
 MINUTE = 60.0
 GROWTH = 0.03  # of resident memory but for texts that are kept
@@ -28,12 +28,12 @@ SPARE = 2  # threads or descriptors more than before
 class Soak:
     """A soak; threads and descriptors are compared at rest, memory under load."""
 
-    watch: Watch
-    tally: Tally = field(init=False)
-    samples: Sequence[Sample] = ()  # under load, after the warm-up
+    watch: ServerWatch
+    tally: RequestTally = field(init=False)
+    samples: Sequence[ServerSample] = ()  # under load, after the warm-up
 
     def __post_init__(self) -> None:
-        self.tally = Tally(self.watch.fault)
+        self.tally = RequestTally(self.watch.fault)
 
     async def run(self, seconds: float) -> list[str]:
         """Run the phases; return the faults."""
@@ -83,7 +83,7 @@ class Soak:
             await self.tally.note("alone", ask, Caller(client, random.Random(0)))
         return said
 
-    async def _phase(self, seconds: float, seed: int) -> Sample:
+    async def _phase(self, seconds: float, seed: int) -> ServerSample:
         async with self.watch.server.client() as client:
             await load(client, seconds, self.tally, seed)
         quiet = await self.watch.quiet()
@@ -95,7 +95,7 @@ class Soak:
         return f"{self.tally.text()}\n\n{series(self.samples)}"
 
 
-def grown(before: Sample, after: Sample) -> Iterator[str]:
+def grown(before: ServerSample, after: ServerSample) -> Iterator[str]:
     if not after.idle:
         yield f"no client asks, yet {after.busy} slots are busy and {after.queue} requests wait"
     for name in ("threads", "descriptors", "children"):
@@ -104,7 +104,7 @@ def grown(before: Sample, after: Sample) -> Iterator[str]:
             yield f"{name} went from {then} to {now}"
 
 
-def heavier(samples: Sequence[Sample], window: float) -> Iterator[str]:
+def heavier(samples: Sequence[ServerSample], window: float) -> Iterator[str]:
     if not samples:
         yield "nothing was seen of its memory"
         return
@@ -115,7 +115,7 @@ def heavier(samples: Sequence[Sample], window: float) -> Iterator[str]:
         yield f"memory went from {then:,.1f} to {now:,.1f} MiB ({now / then - 1:+.1%})"
 
 
-def series(samples: Sequence[Sample]) -> str:
+def series(samples: Sequence[ServerSample]) -> str:
     head = "seconds       MiB      kept   threads   descriptors   children   busy   queue"
     lines = (
         f"{each.seconds:7.0f} {each.mib:9,.1f} {each.kept:9,.1f} {each.threads:9}"

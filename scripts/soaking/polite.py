@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import jsonschema
 
 from soaking.caller import Caller
-from soaking.reply import CHAT, COMPLETIONS, Reply, Wrong
+from soaking.reply import CHAT, COMPLETIONS, SoakReply, Wrong
 
 PLACE: Mapping[str, object] = {
     "type": "object",
@@ -135,5 +135,5 @@ async def remembered(caller: Caller) -> str:
     """
     prompt = "Of all the lighthouses on this coast, the oldest"
     body = {"prompt": prompt, "temperature": 0, "max_tokens": 48}
-    reply: Reply = await caller.ask(COMPLETIONS, body)
+    reply: SoakReply = await caller.ask(COMPLETIONS, body)
     return reply.texts[0]

@@ -20,7 +20,7 @@ class Wrong(Exception):
 
 
 @dataclass(slots=True)
-class Reply:
+class SoakReply:
     """The texts and endings of the choices. Choices of a stream may come in any order."""
 
     path: str

@@ -10,7 +10,7 @@ from collections import Counter
 from urllib.parse import urlsplit
 
 from soaking.caller import Busy, Caller, refused, succeeded
-from soaking.reply import CHAT, COMPLETIONS, Reply, Wrong
+from soaking.reply import CHAT, COMPLETIONS, SoakReply, Wrong
 
 MALFORMED = (
     b"",
@@ -62,7 +62,7 @@ async def infill(caller: Caller) -> str:
 async def leaves(caller: Caller) -> str:
     """Give up a stream after some pieces or some time, sometimes before the first piece."""
     body = {**caller.question(), **GOING_ON, "stream": True}
-    pieces, reply = caller.luck.randrange(60), Reply(CHAT)
+    pieces, reply = caller.luck.randrange(60), SoakReply(CHAT)
     try:
         async with asyncio.timeout(caller.luck.uniform(0, 8)):
             async with caller.client.stream("POST", CHAT, json=body) as answer:

@@ -12,14 +12,14 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.serving.process import Server
+from benchmarks.serving.process import ServerProcess
 
 MIB = 1 << 20
 FIGURE = re.compile(r"^localspec_(memory_bytes|kept_bytes|slots|queue)(?:{(.*)})? (\S+)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ServerSample:
     seconds: float  # since the server began
     mib: float  # resident, but for texts that are kept on purpose, in a bounded room of their own
     kept: float  # MiB of those
@@ -35,11 +35,11 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Watch:
-    server: Server
+class ServerWatch:
+    server: ServerProcess
     diary: Path
     begun: float = field(default_factory=time.monotonic)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ServerSample] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -54,7 +54,7 @@ class Watch:
         self.faults.append(what)
         self.write(fault=what)
 
-    async def look(self) -> Sample:
+    async def look(self) -> ServerSample:
         """Take one now, on a connection of its own, as a monitor would."""
         async with self.server.client(60) as client:
             text = (await client.get("/metrics")).raise_for_status().text
@@ -63,7 +63,7 @@ class Watch:
         }
         kept = figures["kept_bytes", False]
         process = psutil.Process(self.server.process.pid)
-        return Sample(
+        return ServerSample(
             seconds=round(self.seconds, 1),
             mib=round((figures["memory_bytes", False] - kept) / MIB, 1),
             kept=round(kept / MIB, 1),
@@ -85,7 +85,7 @@ class Watch:
             else:
                 self.write(**asdict(self.samples[-1]))
 
-    async def quiet(self, within: float = 60.0) -> Sample:
+    async def quiet(self, within: float = 60.0) -> ServerSample:
         """Wait until everything has ended, or `within` seconds have passed."""
         end = time.monotonic() + within
         while not (await self.look()).idle and time.monotonic() < end:

@@ -14,12 +14,12 @@ import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
 from localspec_llamacpp.bindings.weights import ModelWeights
-from mlx_conversion.convert import WeightFormat, convert
+from mlx_conversion.convert import OutputFormat, convert
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gguf_to_mlx"
 COMMAND = (sys.executable, "-m", "mlx_conversion")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
-EXACT = WeightFormat(dtype="float32")
+EXACT = OutputFormat(dtype="float32")
 FREQUENCIES = "rope_freqs.weight"
 ARCHITECTURE = "general.architecture"
 FILE_TYPES = {"f32": 0, "q4_0": 2, "q8_0": 7, "bf16": 32}  # llama.cpp's numbers

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("mlx_lm")
 
 from localspec.errors import ModelFileError, UsageError
-from mlx_conversion.convert import WeightFormat
+from mlx_conversion.convert import OutputFormat
 from tests import engines
 from tests.backends.gguf_copies import FREQUENCIES, Stop, biases, copied, made, numbers, stop
 
-NATURAL = WeightFormat()
+NATURAL = OutputFormat()
 
 # What cannot be converted, by what is said of it.
 KEYS = {
@@ -162,9 +162,9 @@ def test_a_damaged_header_is_refused_in_one_line_or_harmless(seed, tmp_path):
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
-        (WeightFormat(bits=3), "bits is 3; it must be 4 or 8"),
-        (WeightFormat(bits=4, group_size=48), "group size is 48"),
-        (WeightFormat(dtype="int8"), "dtype 'int8' is unknown"),
+        (OutputFormat(bits=3), "bits is 3; it must be 4 or 8"),
+        (OutputFormat(bits=4, group_size=48), "group size is 48"),
+        (OutputFormat(dtype="int8"), "dtype 'int8' is unknown"),
     ],
 )
 def test_wishes_that_cannot_be_granted_are_refused_by_name(wishes, said, tmp_path):
@@ -174,6 +174,6 @@ def test_wishes_that_cannot_be_granted_are_refused_by_name(wishes, said, tmp_pat
 
 def test_groups_that_do_not_divide_a_matrix_are_refused_before_anything_is_written(tmp_path):
     (tmp_path / "to").mkdir()
-    wishes = WeightFormat(bits=4, group_size=64)
+    wishes = OutputFormat(bits=4, group_size=64)
     line = refusal(engines.tiny("llama"), tmp_path / "to" / "folder", wishes)
     assert "ffn_down.weight of 96 columns, which groups of 64 do not divide" in line

@@ -24,7 +24,7 @@ from localspec.errors import UsageError
 from localspec.models.locate import locate
 from localspec.templates.chat_template import ChatTemplate
 from localspec_llamacpp import backend as llamacpp
-from mlx_conversion.convert import WeightFormat
+from mlx_conversion.convert import OutputFormat
 from mlx_conversion.gguf_file import read
 from mlx_conversion.shape import read_shape
 from mlx_conversion.weights import parts, plan
@@ -139,7 +139,7 @@ def test_weights_are_the_same_in_parts_of_any_size(most, counts):
 def test_quantised_weights_are_within_one_step_of_what_they_were(bits, steps, tmp_path):
     source = engines.tiny("llama")
     exact, _ = load_folder(str(made(source, tmp_path / "exact")))
-    wishes = WeightFormat("float32", bits, 32)
+    wishes = OutputFormat("float32", bits, 32)
     quantised, _ = load_folder(str(made(source, tmp_path / "quantised", wishes)))
     for whole, packed in (
         (exact.model.embed_tokens, quantised.model.embed_tokens),
@@ -155,7 +155,7 @@ def test_quantised_weights_are_within_one_step_of_what_they_were(bits, steps, tm
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", mx.float16), ("bf16", mx.bfloat16)])
 def test_weights_are_kept_in_the_sixteen_bits_that_suit_the_file(kind, dtype, tmp_path):
     source = stored_as(kind, engines.tiny("llama"), tmp_path / "source.gguf")
-    made(source, tmp_path / "folder", WeightFormat())
+    made(source, tmp_path / "folder", OutputFormat())
     weights = mx.load(str(tmp_path / "folder" / "model.safetensors"))
     assert {array.dtype for array in weights.values()} == {dtype}
 

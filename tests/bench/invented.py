@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localspec.bench.prompts import Prompt
-from localspec.bench.reply import Reply, Round
+from localspec.bench.reply import MeasuredReply, Round
 
 READING = Round(0, 0, 1, 0.5, 0.45)
 PLAIN_ROUND = Round(0, 0, 1, 0.010, 0.009)  # 100 tokens a second
@@ -17,7 +17,7 @@ def prompt(category="chat", number=1):
 
 def reply(mode, *rounds, asked=None, repeat=0, tokens=None, text="a b c", finish="length"):
     emitted = 1 + sum(each.emitted for each in rounds)
-    return Reply(
+    return MeasuredReply(
         mode=mode,
         prompt=asked or prompt(),
         repeat=repeat,

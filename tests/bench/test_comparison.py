@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from benchmarks.comparison.asking import AskingError, ask, taken
-from benchmarks.comparison.measure import Comparison
+from benchmarks.comparison.measure import PeersRun
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.questions import Question, body
+from benchmarks.comparison.questions import PeerPrompt, body
 from benchmarks.comparison.sides import Side
 from benchmarks.serving.process import free_port, running
 
@@ -52,12 +52,12 @@ def stage(tmp_path):
 
 
 def setting(*sections, streams=1):
-    parts = [[Question("qa", prompt) for prompt in section] for section in sections]
+    parts = [[PeerPrompt("qa", prompt) for prompt in section] for section in sections]
     return Setting("a setting", streams, 0.0, 2048, parts)
 
 
 def measured(stage, wanted, rounds=1, together=True, sides=SIDES):
-    comparison = Comparison(sides, stage.start, rounds, 8, together)
+    comparison = PeersRun(sides, stage.start, rounds, 8, together)
     return list(comparison.measure(wanted))
 
 
@@ -116,12 +116,12 @@ def test_a_server_that_dies_is_an_error_with_its_name_and_the_end_of_its_log(sta
 )
 def test_a_reply_that_is_none_is_an_error_with_its_reason(stage, prompt, reason):
     with stage.start(SIDES[0], 1, 2048) as server, pytest.raises(AskingError, match=reason):
-        ask(server.address, body(Question("qa", prompt), "1", 8, 0.0), "qa")
+        ask(server.address, body(PeerPrompt("qa", prompt), "1", 8, 0.0), "qa")
 
 
 def test_a_reply_is_told_with_its_times_and_counts(stage):
     with stage.start(SIDES[0], 1, 2048) as server:
-        reply = ask(server.address, body(Question("qa", LIGHT), "1", 8, 0.0), "qa")
+        reply = ask(server.address, body(PeerPrompt("qa", LIGHT), "1", 8, 0.0), "qa")
     assert (reply.text, reply.tokens, reply.decoded) == ("one two three four ", 4, 3)
     assert (reply.prompt_tokens, reply.cached_tokens) == (12, 3)
     assert reply.first_seconds > 0.003
@@ -152,11 +152,11 @@ def test_roles_and_empty_pieces_are_no_first_token_and_thoughts_are():
 
 
 def test_no_two_requests_of_a_run_begin_alike_and_seeds_follow_the_mark():
-    one, other = (body(Question("qa", "x"), mark, 8, 1.0) for mark in ("1.1.1", "1.1.2"))
+    one, other = (body(PeerPrompt("qa", "x"), mark, 8, 1.0) for mark in ("1.1.1", "1.1.2"))
     assert one["messages"] != other["messages"]
     assert one["seed"] != other["seed"]
-    assert one == body(Question("qa", "x"), "1.1.1", 8, 1.0)
-    assert "seed" not in body(Question("qa", "x"), "1.1.1", 8, 0.0)
+    assert one == body(PeerPrompt("qa", "x"), "1.1.1", 8, 1.0)
+    assert "seed" not in body(PeerPrompt("qa", "x"), "1.1.1", 8, 0.0)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.comparison.asking import Reply
+from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.goals import goals
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import LONG_CONTEXT, Setting
@@ -15,7 +15,7 @@ from benchmarks.comparison.summary import summarise
 
 
 def reply(category="coding", tokens=11, first=0.1, decoding=1.0, text="a", gaps=(0.1,)):
-    return Reply(category, text, tokens, 20, 5, first, decoding, gaps)
+    return TimedReply(category, text, tokens, 20, 5, first, decoding, gaps)
 
 
 def volley(side, *replies, number=0, section=0, seconds=2.0):

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.comparison import llama_server
-from benchmarks.comparison.plan import Wish, settings
+from benchmarks.comparison.plan import ComparisonWish, settings
 from benchmarks.comparison.questions import (
     MOST_LETTERS,
-    Question,
+    PeerPrompt,
     by_category,
     long_prompts,
     mixed,
@@ -48,15 +48,15 @@ def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tm
     )
     found = read(path)
     assert found[:2] == [
-        Question("mathematics", "one and one?"),
-        Question("conversation", "be a king"),
+        PeerPrompt("mathematics", "one and one?"),
+        PeerPrompt("conversation", "be a king"),
     ]
     assert {each.category for each in found[2:]} == {"code edit", "extraction"}
 
 
 def test_a_file_may_have_the_form_of_localspec_bench(tmp_path):
     path = file_of(tmp_path, {"category": "qa", "prompt": "why?"})
-    assert read(path)[0] == Question("questions", "why?")
+    assert read(path)[0] == PeerPrompt("questions", "why?")
 
 
 def test_a_file_without_what_is_needed_is_an_error(tmp_path):
@@ -67,14 +67,14 @@ def test_a_file_without_what_is_needed_is_an_error(tmp_path):
 
 
 def test_one_stream_asks_so_many_short_prompts_of_each_category():
-    questions = [Question("a", "x" * size) for size in (1, 2, 3, MOST_LETTERS + 1)]
-    chosen_ones = by_category([*questions, Question("b", "y")], 2, seed=1)
+    questions = [PeerPrompt("a", "x" * size) for size in (1, 2, 3, MOST_LETTERS + 1)]
+    chosen_ones = by_category([*questions, PeerPrompt("b", "y")], 2, seed=1)
     assert [each.category for each in chosen_ones] == ["a", "a", "b"]
     assert all(len(each.prompt) <= MOST_LETTERS for each in by_category(questions, 9, seed=1))
 
 
 def test_streams_ask_different_prompts_of_all_categories():
-    questions = [Question(category, f"{category}{n}") for category in "abc" for n in range(9)]
+    questions = [PeerPrompt(category, f"{category}{n}") for category in "abc" for n in range(9)]
     found = mixed(questions, 6, seed=1)
     assert len({each.prompt for each in found}) == 6
     assert sorted(each.category for each in found) == list("aabbcc")
@@ -89,7 +89,7 @@ def test_long_prompts_are_long_and_begin_differently():
 
 
 def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_long_one():
-    found = list(settings(read(None), Wish()))
+    found = list(settings(read(None), ComparisonWish()))
     assert [each.name for each in found][:2] == ["one stream, T=0", "2 streams, T=0"]
     assert len(found) == 2 * 5 + 1
     assert found[-1].context == 8192
@@ -99,12 +99,12 @@ def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_lon
 
 
 def test_long_prompts_may_be_measured_alone_or_left_out():
-    assert [each.context for each in settings(read(None), Wish(streams=()))] == [8192]
-    assert {each.context for each in settings(read(None), Wish(long=False))} == {2048}
+    assert [each.context for each in settings(read(None), ComparisonWish(streams=()))] == [8192]
+    assert {each.context for each in settings(read(None), ComparisonWish(long=False))} == {2048}
 
 
 def test_no_prompt_is_asked_twice_in_a_setting():
-    for each in settings(read(None), Wish()):
+    for each in settings(read(None), ComparisonWish()):
         prompts = [question.prompt for section in each.sections for question in section]
         assert len(set(prompts)) == len(prompts), each.name
 

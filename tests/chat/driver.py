@@ -11,7 +11,7 @@ import numpy as np
 
 from localspec.chat.command import meet
 from localspec.chat.session import Session, last
-from localspec.chat.speakers.local import Local
+from localspec.chat.speakers.local import LocalSpeaker
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UnknownModel
@@ -70,7 +70,7 @@ class Scripted:
         if name not in NAMES:
             raise UnknownModel(f"there is no model {name!r}; there are: {', '.join(NAMES)}")
 
-    def open(self, name: str) -> Local:
+    def open(self, name: str) -> LocalSpeaker:
         if name == "broken":
             raise BackendError("its weights are of no use")
         if name == "stuck":
@@ -86,7 +86,7 @@ class Scripted:
             "suffix": SuffixProposer(),
         }
         runtime = Runtime(Engine(model, FirstOf(guessing), 4))
-        return Local(name, runtime, (f"{name}, {self._context:,} tokens of context",))
+        return LocalSpeaker(name, runtime, (f"{name}, {self._context:,} tokens of context",))
 
     def usual(self, name: str) -> Settings:
         return Settings()

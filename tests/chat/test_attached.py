@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 
 from localspec.chat.hearing import hear
-from localspec.chat.speakers.local import Local
-from localspec.chat.speakers.server import Server as Door
+from localspec.chat.speakers.local import LocalSpeaker
+from localspec.chat.speakers.server import AttachedServer as Door
 from localspec.chat.speakers.speaker import Ended
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
@@ -30,7 +30,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from localspec.testing import ScriptedModel
-from tests.server.scripted import TEMPLATE, Bytes, Server, script
+from tests.server.scripted import TEMPLATE, Server, Bytes, script
 
 THINKING = "{# <think> </think> #}" + TEMPLATE
 SAID = "Größe 😀 in the line of the line of the line\u2028and \x85 the \x0c line of it. "
@@ -85,7 +85,7 @@ def local():
         "suffix": SuffixProposer(),
     }
     with Runtime(Engine(model, FirstOf(guessing), 4)) as runtime:
-        yield Local("scripted", runtime)
+        yield LocalSpeaker("scripted", runtime)
 
 
 def answered(answer):

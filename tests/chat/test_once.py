@@ -12,7 +12,7 @@ import pytest
 
 from localspec.chat import once
 from localspec.chat.session import Said, Session
-from localspec.chat.speakers.speaker import Ended, Figures, Piece
+from localspec.chat.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from tests import engines
@@ -27,7 +27,7 @@ def asked(*pieces, session=None):
 
 
 def test_the_answer_goes_out_and_thoughts_and_notices_do_not(capsys):
-    told = Ended("stop", Figures(tokens=3), ["memory is short"])
+    told = Ended("stop", AnswerFigures(tokens=3), ["memory is short"])
     asked(Piece("hm", "thought"), Piece("a\n"), Piece("b"), told)
     assert capsys.readouterr() == ("a\nb\n", "localspec: memory is short\n")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from localspec.chat.hearing import Heard
-from localspec.chat.speakers.speaker import Ended, Figures, Round
+from localspec.chat.hearing import HeardAnswer
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended
 from localspec.chat.status import BARS, WIDTH, sparkline, statistics, status
 from localspec.engine.figures import TARGET, PositionCounts
 
-FIGURES = Figures(
+FIGURES = AnswerFigures(
     tokens=1200,
     prompt=300,
     cached=100,
@@ -28,7 +28,7 @@ FIGURES = Figures(
 )
 
 
-def shown(width: int, heard: list[Heard]) -> list[str]:
+def shown(width: int, heard: list[HeardAnswer]) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
         for each in statistics(heard):
@@ -52,15 +52,15 @@ def test_the_line_under_an_answer_says_what_it_took_and_what_was_saved():
     ],
 )
 def test_of_what_is_not_known_nothing_is_said(finish, said):
-    assert status(Ended(finish, Figures())) == said
+    assert status(Ended(finish, AnswerFigures())) == said
 
 
 def test_guesses_without_rounds_are_no_rate():
-    assert status(Ended("stop", Figures(drafted=3))) == "0 tokens"
+    assert status(Ended("stop", AnswerFigures(drafted=3))) == "0 tokens"
 
 
 def test_statistics_are_columns_where_there_is_room():
-    heard = [Heard(rounds=[Round(4, 2, "ngram")] * 3, ended=Ended("stop", FIGURES))]
+    heard = [HeardAnswer(rounds=[AnswerRound(4, 2, "ngram")] * 3, ended=Ended("stop", FIGURES))]
     assert shown(80, heard) == [
         "answer  tokens  tokens/s  rounds  drafted  accepted  read  known",
         "     1   1,200      40.0     500      900       700   200    100",
@@ -75,19 +75,19 @@ def test_statistics_are_columns_where_there_is_room():
 
 
 def test_statistics_are_lines_where_there_is_none():
-    lines = shown(20, [Heard(ended=Ended("stop", FIGURES))])
+    lines = shown(20, [HeardAnswer(ended=Ended("stop", FIGURES))])
     assert all(len(line) <= 20 for line in lines)
     assert " ".join(lines[:6]).startswith("answer 1, tokens 1,200, tokens/s 40.0, rounds 500,")
     assert "accepted by position ngram, 1 80%, 2 75%" in " ".join(lines)
 
 
 def test_an_answer_that_failed_has_a_line_too():
-    assert shown(80, [Heard()])[1].split() == ["1", "0", "-", "0", "0", "0", "0", "0"]
+    assert shown(80, [HeardAnswer()])[1].split() == ["1", "0", "-", "0", "0", "0", "0", "0"]
 
 
 def test_the_sparkline_shows_how_much_was_drafted_in_at_most_so_many_characters():
-    rounds = [Round(at % 9, 0, "ngram") for at in range(9)]
+    rounds = [AnswerRound(at % 9, 0, "ngram") for at in range(9)]
     assert sparkline(rounds) == BARS
-    assert sparkline([]) == sparkline([Round(0, 0, "")]) == ""
+    assert sparkline([]) == sparkline([AnswerRound(0, 0, "")]) == ""
     assert len(sparkline(rounds * 100)) <= WIDTH
-    assert {*sparkline([Round(1, 0, "ngram"), Round(1000, 0, "ngram")])} == {"▁", "█"}
+    assert {*sparkline([AnswerRound(1, 0, "ngram"), AnswerRound(1000, 0, "ngram")])} == {"▁", "█"}

@@ -11,15 +11,15 @@ from rich.console import Console
 from localspec.chat import commands, session
 from localspec.chat.loop import converse, heed
 from localspec.chat.session import Said, Session
-from localspec.chat.speakers.speaker import Ended, Figures, Piece
+from localspec.chat.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.chat.talk import Talk
 from localspec.chat.terminal.screen import Screen
 from localspec.engine.settings import DEFAULT, Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from tests.chat.driver import Scripted
 
-STOP = Ended("stop", Figures())
-CANCELLED = Ended("cancelled", Figures())
+STOP = Ended("stop", AnswerFigures())
+CANCELLED = Ended("cancelled", AnswerFigures())
 
 
 @pytest.fixture(autouse=True)

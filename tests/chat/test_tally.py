@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from localspec.chat.speakers.speaker import Figures, Piece, Round
-from localspec.chat.speakers.stream import Tally, named, said_of, spans
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Piece
+from localspec.chat.speakers.stream import StreamTally, named, said_of, spans
 from localspec.chat.status import sparkline, status
 from localspec.engine.figures import PositionCounts
 from localspec.errors import BackendError
@@ -20,7 +20,7 @@ def chunk(delta, **more):
 
 def heard(*chunks):
     """Each a second after the one before."""
-    tally = Tally(100.0)
+    tally = StreamTally(100.0)
     pieces = [piece for now, each in enumerate(chunks, 101) for piece in tally.take(each, now)]
     return pieces, tally.ended()
 
@@ -33,9 +33,9 @@ def test_a_trace_becomes_rounds_and_who_said_what():
         chunk({"reasoning_content": "hm"}, localspec={"said": [[2, "target"]]}),
     )
     assert pieces == [
-        Piece(round=Round(4, 2, "ngram")),
+        Piece(round=AnswerRound(4, 2, "ngram")),
         Piece("abcd", "answer", [(3, "ngram"), (1, "target")]),
-        Piece(round=Round(0, 0, "")),
+        Piece(round=AnswerRound(0, 0, "")),
         Piece("hm", "thought", [(2, "target")]),
     ]
     # By what was heard alone, where the end did not come: an answer that was stopped.
@@ -69,7 +69,7 @@ def test_a_server_knows_its_figures_better_than_we_do():
     )
     assert ended.finish == "length"
     assert ended.notices == ["no draft model"]
-    assert ended.figures == Figures(
+    assert ended.figures == AnswerFigures(
         tokens=16,
         prompt=30,
         cached=20,
@@ -99,7 +99,7 @@ def test_a_thought_that_is_told_under_two_names_is_heard_once():
 
 
 def test_how_far_a_prompt_is_read_is_never_more_than_all_of_it():
-    tally = Tally(0.0)
+    tally = StreamTally(0.0)
     for told, read in (({"total": 0}, None), ({"total": 8, "processed": 2}, 0.25)):
         assert not list(tally.take({"prompt_progress": told}, 1.0))
         assert tally.read == read

@@ -12,7 +12,7 @@ from localspec.chat.speakers.speaker import Piece
 from localspec.chat.terminal.canvas import Canvas
 from localspec.chat.terminal.ink import Ink, bare
 from localspec.chat.terminal.screen import Screen
-from localspec.chat.terminal.view import LATEST, SHARE, SPINNER, Drawn, Typed
+from localspec.chat.terminal.view import LATEST, SHARE, SPINNER, DrawnView, TypedView
 from tests.chat.terminal import Terminal
 
 
@@ -38,13 +38,13 @@ class Slow(Terminal):
         return super().write(text)
 
 
-def view(terminal: Terminal, clock: Clock, *, lens: bool = False) -> Drawn:
+def view(terminal: Terminal, clock: Clock, *, lens: bool = False) -> DrawnView:
     canvas = Canvas(terminal, lambda: terminal.size)
     width = lambda: terminal.size[0] - 1  # noqa: E731
-    return Drawn(canvas, Ink(colours=True), width, lens=lens, clock=clock)
+    return DrawnView(canvas, Ink(colours=True), width, lens=lens, clock=clock)
 
 
-def stream(drawn: Drawn, clock: Clock, seconds: float) -> Iterator[float]:
+def stream(drawn: DrawnView, clock: Clock, seconds: float) -> Iterator[float]:
     """Two hundred tokens a second, and when each was there."""
     begun = clock()
     for at in range(int(seconds * 200)):
@@ -171,7 +171,7 @@ class Tty(io.StringIO):
 
 def test_pipes_get_the_text_as_it_is_and_terminals_nothing_to_obey():
     for out, said in ((io.StringIO(), "\x1b[2Jhi\n"), (Tty(), "␛[2Jhi\n")):
-        typed = Typed(out)
+        typed = TypedView(out)
         typed.add(Piece("\x1b[2Jhi"))
         typed.close()
         assert out.getvalue() == said
@@ -179,7 +179,7 @@ def test_pipes_get_the_text_as_it_is_and_terminals_nothing_to_obey():
 
 def test_pipes_take_what_their_encoding_has():
     raw = io.BytesIO()
-    typed = Typed(io.TextIOWrapper(raw, encoding="ascii"))
+    typed = TypedView(io.TextIOWrapper(raw, encoding="ascii"))
     typed.add(Piece("aé\ud800"))
     typed.close()
     assert raw.getvalue() == b"a??\n"
@@ -188,7 +188,7 @@ def test_pipes_take_what_their_encoding_has():
 def test_pipes_get_thoughts_apart_or_not_at_all():
     for thoughts, said in ((True, "hm\n\nso\n"), (False, "so\n")):
         out = io.StringIO()
-        typed = Typed(out, thoughts=thoughts)
+        typed = TypedView(out, thoughts=thoughts)
         for piece in (Piece("hm", "thought"), Piece("so")):
             typed.add(piece)
         typed.close()
@@ -211,7 +211,7 @@ def console(**env: str) -> Console:
 def test_what_a_terminal_can_do_decides_how_answers_are_shown(env, moves, colours):
     screen = Screen(console(**env))
     assert (screen.moves, screen.colours) == (moves, colours)
-    assert isinstance(screen.view(lens=False), Drawn if moves else Typed)
+    assert isinstance(screen.view(lens=False), DrawnView if moves else TypedView)
 
 
 def test_without_colours_there_are_none():

@@ -17,11 +17,11 @@ from localspec.errors import PromptTooLong, UnknownModel, UsageError
 from localspec.pairing.pair import Pair
 from localspec.prove import prompts
 from localspec.prove.chi_square import Fit
-from localspec.prove.command import Progress
+from localspec.prove.command import ProofProgress
 from localspec.prove.greedy import Comparison, Difference
 from localspec.prove.proof import Wishes, attempt, greedy, sampled
 from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
-from localspec.prove.sampled import Tally, Trial
+from localspec.prove.sampled import FitTest, SampleCounts
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import lines
 from localspec.runtime.loaded_pair import PairFiles
@@ -33,8 +33,8 @@ QUICK = ["--threads", "1", "--context", "512", "--max-tokens", "16", "--samples"
 TIE = Difference(7, " the", " a", 0.031, True, "both tokens come again")
 DEFECT = Difference(9, " cat", " dog", 0.5, False, "the model says ' cow'")
 EQUAL = Comparison("ngram", 1, 1, 4, 20, 10, None)
-SAID = {"plain": Tally(500), "ngram": Tally(500, 800, 300)}
-FITS = [Trial("plain", 1, 500, Fit(9.1, 10, 0.5)), Trial("ngram", 1, 500, Fit(9.9, 10, 0.4))]
+SAID = {"plain": SampleCounts(500), "ngram": SampleCounts(500, 800, 300)}
+FITS = [FitTest("plain", 1, 500, Fit(9.1, 10, 0.5)), FitTest("ngram", 1, 500, Fit(9.9, 10, 0.4))]
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,7 @@ def test_a_proof_that_is_stopped_tells_what_there_is(patience):
 
 
 def test_ctrl_c_lets_the_model_finish_and_a_second_one_does_not():
-    progress, seen = Progress(), []
+    progress, seen = ProofProgress(), []
     before = signal.getsignal(signal.SIGINT)
     with progress.listening():
         for each in progress(range(5), 5, "numbers"):
@@ -284,10 +284,12 @@ def test_what_was_never_put_to_the_test_is_no_proof():
         "no greedy text was compared": verdict([]),
         "nothing was sampled": verdict(tallies={}, tests=[]),
         "ngram was sampled too seldom": verdict(tests=FITS[:1]),
-        "ngram drafted nothing in sampled": verdict(tallies={**SAID, "ngram": Tally(500)}),
-        "no draft token was accepted in sampled": verdict(tallies={**SAID, "ngram": Tally(500, 9)}),
+        "ngram drafted nothing in sampled": verdict(tallies={**SAID, "ngram": SampleCounts(500)}),
+        "no draft token was accepted in sampled": verdict(
+            tallies={**SAID, "ngram": SampleCounts(500, 9)}
+        ),
         "no draft token was rejected in sampled": verdict(
-            tallies={**SAID, "ngram": Tally(500, 9, 9)}
+            tallies={**SAID, "ngram": SampleCounts(500, 9, 9)}
         ),
     }
     for words, found in cases.items():

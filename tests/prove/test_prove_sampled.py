@@ -13,10 +13,10 @@ from localspec.proposer import Ask
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.prove.chi_square import Sample, fit, survival
+from localspec.prove.chi_square import Observed, fit, survival
 from localspec.prove.proposers import drawn
 from localspec.prove.runs import Want, plain, run
-from localspec.prove.sampled import FEWEST, LEAST, MOST, Tally, Throw, enough, hold, throws
+from localspec.prove.sampled import FEWEST, LEAST, MOST, SampleCounts, Throw, enough, hold, throws
 from localspec.prove.spots import Case, Spot, spots, state
 from localspec.prove.verdict import LEVEL
 from localspec.sampling.distribution import Distribution
@@ -35,7 +35,7 @@ def scripted(seed=1, **options):
 
 
 def sample(model, proposers, rounds, sampling=WARM, places=SPOTS):
-    tallies = {name: Tally() for name in proposers}
+    tallies = {name: SampleCounts() for name in proposers}
     for throw in islice(throws(model, places, proposers, sampling), rounds * len(proposers)):
         tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)
@@ -73,25 +73,25 @@ def distribution(*probs):
 
 
 def test_a_fit_is_pearsons_statistic():
-    found = fit([Sample(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
+    found = fit([Observed(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
     assert found.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
     assert found.freedom == 2
 
 
 def test_what_is_due_fewer_than_five_times_is_taken_together():
     # 2 and 3 are due 4 and 3 times: one cell. 1 joins where they would still be too few.
-    together = fit([Sample(distribution(0.43, 0.5, 0.04, 0.03), Counter({0: 43, 1: 49, 2: 8}))])
+    together = fit([Observed(distribution(0.43, 0.5, 0.04, 0.03), Counter({0: 43, 1: 49, 2: 8}))])
     assert together.freedom == 2
     assert together.statistic == pytest.approx(1 / 50 + 1 / 7)
-    joined = fit([Sample(distribution(0.53, 0.44, 0.02, 0.01), Counter({0: 50, 1: 44, 2: 6}))])
+    joined = fit([Observed(distribution(0.53, 0.44, 0.02, 0.01), Counter({0: 50, 1: 44, 2: 6}))])
     assert joined.freedom == 1
     assert joined.statistic == pytest.approx(3**2 / 53 + 3**2 / 47)
 
 
 def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
-    one = Sample(distribution(0.5, 0.5), Counter({0: 60, 1: 40}))
-    other = Sample(distribution(0.2, 0.8), Counter({0: 20, 1: 80}))
-    certain = Sample(distribution(0.99, 0.01), Counter({0: 100}))
+    one = Observed(distribution(0.5, 0.5), Counter({0: 60, 1: 40}))
+    other = Observed(distribution(0.2, 0.8), Counter({0: 20, 1: 80}))
+    certain = Observed(distribution(0.99, 0.01), Counter({0: 100}))
     assert fit([certain]).freedom == 0
     assert fit([certain]).p == 1
     found = fit([one, other, certain])
@@ -99,8 +99,8 @@ def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
 
 
 def test_a_token_that_the_law_does_not_have_is_never_chance():
-    assert fit([Sample(distribution(0.5, 0.5), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
-    assert fit([Sample(distribution(0.5, 0.5, 0.0), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
+    assert fit([Observed(distribution(0.5, 0.5), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
+    assert fit([Observed(distribution(0.5, 0.5, 0.0), Counter({0: 50, 1: 49, 2: 1}))]).p == 0
 
 
 def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
@@ -111,7 +111,7 @@ def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
 
     def p(probs):
         counts = dice.multinomial(2000, probs)
-        return fit([Sample(distribution(*fair), Counter(dict(enumerate(counts.tolist()))))]).p
+        return fit([Observed(distribution(*fair), Counter(dict(enumerate(counts.tolist()))))]).p
 
     assert 0.02 < np.mean([p(fair) < 0.05 for _ in range(400)]) < 0.08
     assert all(p(biased) < LEVEL / 8 for _ in range(20))
@@ -214,7 +214,7 @@ def test_proposers_hear_that_a_sample_is_over_before_the_next():
 
 def test_cases_that_came_up_too_seldom_are_left_out():
     model = scripted()
-    tally = Tally()
+    tally = SampleCounts()
     tally.cases[Case(SPOTS[0], 1)] = Counter({0: FEWEST})
     tally.cases[Case(SPOTS[1], 1)] = Counter({0: FEWEST - 1})
     [test] = hold(model, {"x": tally}, WARM)
@@ -231,7 +231,7 @@ def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
 
 
 def test_a_tally_tells_cases_apart_by_width_and_by_what_was_accepted():
-    tally = Tally()
+    tally = SampleCounts()
     for drafted, said in (((4, 5), (4, 5, 6)), ((4, 5), (4, 2)), ((4, 5), (3,)), ((), (1,))):
         tally.add(Throw("x", SPOTS[0], drafted, said))
     assert (tally.rounds, tally.drafted, tally.accepted) == (4, 6, 3)

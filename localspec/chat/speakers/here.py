@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from localspec.chat.speakers.local import Local
+from localspec.chat.speakers.local import LocalSpeaker
 from localspec.commands.interactive_load import pulled, tell
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
@@ -40,12 +40,12 @@ class Here:
         """See that a model is here, downloaded now if that is wished."""
         self.found[name] = pulled(name, self.loading)
 
-    def open(self, name: str) -> Local:
+    def open(self, name: str) -> LocalSpeaker:
         wish, alone = self.loading.backend, self.loading.alone
         found = self.found.pop(name, None) or locate(name, wish)
         runtime = load_pair(PairFiles.around(found, self.draft, wish, alone=alone), self.loading)
         tell(runtime)
-        return Local(name, runtime, list(described(name, runtime.known, runtime.context)))
+        return LocalSpeaker(name, runtime, list(described(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
         return drawn(name, self.settings, self.given, Sampling())

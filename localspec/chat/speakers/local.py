@@ -6,17 +6,17 @@ import queue
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
-from localspec.runtime.prompting import Conversation, Prompt, prompt
+from localspec.runtime.prompting import Conversation, PreparedPrompt, prompt
 from localspec.runtime.runtime import Runtime
 from localspec.templates.message import Message
 
 
-class Local:
+class LocalSpeaker:
     def __init__(self, name: str, runtime: Runtime, about: Sequence[str] = ()) -> None:
         self.name = name
         self.about = about
@@ -35,7 +35,7 @@ class Local:
 
 
 class LocalAnswer:
-    def __init__(self, runtime: Runtime, asked: Prompt) -> None:
+    def __init__(self, runtime: Runtime, asked: PreparedPrompt) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._reader = asked.reader()
         self._trail = Trail()
@@ -62,7 +62,7 @@ class LocalAnswer:
             case Chunk():
                 self._trail.note(event)
                 if event.tokens:
-                    yield Piece(round=Round(event.drafted, event.accepted, event.by))
+                    yield Piece(round=AnswerRound(event.drafted, event.accepted, event.by))
                 yield from map(self._piece, self._reader.read(event.text))
             case Result():
                 yield from map(self._piece, self._reader.close())
@@ -82,7 +82,7 @@ class LocalAnswer:
 
 def ended(result: Result) -> Ended:
     used, took, speculation = result.usage, result.timings, result.speculation
-    figures = Figures(
+    figures = AnswerFigures(
         tokens=used.completion_tokens,
         prompt=used.prompt_tokens,
         cached=used.cached_tokens,

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from localspec.chat.asked import wished
 from localspec.chat.speakers.http import QUICK_SECONDS, Line, Wire
 from localspec.chat.speakers.speaker import Ended, Piece
-from localspec.chat.speakers.stream import Object, Tally, count, objects
+from localspec.chat.speakers.stream import Object, StreamTally, count, objects
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError, reported
 from localspec.templates.message import Json, Message
@@ -24,7 +24,7 @@ Event = tuple[float, Json] | Exception | None  # None: that was all
 Usual = Callable[[str], Settings]  # the settings of a model where the user has none
 
 
-class Server:
+class AttachedServer:
     """The models of a server, by name."""
 
     def __init__(self, address: str, key: str, usual: Usual) -> None:
@@ -104,7 +104,7 @@ class AttachedAnswer:
         self._line = Line()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ready: deque[Piece | Ended] = deque()
-        self._tally = Tally(time.perf_counter())
+        self._tally = StreamTally(time.perf_counter())
         self._cancelled = False
         threading.Thread(target=self._listen, name="localspec-attached", daemon=True).start()
 

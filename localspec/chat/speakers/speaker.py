@@ -14,7 +14,7 @@ from localspec.templates.message import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class AnswerRound:
     """The tokens drafted and accepted in one round."""
 
     drafted: int
@@ -29,11 +29,11 @@ class Piece:
     text: str = ""
     kind: Literal["answer", "thought"] = "answer"
     said: Sequence[Span] = ()  # the source of its characters
-    round: Round | None = None  # of each round once
+    round: AnswerRound | None = None  # of each round once
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class AnswerFigures:
     """Measurements of an answer; unknown ones keep their defaults."""
 
     tokens: int = 0
@@ -52,11 +52,11 @@ class Figures:
 @dataclass(frozen=True, slots=True)
 class Ended:
     finish: FinishReason
-    figures: Figures
+    figures: AnswerFigures
     notices: Sequence[str] = ()
 
 
-class Answer(Protocol):
+class LiveAnswer(Protocol):
     """One answer in progress, read by one thread."""
 
     def next(self, seconds: float) -> Piece | Ended | None:
@@ -81,6 +81,6 @@ class Speaker(Protocol):
     def count(self, messages: Sequence[Message]) -> int | None:
         """Count the tokens that would ask for the next answer, if that is possible."""
 
-    def ask(self, messages: Sequence[Message], settings: Settings) -> Answer: ...
+    def ask(self, messages: Sequence[Message], settings: Settings) -> LiveAnswer: ...
 
     def close(self) -> None: ...

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from localspec.chat.speakers.speaker import Ended, Figures, Piece, Round
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece
 from localspec.engine.attribution import Span
 from localspec.engine.figures import TARGET, PositionCounts
 from localspec.engine.job import FinishReason
@@ -26,7 +26,7 @@ NAME = 40  # letters of a proposer's name
 
 
 @dataclass(slots=True)
-class Tally:
+class StreamTally:
     """Reads the events of one answer; what cannot be read is left out."""
 
     begun: float  # seconds, as all that is told here of time
@@ -34,7 +34,7 @@ class Tally:
     last: float = 0.0
     pieces: int = 0
     read: float | None = None  # of the prompt, from 0 to 1
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[AnswerRound] = field(default_factory=list)
     finish: FinishReason | None = None
     notices: Sequence[str] = ()
     timings: Object = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Tally:
     def _said(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
         if "by" in trace:
             drafted, accepted = count(trace, "drafted"), count(trace, "accepted")
-            self.rounds.append(Round(drafted, min(accepted, drafted), named(trace["by"])))
+            self.rounds.append(AnswerRound(drafted, min(accepted, drafted), named(trace["by"])))
             yield Piece(round=self.rounds[-1])
         kinds = set()
         for name, kind in KINDS.items():
@@ -77,7 +77,7 @@ class Tally:
     def ended(self, finish: FinishReason | None = None) -> Ended:
         return Ended(finish or self.finish or "stop", self.figures(), self.notices)
 
-    def figures(self) -> Figures:
+    def figures(self) -> AnswerFigures:
         """Measure the answer by the server's figures, else by our own clock."""
         told, used = self.timings, self.usage
         tokens = count(used, "completion_tokens") or self._counted()
@@ -86,7 +86,7 @@ class Tally:
         drafted = count(told, "draft_n") or sum(each.drafted for each in self.rounds)
         accepted = count(told, "draft_n_accepted") or sum(each.accepted for each in self.rounds)
         rounds = count(told, "rounds") or len(self.rounds)
-        return Figures(
+        return AnswerFigures(
             tokens=tokens,
             prompt=count(used, "prompt_tokens"),
             cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),

@@ -22,7 +22,7 @@ QUOTE = '"""'
 AT = "@"
 
 
-class Words(Protocol):
+class EditorWords(Protocol):
     """The words that can follow a slash."""
 
     def names(self) -> Iterable[tuple[str, str]]:
@@ -40,7 +40,7 @@ class Editor(Protocol):
 class Typing:
     """Reads at a terminal: Enter sends, Alt-Enter or Enter within three quotes begins a line."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: EditorWords) -> None:
         self._session: PromptSession[str] = PromptSession(
             history=history(),
             completer=Completing(words),
@@ -137,7 +137,7 @@ def history() -> History:
 
 
 class Completing(Completer):
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: EditorWords) -> None:
         self._words = words
         self._paths = PathCompleter(expanduser=True)
 

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from localspec.chat.terminal import code
 from localspec.chat.terminal.ink import Ink, Run, bare
-from localspec.chat.terminal.table import Table, drawn
+from localspec.chat.terminal.table import MarkdownTable, drawn
 
 FAINT = "2"
 INLINE_CODE = "36"
@@ -54,7 +54,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """A block: an item of a list, or anything else that stands on its own."""
 
     node: Node
@@ -69,17 +69,17 @@ class Begun:
     columns: Sequence[int] = ()  # of a table
 
 
-def blocks(source: str) -> list[Block]:
+def blocks(source: str) -> list[MarkdownBlock]:
     return list(_blocks(tree(MARKDOWN.parse(source)), source.split("\n")))
 
 
-def _blocks(root: Node, source: Sequence[str]) -> Iterator[Block]:
+def _blocks(root: Node, source: Sequence[str]) -> Iterator[MarkdownBlock]:
     for node in root.children:
         if node.token.type in ("bullet_list_open", "ordered_list_open"):
             for at, item in enumerate(node.children):
-                yield Block(item, item.begins, at == 0 or empty_above(item, source))
+                yield MarkdownBlock(item, item.begins, at == 0 or empty_above(item, source))
         else:
-            yield Block(node, node.begins, gap=True)
+            yield MarkdownBlock(node, node.begins, gap=True)
 
 
 def tree(tokens: Sequence[Token]) -> Node:
@@ -172,12 +172,12 @@ class Sheet:
     def code(self, part: Sequence[code.Line], width: int) -> list[str]:
         return [row for line in part for row in self.ink.lines(line, width, words=False)]
 
-    def table(self, node: Node) -> Table:
+    def table(self, node: Node) -> MarkdownTable:
         [heads], *bodies = ([self._row(row) for row in part.children] for part in node.children)
         sides = [
             str(cell.token.attrs.get("style", "")) for cell in node.children[0].children[0].children
         ]
-        return Table(heads, [row for body in bodies for row in body], sides)
+        return MarkdownTable(heads, [row for body in bodies for row in body], sides)
 
     def _row(self, row: Node) -> list[list[Run]]:
         """Read a row; cells beyond the columns go into the last, where they would be dropped."""

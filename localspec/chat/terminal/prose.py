@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from localspec.chat.terminal import code
 from localspec.chat.terminal.ink import Ink, shown, visible
-from localspec.chat.terminal.markdown import Begun, Block, Node, Sheet, blocks, language
+from localspec.chat.terminal.markdown import Begun, MarkdownBlock, Node, Sheet, blocks, language
 from localspec.chat.terminal.table import ROWS, drawn
 
 
@@ -35,7 +35,7 @@ class Prose:
         self._whole = False
         return settled, self._drawn(blocks(self._source), width)
 
-    def _drawn(self, blocks: Sequence[Block], width: int) -> list[str]:
+    def _drawn(self, blocks: Sequence[MarkdownBlock], width: int) -> list[str]:
         sheet = self._sheet
         lines: list[str] = []
         for at, block in enumerate(blocks):

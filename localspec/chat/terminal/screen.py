@@ -13,7 +13,7 @@ from rich.text import Text
 from localspec.chat.speakers.speaker import Piece
 from localspec.chat.terminal.canvas import Canvas
 from localspec.chat.terminal.ink import Ink, visible
-from localspec.chat.terminal.view import Drawn, Typed, View
+from localspec.chat.terminal.view import DrawnView, TypedView, View
 
 
 class Screen:
@@ -31,12 +31,12 @@ class Screen:
 
     def view(self, *, lens: bool) -> View:
         if not self.moves:
-            return Typed(sys.stdout)
+            return TypedView(sys.stdout)
         canvas = Canvas(
             cast(TextIO, self.console.file), lambda: (self.console.width, self.console.height)
         )
         ink = Ink(colours=self.colours)
-        return Drawn(canvas, ink, self._width, lens=lens and self.colours)
+        return DrawnView(canvas, ink, self._width, lens=lens and self.colours)
 
     def _width(self) -> int:
         return max(self.console.width - 1, 2)  # a full line would leave it to the terminal to break

@@ -17,7 +17,7 @@ RIGHT, CENTER = "text-align:right", "text-align:center"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MarkdownTable:
     header: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     sides: Sequence[str]  # to which the columns are moved, in CSS
@@ -29,7 +29,9 @@ class Table:
         return [max(map(size, column)) for column in zip(*known, strict=True)]
 
 
-def drawn(table: Table, ink: Ink, width: int, begun: Sequence[int] | None = None) -> list[str]:
+def drawn(
+    table: MarkdownTable, ink: Ink, width: int, begun: Sequence[int] | None = None
+) -> list[str]:
     """Draw the table, without its header where it has begun above."""
     columns = fitted(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
     if columns is None:
@@ -70,7 +72,7 @@ def placed(text: str, column: int, side: str) -> str:
     return " " * left + text + " " * (free - left)
 
 
-def listed(table: Table, ink: Ink, width: int, *, headed: bool) -> list[str]:
+def listed(table: MarkdownTable, ink: Ink, width: int, *, headed: bool) -> list[str]:
     """List cells one a line behind their headings, where columns would be too narrow."""
     if not table.rows and headed:
         return [line for head in table.header for line in ink.lines(head, width)]

@@ -31,7 +31,7 @@ class View(Protocol):
         """Show all that came, for good."""
 
 
-class Typed:
+class TypedView:
     """Shows text as it comes, for pipes and terminals that cannot take anything back."""
 
     def __init__(self, out: TextIO, *, thoughts: bool = True) -> None:
@@ -59,7 +59,7 @@ class Typed:
         self._out.flush()
 
 
-class Drawn:
+class DrawnView:
     """Shows Markdown, or colours by proposer. Drawing takes a small share of the time."""
 
     def __init__(

@@ -21,7 +21,7 @@ NEAR = 0.12
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """An answer: tokens that a model continues a text by, up to an end token."""
 
     text: str
@@ -29,7 +29,7 @@ class Answer:
     tokens: tuple[int, ...]
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Answer:
+    def of(cls, data: Mapping[str, Any]) -> ModelAnswer:
         return cls(data["text"], tuple(data["prompt"]), tuple(data["tokens"]))
 
 
@@ -44,7 +44,7 @@ class Parting:
     said: tuple[int, ...] = ()  # by both
 
 
-def parting(way: str, engine: Answer, ours: Answer) -> Parting | None:
+def parting(way: str, engine: ModelAnswer, ours: ModelAnswer) -> Parting | None:
     """Find where two answers part; None if they are equal."""
     if engine.prompt == ours.prompt and engine.tokens == ours.tokens:
         return None

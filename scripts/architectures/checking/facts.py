@@ -23,13 +23,13 @@ ACTIVE = ("num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk")
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class TransformersConfig:
     """A configuration, in which families give the same thing different names."""
 
     values: Mapping[str, object]
 
     @classmethod
-    def read(cls, folder: Path) -> Config:
+    def read(cls, folder: Path) -> TransformersConfig:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return cls({**values, **values.get("text_config", {})})
 
@@ -66,11 +66,11 @@ class Config:
     def head(self) -> int:
         return self.number("head_dim") or self.width // max(self.heads, 1)
 
-    def at(self, layer: int) -> Config:
+    def at(self, layer: int) -> TransformersConfig:
         """The configuration of one layer, with its own values."""
         own = self.values.get("per_layer_config")
         more = own.get(str(layer), {}) if isinstance(own, dict) else {}
-        return Config({**self.values, **more})
+        return TransformersConfig({**self.values, **more})
 
     @property
     def latent(self) -> bool:
@@ -97,11 +97,11 @@ class Config:
 
 def expected(folder: Path) -> dict[str, object]:
     """Compute the figures of `localspec info --json`, as far as a configuration tells them."""
-    config = Config.read(folder)
+    config = TransformersConfig.read(folder)
     return {name: value for name, value in figures(config) if value is not None}
 
 
-def figures(config: Config) -> Iterator[tuple[str, object]]:
+def figures(config: TransformersConfig) -> Iterator[tuple[str, object]]:
     """Compute figures by name; None where a configuration does not tell."""
     kinds = config.looks_back()
     yield "layers", config.layers or None
@@ -122,13 +122,13 @@ def figures(config: Config) -> Iterator[tuple[str, object]]:
         yield "window_bytes_per_token", cache(config, kinds, WINDOWED)
 
 
-def told_length(config: Config, kinds: list[str]) -> bool:
+def told_length(config: TransformersConfig, kinds: list[str]) -> bool:
     """Tell whether the converter writes the context length of the configuration."""
     stateful = any(kind in STATES for kind in kinds)  # where it may be any
     return not stateful and config.values["model_type"] not in OTHER_LENGTH
 
 
-def cache(config: Config, kinds: list[str], wanted: Sequence[str]) -> int:
+def cache(config: TransformersConfig, kinds: list[str], wanted: Sequence[str]) -> int:
     """Compute a token's KV cache bytes in the layers of these kinds that keep their own."""
     own = config.layers - config.number("num_kv_shared_layers")
     return sum(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from architectures.checking.verdict import MIB, Verdict
+from architectures.checking.verdict import MIB, ModelVerdict
 
-Verdicts = Mapping[tuple[str, str], Verdict]  # by model and form
+Verdicts = Mapping[tuple[str, str], ModelVerdict]  # by model and form
 
 
 def lines(verdicts: Verdicts, kinds: Sequence[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from architectures.checking import llama_server, records
 from architectures.checking.answers import Parting
 from architectures.checking.facts import expected
 from architectures.checking.llama_server import Unable
-from architectures.checking.verdict import FAR, Found, Margins, Verdict, judge, read
+from architectures.checking.verdict import FAR, Found, Margins, ModelVerdict, judge, read
 from architectures.kinds import MLX, Cell
 from architectures.make import SCRIPTS, last
 from architectures.tools import Tools
@@ -23,21 +23,21 @@ SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ZooTrial:
     """Keeps the results of each model, so that the next run goes on where this one ends."""
 
     folder: Path
     tools: Tools
 
-    def of(self, cell: Cell) -> Verdict:
+    def of(self, cell: Cell) -> ModelVerdict:
         key = records.key_of_engine(cell.path)
         theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.tools))
         if isinstance(theirs, str):
-            return Verdict("no engine", (theirs,))
+            return ModelVerdict("no engine", (theirs,))
         here = key + records.sources()
         ours = self._kept(cell, "localspec", here, lambda: localspec(cell, self.folder))
         if not isinstance(ours, dict):
-            return Verdict("refused", (str(ours),))
+            return ModelVerdict("refused", (str(ours),))
 
         def weigh(partings: Sequence[Parting]) -> Sequence[Margins]:
             asked = key + records.digest_of(partings)

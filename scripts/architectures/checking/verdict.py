@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from architectures.checking.answers import NEAR, Answer, Parting, parting
+from architectures.checking.answers import NEAR, ModelAnswer, Parting, parting
 from architectures.checking.facts import untrue
 
 Word = Literal[
@@ -18,7 +18,7 @@ FAILURES: tuple[Word, ...] = ("refused", "differs", "untrue", "memory")
 MIB = 1 << 20
 # Of a process, whatever it loads: graphs, stacks of threads, Python's own objects.
 APART = 64 * MIB
-Said = Sequence[Answer]
+Said = Sequence[ModelAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ModelVerdict:
     word: Word
     faults: tuple[str, ...] = ()
     near: int = 0  # answers that part from the engine's where it rounds
@@ -60,10 +60,10 @@ Margins = tuple[float, float]  # as the engine says it, and the least in batches
 Weigh = Callable[[Sequence[Parting]], Sequence[Margins]]
 
 
-def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh) -> Verdict:
+def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh) -> ModelVerdict:
     """Compare LocalSpec's answers with the engine's, and what `info` tells with `wanted`."""
     if found.fault:
-        return Verdict("refused", (found.fault,))
+        return ModelVerdict("refused", (found.fault,))
     parted = list(partings(theirs, found))
     weighed = dict(weights(parted, weigh))
     judged = [(each, weighed.get(each)) for each in parted]
@@ -72,7 +72,7 @@ def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh
     wrong, much = list(told_wrongly(found, wanted)), list(unplanned(found))
     found_words = {*words, *(["untrue"] if wrong else []), *(["memory"] if much else [])}
     untold = set(wanted) - set(found.info if isinstance(found.info, Mapping) else ())
-    return Verdict(
+    return ModelVerdict(
         next((word for word in WORST_FIRST if word in found_words), "same"),
         (*differs, *wrong, *much),
         near=len(parted) - len(differs),
@@ -130,7 +130,7 @@ def unplanned(found: Found) -> Iterator[str]:
 
 def read(answers: object) -> Said:
     """Read kept answers."""
-    return [Answer.of(each) for each in answers] if isinstance(answers, list) else []
+    return [ModelAnswer.of(each) for each in answers] if isinstance(answers, list) else []
 
 
 def number(data: Mapping[str, object], name: str) -> int:

@@ -26,7 +26,7 @@ class AskingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TimedReply:
     category: str
     text: str
     tokens: int
@@ -42,7 +42,7 @@ class Reply:
         return max(self.tokens - 1, 0)
 
 
-def ask(address: str, body: Body, category: str) -> Reply:
+def ask(address: str, body: Body, category: str) -> TimedReply:
     """Ask a server and take in the whole reply; an AskingError if it is not one."""
     place = urlsplit(address)
     line = http.client.HTTPConnection(place.hostname or "", place.port, timeout=SECONDS)
@@ -63,7 +63,7 @@ def ask(address: str, body: Body, category: str) -> Reply:
     return taken(lines, begun, category)
 
 
-def taken(lines: Timed, begun: float, category: str) -> Reply:
+def taken(lines: Timed, begun: float, category: str) -> TimedReply:
     """Take the lines of a reply apart."""
     events = [(came, json.loads(raw.removeprefix(b"data: "))) for came, raw in lines]
     pieces = [(came, piece) for came, event in events if (piece := piece_of(event))]
@@ -71,7 +71,7 @@ def taken(lines: Timed, begun: float, category: str) -> Reply:
     if usage is None:
         raise AskingError("the reply ended before its usage was told")
     times = [came for came, _ in pieces] or [events[-1][0]]
-    return Reply(
+    return TimedReply(
         category,
         "".join(piece for _, piece in pieces),
         usage["completion_tokens"],

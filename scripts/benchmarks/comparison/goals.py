@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.comparison.plan import LONG_CONTEXT, Setting
 from benchmarks.comparison.questions import REPEATING
 from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, NGRAMS, PLAIN
-from benchmarks.comparison.summary import ALL, Figures, ratio
+from benchmarks.comparison.summary import ALL, SideFigures, ratio
 
 LONGEST_P95_GAP = 0.5  # seconds
 REPEATS = (*REPEATING, "translation")
@@ -31,7 +31,7 @@ class Goal:
         return f"{self.claim}: {self.value:.3f}, goal {sign} {self.bound:g}: {verdict}"
 
 
-def goals(setting: Setting, found: Sequence[Figures]) -> Iterator[Goal]:
+def goals(setting: Setting, found: Sequence[SideFigures]) -> Iterator[Goal]:
     """Judge a setting; sides that were not measured have no goals."""
     by = {(each.side, each.category): each for each in found}
     if (GUESSING, ALL) not in by:
@@ -55,13 +55,13 @@ def goals(setting: Setting, found: Sequence[Figures]) -> Iterator[Goal]:
     yield from speculation(found)
 
 
-def categories(found: Sequence[Figures]) -> Iterator[Goal]:
+def categories(found: Sequence[SideFigures]) -> Iterator[Goal]:
     for each in found:
         if each.side == GUESSING and each.category != ALL:
             yield Goal(f"{each.category} beside llama-server", each.speed_ratio, 0.97)
 
 
-def speculation(found: Sequence[Figures]) -> Iterator[Goal]:
+def speculation(found: Sequence[SideFigures]) -> Iterator[Goal]:
     """Judge speculation beside our own plain decoding."""
     plain = {each.category: each.speeds for each in found if each.side == PLAIN}
     for each in found:

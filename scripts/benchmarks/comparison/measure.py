@@ -12,17 +12,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from benchmarks.comparison.asking import AskingError, Body, Reply, ask
+from benchmarks.comparison.asking import AskingError, Body, TimedReply, ask
 from benchmarks.comparison.plan import Section, Setting, rotated
-from benchmarks.comparison.questions import Question, body
+from benchmarks.comparison.questions import PeerPrompt, body
 from benchmarks.comparison.sides import Side
-from benchmarks.serving.process import Server, last_lines
+from benchmarks.serving.process import ServerProcess, last_lines
 
 DYING_SECONDS = 2.0  # from a broken connection to the end of the process
-WARM_UP = Question("warm-up", "Tell me in a few sentences what a lighthouse is for.")
+WARM_UP = PeerPrompt("warm-up", "Tell me in a few sentences what a lighthouse is for.")
 WARM_UP_TOKENS = 32
 
-Start = Callable[[Side, int, int], AbstractContextManager[Server]]
+Start = Callable[[Side, int, int], AbstractContextManager[ServerProcess]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Volley:
     round: int
     section: int
     seconds: float  # until the last reply was over
-    replies: Sequence[Reply]  # in the order of the prompts
+    replies: Sequence[TimedReply]  # in the order of the prompts
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PeersRun:
     """A comparison: what is compared, and how often."""
 
     sides: Sequence[Side]
@@ -89,15 +89,15 @@ class Comparison:
 class Asker:
     """Asks one server; if it dies, raises an error with the last lines of its log."""
 
-    server: Server
+    server: ServerProcess
     name: str
 
-    def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[Reply]:
+    def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[TimedReply]:
         """Ask everything in as many streams, each of which takes the next prompt when it can."""
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for at in range(len(bodies)):
             waiting.put(at)
-        found: dict[int, Reply] = {}
+        found: dict[int, TimedReply] = {}
         errors: list[AskingError] = []
 
         def stream() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from benchmarks.comparison.questions import Question, by_category, long_prompts, mixed
+from benchmarks.comparison.questions import PeerPrompt, by_category, long_prompts, mixed
 
 SHORT_CONTEXT, LONG_CONTEXT = 2048, 8192
 LONG_PROMPTS = 2  # a round
 EACH = 2  # prompts that every stream asks one after the other
 LEAST_PROMPTS = 16  # for a setting with several streams
 
-Section = Sequence[Question]  # what a server is asked before it is the next one's turn
+Section = Sequence[PeerPrompt]  # what a server is asked before it is the next one's turn
 T = TypeVar("T")
 
 
@@ -29,7 +29,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ComparisonWish:
     """The amount to measure."""
 
     streams: Sequence[int] = (1, 2, 4, 8, 16)
@@ -40,7 +40,7 @@ class Wish:
     seed: int = 11
 
 
-def settings(questions: Sequence[Question], wish: Wish) -> Iterator[Setting]:
+def settings(questions: Sequence[PeerPrompt], wish: ComparisonWish) -> Iterator[Setting]:
     for temperature in wish.temperatures:
         at = f"T={temperature:g}"
         for streams in wish.streams:
@@ -52,7 +52,7 @@ def settings(questions: Sequence[Question], wish: Wish) -> Iterator[Setting]:
         yield Setting("one stream, long prompts, T=0", 1, 0.0, LONG_CONTEXT, prompts)
 
 
-def sections(questions: Sequence[Question], streams: int, wish: Wish) -> list[Section]:
+def sections(questions: Sequence[PeerPrompt], streams: int, wish: ComparisonWish) -> list[Section]:
     """Return single prompts for one stream, else twice as many prompts as there are streams."""
     if streams == 1:
         return [[each] for each in by_category(questions, wish.per_category, wish.seed)]

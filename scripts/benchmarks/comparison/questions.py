@@ -49,12 +49,12 @@ ABOUT_DOCUMENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PeerPrompt:
     category: str
     prompt: str
 
 
-def read(path: Path | None) -> list[Question]:
+def read(path: Path | None) -> list[PeerPrompt]:
     """Return the prompts of a file, with LocalSpec's own repetitive ones; else all its own."""
     own = [*map(of_prompt, prompts.built_in()), *asked_of_documents()]
     if path is None:
@@ -62,7 +62,7 @@ def read(path: Path | None) -> list[Question]:
     return [*from_file(path), *(each for each in own if each.category in REPEATING)]
 
 
-def from_file(path: Path) -> list[Question]:
+def from_file(path: Path) -> list[PeerPrompt]:
     """Read JSON lines with `category`, and `turns` (of which the first is asked) or `prompt`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -73,33 +73,33 @@ def from_file(path: Path) -> list[Question]:
         return [of_prompt(each) for each in prompts.read(path)]
     try:
         return [
-            Question(CATEGORIES.get(each["category"], CONVERSATION), str(each["turns"][0]))
+            PeerPrompt(CATEGORIES.get(each["category"], CONVERSATION), str(each["turns"][0]))
             for each in entries
         ]
     except (KeyError, IndexError, TypeError) as error:
         raise UsageError(f"{path} has a line without category or turns") from error
 
 
-def of_prompt(prompt: prompts.Prompt) -> Question:
+def of_prompt(prompt: prompts.Prompt) -> PeerPrompt:
     said = "\n\n".join(text(message) for message in prompt.messages)
-    return Question(CATEGORIES.get(prompt.category, CONVERSATION), said)
+    return PeerPrompt(CATEGORIES.get(prompt.category, CONVERSATION), said)
 
 
-def asked_of_documents() -> Iterator[Question]:
+def asked_of_documents() -> Iterator[PeerPrompt]:
     """Ask without and with a document, which the prompts of `localspec bench` lack."""
     for each in QUESTIONS:
-        yield Question("questions", each)
+        yield PeerPrompt("questions", each)
     for name, ask in ABOUT_DOCUMENTS:
         document = (TEXTS / "documents" / name).read_text(encoding="utf-8")
-        yield Question("retrieval", f"{document}\n\n{ask}")
+        yield PeerPrompt("retrieval", f"{document}\n\n{ask}")
 
 
-def by_category(questions: Sequence[Question], limit: int, seed: int) -> list[Question]:
+def by_category(questions: Sequence[PeerPrompt], limit: int, seed: int) -> list[PeerPrompt]:
     """Choose at most `limit` short prompts of each category, category after category."""
     return [each for group in shuffled(questions, seed) for each in group[:limit]]
 
 
-def mixed(questions: Sequence[Question], count: int, seed: int) -> list[Question]:
+def mixed(questions: Sequence[PeerPrompt], count: int, seed: int) -> list[PeerPrompt]:
     """Choose `count` short prompts, of all categories in turn."""
     turns = chain.from_iterable(zip_longest(*shuffled(questions, seed)))
     chosen = [each for each in turns if each is not None][:count]
@@ -109,8 +109,8 @@ def mixed(questions: Sequence[Question], count: int, seed: int) -> list[Question
     return chosen
 
 
-def shuffled(questions: Sequence[Question], seed: int) -> list[list[Question]]:
-    groups: dict[str, list[Question]] = {}
+def shuffled(questions: Sequence[PeerPrompt], seed: int) -> list[list[PeerPrompt]]:
+    groups: dict[str, list[PeerPrompt]] = {}
     for each in questions:
         if len(each.prompt) <= MOST_LETTERS:
             groups.setdefault(each.category, []).append(each)
@@ -119,18 +119,18 @@ def shuffled(questions: Sequence[Question], seed: int) -> list[list[Question]]:
     return [group for _, group in sorted(groups.items())]
 
 
-def long_prompts(questions: Sequence[Question], count: int, seed: int) -> list[Question]:
+def long_prompts(questions: Sequence[PeerPrompt], count: int, seed: int) -> list[PeerPrompt]:
     """Put other prompts together to some of about 4,000 tokens."""
     made = []
     for number in range(count):
         parts = sorted({each.prompt for each in questions})
         random.Random(seed + number).shuffle(parts)
         joined = "\n\n".join(parts)[:LONG_LETTERS]
-        made.append(Question("long", f"{joined}\n\nWhat is all of this about? Tell it in full."))
+        made.append(PeerPrompt("long", f"{joined}\n\nWhat is all of this about? Tell it in full."))
     return made
 
 
-def body(question: Question, mark: str, max_tokens: int, temperature: float) -> dict[str, object]:
+def body(question: PeerPrompt, mark: str, max_tokens: int, temperature: float) -> dict[str, object]:
     """Make a request that begins as no other does, so that nothing of it comes from a cache."""
     said: Message = {"role": "user", "content": f"({mark}) {question.prompt}"}
     asked: dict[str, object] = {

@@ -11,7 +11,7 @@ from typing import Literal
 from benchmarks.comparison.goals import Goal
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.summary import ALL, Figures
+from benchmarks.comparison.summary import ALL, SideFigures
 from benchmarks.serving.table import table
 
 HEAD = (
@@ -33,7 +33,7 @@ DIGITS = 5  # of seconds in the JSON
 Measure = Literal["tokens/s", "first token, ms"]
 
 
-def shown(setting: Setting, found: Sequence[Figures], judged: Sequence[Goal]) -> str:
+def shown(setting: Setting, found: Sequence[SideFigures], judged: Sequence[Goal]) -> str:
     """Lay out a setting: all categories together, one by one if there are, and the goals."""
     whole = [each for each in found if each.category == ALL]
     size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average."
@@ -44,13 +44,13 @@ def shown(setting: Setting, found: Sequence[Figures], judged: Sequence[Goal]) ->
     return "\n\n".join(part for part in parts if part)
 
 
-def rows(setting: Setting, found: Sequence[Figures]) -> Iterator[list[str]]:
+def rows(setting: Setting, found: Sequence[SideFigures]) -> Iterator[list[str]]:
     for each in found:
         same = f"{each.same_texts:.0%}" if setting.temperature == 0 else ""
         yield [*row(each), same, f"{each.cached:.0%}"]
 
 
-def row(found: Figures) -> list[str]:
+def row(found: SideFigures) -> list[str]:
     return [
         found.side,
         f"{found.speed:.1f}",
@@ -62,7 +62,7 @@ def row(found: Figures) -> list[str]:
     ]
 
 
-def by_category(found: Sequence[Figures], measure: Measure) -> str:
+def by_category(found: Sequence[SideFigures], measure: Measure) -> str:
     """Show the first side, and the others as ratios to it."""
     sides = list(dict.fromkeys(each.side for each in found))
     lines: dict[str, list[str]] = {}
@@ -76,7 +76,10 @@ def by_category(found: Sequence[Figures], measure: Measure) -> str:
 
 
 def record(
-    setting: Setting, found: Sequence[Figures], judged: Sequence[Goal], volleys: Sequence[Volley]
+    setting: Setting,
+    found: Sequence[SideFigures],
+    judged: Sequence[Goal],
+    volleys: Sequence[Volley],
 ) -> dict[str, object]:
     """Return a setting as JSON has it."""
     return {

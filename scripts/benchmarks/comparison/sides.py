@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.serving.process import Server, free_port, localspec, running
+from benchmarks.serving.process import ServerProcess, free_port, localspec, running
 
 LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
 NGRAMS = ("ngram-mod", "ngram-simple", "ngram-cache", "ngram-map-k", "ngram-map-k4v")
@@ -57,7 +57,9 @@ class Starter:
     threads: int
     folder: Path  # for logs
 
-    def start(self, side: Side, streams: int, context: int) -> AbstractContextManager[Server]:
+    def start(
+        self, side: Side, streams: int, context: int
+    ) -> AbstractContextManager[ServerProcess]:
         """Start a side for so many requests at once, with a context of so many tokens for each."""
         log = self.folder / f"{side.name}.log"
         if side.program == "localspec":

@@ -8,14 +8,14 @@ from itertools import chain
 
 import numpy as np
 
-from benchmarks.comparison.asking import Reply
+from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.measure import Volley
 
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SideFigures:
     """One side in one category of a setting, or in all; seconds, and tokens a second.
 
     Ratios are to the first side. Percentiles are of all rounds together.
@@ -39,14 +39,14 @@ class Figures:
     tokens: int
 
 
-def summarise(volleys: Sequence[Volley], streams: int) -> list[Figures]:
+def summarise(volleys: Sequence[Volley], streams: int) -> list[SideFigures]:
     """Return the figures of each side over everything, then by category if one stream asked."""
     sides = list(dict.fromkeys(each.side for each in volleys))  # round one begins with the first
     categories = sorted({reply.category for each in volleys for reply in each.replies})
     wanted = [ALL, *categories] if streams == 1 and len(categories) > 1 else [ALL]
     measure = decoding_speed if streams == 1 else throughput
     return [
-        figures(Part(volleys, category, measure), side, sides[0])
+        figures(SettingPart(volleys, category, measure), side, sides[0])
         for category in wanted
         for side in sides
     ]
@@ -65,13 +65,13 @@ def throughput(volleys: Sequence[Volley], category: str) -> float:
     return tokens / max(sum(each.seconds for each in volleys), 1e-9)
 
 
-def replies_of(volleys: Sequence[Volley], category: str) -> list[Reply]:
+def replies_of(volleys: Sequence[Volley], category: str) -> list[TimedReply]:
     replies = chain.from_iterable(each.replies for each in volleys)
     return [each for each in replies if category in (ALL, each.category)]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SettingPart:
     """The measurements of all sides in a category."""
 
     volleys: Sequence[Volley]
@@ -97,14 +97,14 @@ class Part:
         return sorted({each.round for each in self.volleys})
 
 
-def figures(part: Part, side: str, yardstick: str) -> Figures:
+def figures(part: SettingPart, side: str, yardstick: str) -> SideFigures:
     mine = replies_of(part.of(side), part.category)
     theirs = replies_of(part.of(yardstick), part.category)
     firsts = [each.first_seconds for each in mine]
     gaps = [gap for each in mine for gap in each.gaps] or [0.0]
     same = sum(a.text == b.text for a, b in zip(mine, theirs, strict=True))
     read = sum(each.prompt_tokens for each in mine)
-    return Figures(
+    return SideFigures(
         side,
         part.category,
         tuple(part.speeds(side)),

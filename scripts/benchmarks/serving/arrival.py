@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from benchmarks.serving.asking import Heard, greedy, hear, user
+from benchmarks.serving.asking import StreamedReply, greedy, hear, user
 from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median, milliseconds, table
 from benchmarks.serving.texts import conversation
@@ -22,7 +22,7 @@ HEAD = ("", "between pieces p50", "p95", "p99", "longest", "first token of the p
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ArrivalTrial:
     prompt: float  # tokens
     calm: Sequence[float]  # seconds between pieces of the streams
     rough: Sequence[float]  # the same while the prompt was read
@@ -42,14 +42,14 @@ def measure(bench: Bench) -> bool:
     return True
 
 
-async def try_out(client: httpx.AsyncClient, rounds: int) -> list[Trial]:
+async def try_out(client: httpx.AsyncClient, rounds: int) -> list[ArrivalTrial]:
     async with client:
         return [await trial(client, number) for number in range(rounds)]
 
 
-async def trial(client: httpx.AsyncClient, number: int) -> Trial:
+async def trial(client: httpx.AsyncClient, number: int) -> ArrivalTrial:
     alone = await hear(client, greedy(conversation(2 * number, LETTERS), 8))
-    streams = [Heard() for _ in range(STREAMS)]
+    streams = [StreamedReply() for _ in range(STREAMS)]
     tasks = [
         asyncio.create_task(each.listen(client, endless(at))) for at, each in enumerate(streams)
     ]
@@ -61,7 +61,7 @@ async def trial(client: httpx.AsyncClient, number: int) -> Trial:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return Trial(
+    return ArrivalTrial(
         alone.timings["cache_n"] + alone.timings["prompt_n"],
         list(gaps(streams, begun, among.begun)),
         list(gaps(streams, among.begun, among.times[0])),
@@ -76,7 +76,7 @@ def endless(seed: int) -> dict[str, object]:
     return body | {"temperature": 0.9, "seed": seed, "ignore_eos": True}
 
 
-def gaps(streams: Sequence[Heard], begun: float, ended: float) -> Iterator[float]:
+def gaps(streams: Sequence[StreamedReply], begun: float, ended: float) -> Iterator[float]:
     """Select the gaps that ended in a stretch of time."""
     for each in streams:
         for gap, time_of in zip(each.gaps, each.times[1:], strict=True):
@@ -84,7 +84,7 @@ def gaps(streams: Sequence[Heard], begun: float, ended: float) -> Iterator[float
                 yield gap
 
 
-def rows(trials: Sequence[Trial]) -> Iterator[list[str]]:
+def rows(trials: Sequence[ArrivalTrial]) -> Iterator[list[str]]:
     sides = {
         "alone": ([each.calm for each in trials], [each.alone for each in trials]),
         "together": ([each.rough for each in trials], [each.among for each in trials]),

@@ -17,7 +17,7 @@ NEUTRAL: Body = {"repeat_penalty": 1.0}
 
 
 @dataclass(slots=True)
-class Heard:
+class StreamedReply:
     """A reply so far. A piece is all that came at once: a token, or all tokens of a round."""
 
     begun: float = 0.0
@@ -37,7 +37,7 @@ class Heard:
         """The seconds between pieces."""
         return np.diff(self.times).tolist()
 
-    async def listen(self, client: httpx.AsyncClient, body: Body) -> Heard:
+    async def listen(self, client: httpx.AsyncClient, body: Body) -> StreamedReply:
         """Send a request, and take in the reply while it comes."""
         self.begun = time.perf_counter()
         async with client.stream("POST", CHAT, json={**body, "stream": True}) as answer:
@@ -62,8 +62,8 @@ class Heard:
             self.timings = found
 
 
-async def hear(client: httpx.AsyncClient, body: Body) -> Heard:
-    return await Heard().listen(client, body)
+async def hear(client: httpx.AsyncClient, body: Body) -> StreamedReply:
+    return await StreamedReply().listen(client, body)
 
 
 def greedy(messages: Sequence[Mapping[str, object]], max_tokens: int) -> dict[str, object]:

@@ -35,11 +35,11 @@ class Bench:
     rounds: int
     threads: int
 
-    def ours(self, name: str, *options: str) -> AbstractContextManager[Server]:
+    def ours(self, name: str, *options: str) -> AbstractContextManager[ServerProcess]:
         threads = ("--threads", str(self.threads))
         return localspec(self.path, self.folder / f"{name}.log", *threads, *options)
 
-    def theirs(self, context: int) -> AbstractContextManager[Server]:
+    def theirs(self, context: int) -> AbstractContextManager[ServerProcess]:
         """Start llama-cpp-python's own server, with what LocalSpec chooses for its context."""
         port = free_port()
         keys, values = KV_TYPES[kv_type(Options(), inspect(self.path).quantisation)]
@@ -65,7 +65,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerProcess:
     address: str
     process: subprocess.Popen[bytes]
     log: Path
@@ -78,7 +78,7 @@ class Server:
         )
 
 
-def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextManager[Server]:
+def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextManager[ServerProcess]:
     """Start `localspec serve` at a free port."""
     command = [sys.executable, "-m", "localspec", "serve", str(path), "--port", "0", *options]
 
@@ -92,12 +92,12 @@ def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextMana
 @contextmanager
 def running(
     name: str, command: Sequence[str], log: Path, address: Callable[[], str]
-) -> Iterator[Server]:
+) -> Iterator[ServerProcess]:
     """Run a server from when it answers until the block ends."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
-        yield Server(answering(name, process, log, address), process, log)
+        yield ServerProcess(answering(name, process, log, address), process, log)
     finally:
         stop(process)
 

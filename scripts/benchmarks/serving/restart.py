@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from benchmarks.serving.asking import Heard, greedy, hear
+from benchmarks.serving.asking import StreamedReply, greedy, hear
 from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median
 from benchmarks.serving.texts import conversation
@@ -21,7 +21,7 @@ def measure(bench: Bench) -> bool:
     """Print what it brings; False if a reply differs afterwards."""
     kept = str(bench.folder / "kept")
     options = ("--slots", "2", "--context", str(CONTEXT), "--cache-dir", kept)
-    heard: list[Sequence[Heard]] = []
+    heard: list[Sequence[StreamedReply]] = []
     for name in ("before", "after"):
         with bench.ours(name, *options) as server:
             heard.append(asyncio.run(ask(server.client(), bench.rounds)))
@@ -37,7 +37,7 @@ def measure(bench: Bench) -> bool:
     return same == bench.rounds
 
 
-async def ask(client: httpx.AsyncClient, rounds: int) -> list[Heard]:
+async def ask(client: httpx.AsyncClient, rounds: int) -> list[StreamedReply]:
     async with client:
         return [
             await hear(client, greedy(conversation(number, LETTERS), LENGTH))

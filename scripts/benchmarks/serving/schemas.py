@@ -13,7 +13,7 @@ from itertools import product
 import httpx
 import jsonschema
 
-from benchmarks.serving.asking import Body, Heard, apart, greedy, hear, user
+from benchmarks.serving.asking import Body, StreamedReply, apart, greedy, hear, user
 from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median, milliseconds, table
 
@@ -127,13 +127,13 @@ CASES: Mapping[str, tuple[str, Schema]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ReplyPair:
     """A reply without and one with the schema, also without drafts; and the draft counts."""
 
-    free: Heard
-    bound: Heard
-    plain_free: Heard
-    plain_bound: Heard
+    free: StreamedReply
+    bound: StreamedReply
+    plain_free: StreamedReply
+    plain_bound: StreamedReply
     drafts: Counter[tuple[str, str]]
     valid: bool
 
@@ -149,8 +149,8 @@ def measure(bench: Bench) -> bool:
     return all(ratio(pairs) >= 1 for pairs in found.values())
 
 
-async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {name: [] for name in CASES}
+async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[ReplyPair]]:
+    found: dict[str, list[ReplyPair]] = {name: [] for name in CASES}
     async with client:
         await hear(client, greedy([user("Say hello.")], 8))
         for at in range(rounds):
@@ -159,13 +159,13 @@ async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[Pair]]:
     return found
 
 
-async def pair(client: httpx.AsyncClient, name: str, at: int) -> Pair:
+async def pair(client: httpx.AsyncClient, name: str, at: int) -> ReplyPair:
     """Ask for all four replies, in an order that alternates; none finds its prompt in a cache."""
     wish, schema = CASES[name]
     named = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
     kinds: list[Body] = [{}, {"response_format": named}]
     ways: list[Body] = [{}, {"localspec": {"plain": True}}]
-    heard: dict[tuple[int, int], Heard] = {}
+    heard: dict[tuple[int, int], StreamedReply] = {}
     drafts = Counter[tuple[str, str]]()
     for plain, bound in product((0, 1), (at % 2, 1 - at % 2)):
         body = greedy([apart(4 * at + 2 * plain + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
@@ -175,7 +175,7 @@ async def pair(client: httpx.AsyncClient, name: str, at: int) -> Pair:
             drafts = await drafted(client)
             drafts.subtract(before)
     valid = follows(heard[0, 1].text, schema)
-    return Pair(heard[0, 0], heard[0, 1], heard[1, 0], heard[1, 1], drafts, valid)
+    return ReplyPair(heard[0, 0], heard[0, 1], heard[1, 0], heard[1, 1], drafts, valid)
 
 
 async def drafted(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
@@ -194,7 +194,7 @@ def follows(reply: str, schema: Schema) -> bool:
     return True
 
 
-def row(name: str, pairs: Sequence[Pair]) -> list[str]:
+def row(name: str, pairs: Sequence[ReplyPair]) -> list[str]:
     free, bound = [each.free for each in pairs], [each.bound for each in pairs]
     drafts = sum((each.drafts for each in pairs), Counter[tuple[str, str]]())
     whom = sorted({who for who, _ in drafts})
@@ -209,9 +209,9 @@ def row(name: str, pairs: Sequence[Pair]) -> list[str]:
     ]
 
 
-def rate(heard: Heard) -> float:
+def rate(heard: StreamedReply) -> float:
     return heard.timings["predicted_per_second"] or 0.0
 
 
-def ratio(pairs: Sequence[Pair]) -> float:
+def ratio(pairs: Sequence[ReplyPair]) -> float:
     return median([rate(each.bound) / rate(each.free) for each in pairs])

@@ -16,8 +16,8 @@ from itertools import chain, islice, product
 
 import httpx
 
-from benchmarks.serving.asking import NEUTRAL, Body, Heard, apart, greedy, hear, user
-from benchmarks.serving.process import Bench, Server
+from benchmarks.serving.asking import NEUTRAL, Body, StreamedReply, apart, greedy, hear, user
+from benchmarks.serving.process import Bench, ServerProcess
 from benchmarks.serving.table import median, milliseconds, table
 from localspec.bench.prompts import built_in
 
@@ -41,10 +41,10 @@ HEAD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Volley:
+class StreamVolley:
     """Requests made at once, all answered."""
 
-    heard: Sequence[Heard]
+    heard: Sequence[StreamedReply]
     seconds: float
     tokens: int
 
@@ -53,7 +53,7 @@ class Volley:
         return self.tokens / self.seconds
 
 
-Turn = Mapping[tuple[str, int], Volley]  # by server and number of streams
+Turn = Mapping[tuple[str, int], StreamVolley]  # by server and number of streams
 
 
 def measure(bench: Bench) -> bool:
@@ -71,7 +71,7 @@ def measure(bench: Bench) -> bool:
     return all(beside(turns, OURS, level) >= 1 for level in LEVELS)
 
 
-def servers(bench: Bench) -> dict[str, AbstractContextManager[Server]]:
+def servers(bench: Bench) -> dict[str, AbstractContextManager[ServerProcess]]:
     return {
         THEIRS: bench.theirs(CONTEXT),
         OURS: bench.ours("ours", *SLOTS),
@@ -79,7 +79,7 @@ def servers(bench: Bench) -> dict[str, AbstractContextManager[Server]]:
     }
 
 
-async def turn(number: int, running: Mapping[str, Server]) -> Turn:
+async def turn(number: int, running: Mapping[str, ServerProcess]) -> Turn:
     """Ask all servers the same, one after another, each time another one first."""
     prompts = built_in()
     random.Random(number).shuffle(prompts)
@@ -102,13 +102,13 @@ async def turn(number: int, running: Mapping[str, Server]) -> Turn:
 
 async def volley(
     name: str, clients: Mapping[str, httpx.AsyncClient], bodies: Sequence[Body]
-) -> Volley:
+) -> StreamVolley:
     more = NEUTRAL if name == THEIRS else {}
     begun = time.perf_counter()
     heard = await asyncio.gather(*(hear(clients[name], {**body, **more}) for body in bodies))
     seconds = time.perf_counter() - begun
     tokens = [await count(clients[THEIRS], each.text) for each in heard]
-    return Volley(heard, seconds, sum(tokens))
+    return StreamVolley(heard, seconds, sum(tokens))
 
 
 async def count(client: httpx.AsyncClient, text: str) -> int:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import httpx
 
-from benchmarks.serving.asking import NEUTRAL, Heard, greedy, hear, user
+from benchmarks.serving.asking import NEUTRAL, StreamedReply, greedy, hear, user
 from benchmarks.serving.process import Bench
 from benchmarks.serving.table import median, table
 from benchmarks.serving.texts import conversation
@@ -20,7 +20,7 @@ GOAL = 20.0  # times sooner
 HEAD = ("server", "first turn", "second turn", "times sooner")
 THEIRS, OURS = "llama_cpp.server", "LocalSpec"
 
-Pair = tuple[Heard, Heard]
+Pair = tuple[StreamedReply, StreamedReply]
 
 
 def measure(bench: Bench) -> bool:
@@ -59,7 +59,7 @@ async def two_turns(client: httpx.AsyncClient, number: int, theirs: bool) -> Pai
     return first, await hear(client, {**greedy(said, LENGTH), **more})
 
 
-def prompt(heard: Heard) -> float:
+def prompt(heard: StreamedReply) -> float:
     """Count the tokens of the prompt."""
     return heard.timings["cache_n"] + heard.timings["prompt_n"]
 
