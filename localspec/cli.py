@@ -178,7 +178,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
 def serve(context: click.Context, names: Sequence[str]) -> None:
     """Answer over HTTP, in the APIs of OpenAI, Anthropic, Ollama and llama.cpp.
 
-    Of several models the first is loaded at once, the others when somebody asks for them.
+    Of several models the first is loaded at once, the others when a request asks for them.
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
@@ -243,7 +243,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
 
 
 def layers(f: Footprint) -> str:
-    """How many layers there are, and of which kinds; some have two, or none of these."""
+    """Describe the layers: their number and kinds; some have two, or none of these."""
     kinds = {
         "with attention": f.attention_layers,
         f"with attention in a window of {f.window:,} tokens": f.window_layers,

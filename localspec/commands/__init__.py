@@ -1,1 +1,1 @@
-"""What the command line does, but for chat, serve, bench and prove."""
+"""The commands, but for chat, serve, bench and prove."""

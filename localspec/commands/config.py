@@ -1,4 +1,4 @@
-"""The command `localspec config`: which options are in force, and where each was said."""
+"""The command `localspec config`: the options in force, and where each was set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def config(context: click.Context, command: str) -> None:
 def shown(
     command: click.Command, root: click.Context, file: Configuration, *, whole: bool
 ) -> Iterator[str]:
-    """Write options as TOML, each with where it was said; what is built in as a comment."""
+    """Write options as TOML, each with where it was set; built-in values as comments."""
     name = command.name or ""
     with click.Context(command, root, name) as context:
         for key, option in by_name(command).items():
@@ -75,7 +75,7 @@ def written(option: click.Option, value: object) -> str:
 
 
 def strange(commands: Mapping[str, click.Command], root: click.Context) -> Iterator[str]:
-    """Tell of variables that begin like those of a command, and set nothing."""
+    """List variables that begin like those of a command, and set nothing."""
     known = {f"{PREFIX}_CONFIG"}
     for name, command in commands.items():
         with click.Context(command, root, name) as context:

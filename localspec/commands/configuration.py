@@ -1,4 +1,4 @@
-"""What `localspec.toml` says of options, one table a command, checked against the commands."""
+"""The options in `localspec.toml`, one table a command, checked against the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load for somebody at a terminal: offer to pull what is missing, and say what was conceded."""
+"""Load for a user at a terminal: offer to pull what is missing, and report concessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
 
 
 def pulled(model: str, loading: Loading) -> ModelFiles:
-    """Find a model's files, which are downloaded first if somebody in a terminal wants that."""
+    """Require that a model is here, or pull it if a user at a terminal agrees."""
     try:
         return locate(model, loading.backend)
     except NotPulled as error:
@@ -36,19 +36,19 @@ def pulled(model: str, loading: Loading) -> ModelFiles:
 
 
 def offered(why: str) -> bool:
-    """Whether somebody who is asked in a terminal wants a model pulled now."""
+    """Ask at a terminal whether to pull a model now; False elsewhere."""
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return at_terminal and click.confirm(f"{why}\nPull it now?", err=True)
 
 
 def tell(runtime: Runtime) -> None:
-    """Say what had to be conceded, and if the vocabularies of a pair differ."""
+    """Report concessions, and vocabularies of a pair that differ."""
     for concession in runtime.known.plan.concessions if runtime.known.plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
     pairing = runtime.known.pairing
     if pairing and pairing.difference:
         click.echo(
             f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "
-            f"guess {pairing.share:.0%} of the target's tokens",
+            f"draft {pairing.share:.0%} of the target's tokens",
             err=True,
         )

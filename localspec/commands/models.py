@@ -25,7 +25,7 @@ from localspec.system.fingerprint import digest
 
 
 def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """For the completion of a shell."""
+    """Complete names for the shell."""
     return sorted(name for name in entries() if name.startswith(begun))
 
 
@@ -102,7 +102,7 @@ def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
 
 @cache
 def machine(engine: str) -> Machine | None:
-    """The memory that an engine has, if it is there; asked only where a model is for it."""
+    """Ask an engine for its memory, if it is installed and a model is for it."""
     try:
         return there(engine, Limits())
     except BackendError:
@@ -162,7 +162,7 @@ def shown(pulled: store.PulledPair) -> Iterator[str]:
 
 
 def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
-    """Tokens shared, special tokens, and templates."""
+    """Describe how a pair agrees: tokens shared, special tokens, and templates."""
     found = trial.vocabularies(engine, target, draft_path)
     yield f"  tokens   {found.share:.1%} shared" + (
         f"; {found.difference}" if found.difference else ""
@@ -183,7 +183,7 @@ def rm(name: str) -> None:
 
 
 def forget(pairs: Sequence[store.PulledPair]) -> int:
-    """Forget pairs, and remove what was downloaded for them alone; the bytes that frees."""
+    """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
     for pulled in pairs:
         store.forget(pulled)
     used = {file.path for each in store.everything() for held in each.helds for file in held.files}
@@ -201,7 +201,7 @@ def named(pulled: store.PulledPair, name: str) -> bool:
 
 
 def removed(path: Path) -> int:
-    """Remove a file, and what it stands for in the hub's cache; the bytes that frees."""
+    """Remove a file, and its blob in the hub's cache; return the bytes freed."""
     if not os.path.lexists(path):
         return 0
     blob = path.resolve()
@@ -236,7 +236,7 @@ def verify_files(name: str) -> None:
 @dataclass(frozen=True, slots=True)
 class AddOptions:
     target: str = required(TEXT, "hf:ORG/REPO[:FILE] or a path.", "SOURCE")
-    draft: str = option(TEXT, "Who guesses for it.", "NAME|SOURCE", default="")
+    draft: str = option(TEXT, "Its draft model.", "NAME|SOURCE", default="")
     about: str = option(TEXT, "A sentence.", default="a model of one's own")
     size: str = option(TEXT, "Of its weights, as 5.0GB.", "SIZE", default="1GB")
     format: str = option(TEXT, "Of its files, as gguf; else seen by the target.", default="")

@@ -55,7 +55,7 @@ def plan(context: click.Context, model: str) -> None:
 
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
-    """By the files that are here."""
+    """Plan by the files that are here."""
     places = PairFiles.of(model, draft, loading.backend, alone=loading.alone)
     with places.examined() as (target, helper):
         loading = deepened(target.footprint, loading)
@@ -65,7 +65,7 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
 
 
 def published(model: str, loading: Loading) -> tuple[str, Plan]:
-    """By what the catalogue says of files that are not here."""
+    """Plan by the catalogue for files that are not here."""
     name, _, weights = model.partition(":")
     entry = find(name)
     engine = choose(entry, loading.backend, tuple(specs()))
@@ -77,7 +77,7 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    """How it would be loaded, an account of each device's memory, and the concessions."""
+    """Describe the way of loading, the memory of each device, and the concessions."""
     options = plan.options
     texts = f"{options.slots} texts of" if options.slots > 1 else "one text of"
     cells = "16 bits" if options.kv_type == "auto" else options.kv_type
@@ -109,7 +109,7 @@ def amount(plan: Plan, pool: Pool, what: str) -> int:
 
 
 def bar(parts: list[tuple[str, int]], total: int) -> str:
-    """Each part by its length; whatever there is can be seen."""
+    """Draw each part by its length; even the smallest can be seen."""
     drawn, reached = "", 0
     for mark, count in parts:
         reached += count

@@ -1,4 +1,4 @@
-"""How far a download is: a line that changes in a terminal, a line now and then elsewhere."""
+"""The progress of a download: a line that changes in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLUR = 0.3  # what the newest rate counts
 
 
 class Progress:
-    """Any thread may count; used as a context."""
+    """A progress bar, used as a context; any thread may count."""
 
     def __init__(
         self, total: int, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""Pull what somebody asked for, and say what is done."""
+"""Pull a model for a command, and report what is done."""
 
 from __future__ import annotations
 

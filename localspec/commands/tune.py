@@ -52,7 +52,7 @@ def tune(context: click.Context, model: str) -> None:
 
 
 def lines(calibration: Calibration) -> Iterator[str]:
-    """The curves, in milliseconds and beside one token of plain decoding."""
+    """Format the curves, in milliseconds and as multiples of one token of plain decoding."""
     plain = calibration.target[min(calibration.target)]
     yield from curve("tokens checked at once", calibration.target, plain)
     attention = calibration.attention.row + calibration.attention.token

@@ -16,14 +16,14 @@ from localspec.system import folders
 
 
 def builtin() -> Path:
-    """Beside the package when installed, one level up in a checkout."""
+    """Find the built-in catalogue: beside the installed package, or one level up in a checkout."""
     here = Path(__file__).parents[1]
     beside = here / "models.toml"
     return beside if beside.exists() else here.parent / "models.toml"
 
 
 def own() -> Path:
-    """What a user adds or puts in place of ours."""
+    """Find the user's catalogue, which adds to the built-in one or replaces its entries."""
     return folders.configuration() / "models.toml"
 
 
@@ -51,7 +51,7 @@ def find(name: str) -> Entry:
 
 
 def choose(entry: Entry, wish: str, order: Sequence[str]) -> str:
-    """The engine for a named model: the one wished for, or the first it is there for."""
+    """Choose the engine for a named model: the one wished for, or the first it is there for."""
     engines = order if wish == AUTO else (wish,)
     for engine in engines:
         if spec(engine).format in entry.offers:

@@ -24,7 +24,7 @@ SAMPLING = tuple(each.key for each in PARAMETERS)
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """All entries of a file."""
+    """Read all entries of a file."""
     try:
         text = path.read_text(encoding="utf-8")
         tables = tomllib.loads(text)
@@ -155,7 +155,7 @@ class Reader:
         kind: type | tuple[type, ...],
         default: object = None,
     ) -> Any:
-        """A value of the right kind; without a default it must be there."""
+        """Read a value of the right kind; without a default it must be there."""
         if key not in fields:
             if default is None:
                 self._refuse(place, "", f"lacks {key!r}")
@@ -190,7 +190,7 @@ class Reader:
         raise UsageError(f"{where}: {named}: {what}")
 
     def _line(self, place: tuple[str, ...], key: str) -> int:
-        """Where a table begins, or a key in it; the nearest there is."""
+        """Find the line where a table begins, or a key in it; the nearest there is."""
         start = 0
         for depth in range(len(place), 0, -1):
             parts = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in place[:depth])

@@ -1,4 +1,4 @@
-"""One pair of the catalogue: what it is, and what there is of it in each format."""
+"""One pair of the catalogue, and its files for each engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What decides how much memory a text takes."""
+    """The sizes that decide how much memory a text takes."""
 
     layers: int
     kv_heads: int
@@ -21,7 +21,7 @@ class Shape:
 
     @property
     def token_bytes(self) -> int:
-        """16-bit keys and values of one token."""
+        """The bytes of 16-bit keys and values of one token."""
         return 2 * 2 * self.layers * self.kv_heads * self.head
 
 
@@ -32,12 +32,12 @@ class Weights:
     source: Source
     bytes: int  # as published, rounded
     install: str = ""  # the command that gets the package it is in
-    sums: tuple[str, ...] = ()  # sha256 of its large files, where somebody has checked them
+    sums: tuple[str, ...] = ()  # sha256 of its large files, where they have been checked
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What there is in one format, the preferred weights first."""
+    """The files for one engine, the preferred weights first."""
 
     weights: Mapping[str, Weights]
     drafter: str = "none"
@@ -56,4 +56,4 @@ class Entry:
     good_at: tuple[str, ...] = ()
     sampling: Mapping[str, float] = field(default_factory=dict)  # that its makers recommend
     shape: Shape | None = None
-    checked: bool = False  # somebody has resolved its files
+    checked: bool = False  # its files have been resolved

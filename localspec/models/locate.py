@@ -1,4 +1,4 @@
-"""From a name or a path to files on this machine."""
+"""The files on this machine that a name or a path stands for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelFiles:
 
 
 def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
-    """Where the weights of a named model, or of a path, are on this machine."""
+    """Find the weights of a named model, or of a path, on this machine."""
     path = place(name_or_path)
     if path.exists():
         return ModelFiles(taker(path, wish), path)
@@ -40,7 +40,7 @@ def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
 
 
 def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
-    """Of several that were pulled under a name, the first by engine and by the catalogue."""
+    """Choose among several pulled under a name: the first by engine and by the catalogue."""
     there = store.find(name, engines)
     if not there:
         return None
@@ -59,7 +59,7 @@ def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
 
 
 def _in_package(entry: Entry, engine: str, weights: str) -> Path:
-    """A model that comes with a package needs no pulling; the others are not here."""
+    """Find a model that comes with a package, and so needs no pulling."""
     offer = offer_for(entry, engine)
     if weights and weights not in offer.weights:
         raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")

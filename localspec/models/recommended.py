@@ -1,4 +1,4 @@
-"""How the makers of a model recommend to draw what it says."""
+"""The sampling that the makers of a model recommend."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from localspec.sampling.parameters import PARAMETERS, Sampling
 
 
 def parameters(name: str) -> str:
-    """How many parameters a model by name has, as its makers write it."""
+    """Read how many parameters a model has from its name, as its makers write it."""
     entry = catalogue.entries().get(name.partition(":")[0])
     return entry.parameters if entry else ""
 
 
 def advised(name: str, otherwise: Sampling) -> Sampling:
-    """As the catalogue knows it of a model by name."""
+    """Look up a named model's sampling in the catalogue."""
     entry = catalogue.entries().get(name.partition(":")[0])
     found = otherwise
     for each in PARAMETERS:

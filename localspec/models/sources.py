@@ -1,4 +1,4 @@
-"""Where weights come from: a hub, an installed package, a file of one's own, an address."""
+"""Sources of weights: a hub, an installed package, a file of one's own, an address."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Package:
         return f"package:{self.module}/{self.file}"
 
     def find(self) -> Path | None:
-        """Where it is, found without importing the package."""
+        """Find the file without importing the package."""
         spec = importlib.util.find_spec(self.module)
         for folder in (spec and spec.submodule_search_locations) or ():
             path = Path(folder) / self.file
@@ -74,7 +74,7 @@ Source = Hub | Address | Package | Local
 
 
 def source(text: str) -> Source:
-    """What a catalogue or a command line says weights come from."""
+    """Parse a source of weights, as a catalogue or a command line gives it."""
     if found := HUB.fullmatch(text):
         inside(found["file"] or "", text)
         return Hub(found["repository"], found["file"] or "", found["revision"] or "")
@@ -89,7 +89,7 @@ def source(text: str) -> Source:
 
 
 def place(text: str | Path) -> Path:
-    """A path as it was written, with the home that `~` stands for."""
+    """Expand `~` in a path."""
     try:
         return Path(text).expanduser()
     except RuntimeError:

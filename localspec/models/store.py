@@ -1,4 +1,4 @@
-"""What was pulled: a record for each pair, written when everything of it is there and right."""
+"""The records of pulled models, one for each pair, written once all of it is there and right."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StoredModel:
 
     @property
     def whole(self) -> bool:
-        """Whether all is still there, by name and size."""
+        """Tell whether all files are still there, by name and size."""
         return all(
             file.path.exists() and file.path.stat().st_size == file.bytes for file in self.files
         )
@@ -65,7 +65,7 @@ def folder() -> Path:
 
 
 def keep(pulled: PulledPair) -> None:
-    """Write a record so that nobody ever reads half of it."""
+    """Write a record atomically."""
     place = _place(pulled.name, pulled.weights, pulled.engine)
     try:
         write(place, json.dumps(asdict(pulled), indent=1, default=os.fspath))
@@ -74,7 +74,7 @@ def keep(pulled: PulledPair) -> None:
 
 
 def everything() -> list[PulledPair]:
-    """All records that make sense, by name."""
+    """Read all valid records, by name."""
     found = []
     for place in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -83,7 +83,7 @@ def everything() -> list[PulledPair]:
 
 
 def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
-    """What was pulled under a name, with all its files still there."""
+    """Find a pulled model by name, with all its files still there."""
     name, _, weights = name.partition(":")
     return [
         pulled

@@ -1,4 +1,4 @@
-"""Try a model file in a process of its own before it is used, and remember what came of it."""
+"""Trials of model files in processes of their own, with results that are remembered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from localspec.tokenizer import Tokenizer
 
 
 class Trying(Protocol):
-    """Whatever lays a file out and runs it: a process of its own, or this one."""
+    """A trial: lays a file out and runs it, in a process of its own or in this one."""
 
     def footprint(self) -> Footprint: ...
     def needs(self, options: Options) -> Needs: ...
@@ -39,7 +39,7 @@ class ResolvedModel:
 
 
 class Examined:
-    """A model file: what its engine makes of it, and whether it runs."""
+    """A model file: its facts by its engine, and whether it runs."""
 
     def __init__(
         self, files: ModelFiles, engine: EngineHere, start: Callable[[ModelFiles], Trying]
@@ -61,7 +61,7 @@ class Examined:
         return ResolvedModel(self.found, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:
-        """What loading would take; `UsageError` where this model has no such way."""
+        """Compute what loading would take; raise `UsageError` where this model has no such way."""
         known = self._record.needs(options)
         if known is None:
             known = self._trying().needs(options)
@@ -102,14 +102,14 @@ class Examined:
 
 
 def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
-    """What a model is, as its engine lays it out."""
+    """Describe a model, as its engine lays it out."""
     with examined(locate(str(name_or_path), wish)) as looked:
         return looked.footprint()
 
 
 @contextmanager
 def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
-    """A model's tokenizer, without its weights, once another process has tried it."""
+    """Load a model's tokenizer without its weights, once another process has tried it."""
     with examined(files) as looked:
         looked.footprint()
     with backend(files.engine).rehearse(files.path) as rehearsal:
@@ -117,7 +117,7 @@ def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
 
 
 def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
-    """How two vocabularies agree; `PairError` where too little does."""
+    """Compare two vocabularies; raise `PairError` where they agree too little."""
     with (
         vocabulary(ModelFiles(engine, target)) as ours,
         vocabulary(ModelFiles(engine, draft_path)) as theirs,
@@ -131,7 +131,7 @@ def examined(
     start: Callable[[ModelFiles], Trying] | None = None,
     engine: EngineHere | None = None,
 ) -> Iterator[Examined]:
-    """A file, and a process to try it in as soon as something is asked that is not known."""
+    """Open a file, with a process to try it in once an unknown fact is asked for."""
     looked = Examined(files, engine or engines.here(files.engine), start or TrialProcess)
     try:
         yield looked

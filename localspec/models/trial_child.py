@@ -1,4 +1,4 @@
-"""The process in which an engine meets a file: what kills an engine must not kill the program.
+"""The process in which an engine first opens a file: a crash there does not end the program.
 
 It answers requests, one JSON object a line, until its input ends.
 """
@@ -31,7 +31,7 @@ BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
 
 
 class Trial:
-    """One model file and what its engine makes of it."""
+    """One model file and its engine."""
 
     def __init__(self, engine: str, path: Path) -> None:
         self._engine: Backend = backend(engine)
@@ -67,7 +67,7 @@ class Trial:
 
 
 def tried(options: Options, context: int) -> Options:
-    """The same way to load, with little room."""
+    """Make the same way of loading, with little room."""
     small = replace(options, slots=SLOTS, context=context, tentative=GUESSED)
     return replace(small, split=(), verbose=False)
 
@@ -131,7 +131,7 @@ def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Answer on the standard output as it was; whatever an engine prints goes elsewhere."""
+    """Answer requests on standard output; whatever an engine prints goes elsewhere."""
     engine, path = sys.argv[1:]
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)

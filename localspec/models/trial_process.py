@@ -1,4 +1,4 @@
-"""A file's trial in another process, as the program sees it: requests, answers, and how it died."""
+"""The client of a trial in another process: requests, answers, and how the process died."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TrialProcess:
         return reply
 
     def _watch(self, answered: threading.Event) -> None:
-        """End the process once it was at work for too long; a busy machine is not its fault."""
+        """End the process after too much work; waiting on a busy machine does not count."""
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             worked, most = busy(process), self._seconds
@@ -120,13 +120,13 @@ class TrialProcess:
 
 
 def busy(process: psutil.Process) -> float:
-    """Seconds of work, of all threads."""
+    """Measure the seconds of work, of all threads."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 def footprint(data: dict[str, Any]) -> Footprint:
-    """A footprint out of JSON."""
+    """Read a footprint from JSON."""
     paths = {key: data[key] and Path(data[key]) for key in ("path", "projector")}
     return Footprint(**data | paths)
 
@@ -137,7 +137,7 @@ def reported(name: str, message: str) -> LocalSpecError:
 
 
 def last_words(log: str) -> str:
-    """What an engine said before it died: the assertion that failed, else its last line."""
+    """Find an engine's last message: the assertion that failed, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     telling = [line for line in lines if "ASSERT" in line or "what():" in line] or lines
     return PLACE.sub("", telling[-1])[:MOST_WORDS] if telling else "no reason was given"

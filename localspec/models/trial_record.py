@@ -1,4 +1,4 @@
-"""What came of trying a model file, kept for the next time: one small file on disk for each."""
+"""Results of trials, kept for the next time: one small file on disk for each model file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder() -> Path:
 
 
 class Record:
-    """Whatever is not there, or makes no sense, is found out again."""
+    """The results for one file; missing or invalid ones are found out again."""
 
     def __init__(self, model: ModelFiles, engine: EngineHere) -> None:
         files = weight_files(model.engine, model.path)
@@ -49,7 +49,7 @@ class Record:
         return None
 
     def verdict(self, way: str) -> str | None:
-        """What is wrong with a file when it is loaded in one way; nothing if all is well."""
+        """Read the fault of a file when it is loaded in one way; "" if there is none."""
         verdict = self._kept["verdicts"].get(way)
         return verdict if isinstance(verdict, str) else None
 
@@ -66,6 +66,6 @@ class Record:
         self._write()
 
     def _write(self) -> None:
-        """A disk that is full is no reason to fail."""
+        """Write the record; a full disk is no reason to fail."""
         with suppress(OSError):
             write(self._place, json.dumps(self._kept, default=str))

@@ -68,7 +68,8 @@ def reply(steps: Sequence[RecordedForward], job: Job) -> ProofReply:
     g, figures = job.generation, job.ledger.report()
     text = g.tokens.tolist()
     found = heard(steps, g.slot, text)
-    return ProofReply(g.prompt_tokens, text, g.slot, steps, figures.drafted, figures.accepted, found)
+    counts = figures.drafted, figures.accepted
+    return ProofReply(g.prompt_tokens, text, g.slot, steps, *counts, found)
 
 
 def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[ProofReply]:

@@ -1,4 +1,4 @@
-"""What fits, by what the catalogue knows: a plan before anything is here."""
+"""Plans by the catalogue's sizes, before any file is here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
 def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
-    """The weights that were wished for, or the first that fit."""
+    """Choose the weights that were wished for, or the first that fit."""
     offered = offer_for(entry, engine).weights
     if weights:
         if weights not in offered:
@@ -45,7 +45,7 @@ def rough(
     *,
     alone: bool = False,
 ) -> Plan:
-    """A plan by what the catalogue knows, before anything is here."""
+    """Plan by the catalogue's sizes, before any file is here."""
     offer = offer_for(entry, engine)
     if weights not in offer.weights:
         raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
@@ -62,7 +62,7 @@ def rough(
 
 
 def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
-    """The entry that an offer drafts with, if it names one."""
+    """Find the entry that an offer drafts with, if it names one."""
     name, _, weights = offer.draft.partition(":")
     other = entries().get(name)
     if other is None:
@@ -72,7 +72,7 @@ def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
 
 
 def guessed(weights: Weights, shape: Shape | None) -> Estimate:
-    """What loading would take, by published sizes; of an unknown shape the weights alone."""
+    """Estimate what loading would take by published sizes; of an unknown shape, the weights."""
 
     def needs(options: Options) -> Needs:
         cells = options.context or CONTEXT

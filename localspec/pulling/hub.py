@@ -1,4 +1,4 @@
-"""Files of a hub's repository: which there are, and getting them whole.
+"""Files of a hub's repository: listed, and downloaded whole.
 
 The hub's own client keeps nothing of a download that was cut off, so parts are kept here: they lie
 beside the client's blobs, are gone on with, and become blobs once their sum is right.
@@ -43,7 +43,7 @@ Count = Callable[[int], None]  # hears of bytes as they come
 
 
 def listing(source: Hub) -> Listing:
-    """What a repository holds, at a commit."""
+    """List the files of a repository, at a commit."""
     with told(source.repository):
         found = HfApi().model_info(
             source.repository, revision=source.revision or None, files_metadata=True
@@ -64,7 +64,7 @@ def cached(listing: Listing, file: Remote) -> Path | None:
 
 
 def missing(listing: Listing, files: Sequence[Remote]) -> int:
-    """Bytes that are still to be downloaded."""
+    """Count the bytes that are still to be downloaded."""
     return sum(
         each.size - min(_size(part(listing, each)), each.size)
         for each in files
@@ -145,7 +145,7 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
 
 
 def fetch_address(source: Address, folder: Path, count: Count) -> Path:
-    """The same for a file that lies anywhere, whose sum is known."""
+    """Get a file from any address, whose sum is known."""
     whole = folder / source.sha256 / source.name
     if whole.exists() and digest(whole, large=True) == source.sha256:
         return whole
@@ -184,7 +184,7 @@ def go_on(url: str, place: Path, total: int | None, headers: dict[str, str], cou
 
 
 def part(listing: Listing, file: Remote) -> Path:
-    """Where what there is of a file waits to be gone on with."""
+    """Find where a partial file waits to be completed."""
     store = repo_folder_name(repo_id=listing.repository, repo_type="model")
     return Path(constants.HF_HUB_CACHE) / store / "blobs" / f"{file.sum}.localspec"
 
@@ -206,7 +206,7 @@ class Counted:
         return self._file.tell()
 
     def truncate(self) -> int:
-        """A server may send everything from the start after all."""
+        """Empty the file: a server may send everything from the start after all."""
         place = self._file.tell()
         self._count(place - self._file.seek(0, os.SEEK_END))
         self._file.seek(place)
@@ -214,7 +214,7 @@ class Counted:
 
 
 def right(path: Path, file: Remote) -> bool:
-    """Whether a file is the one that the hub lists."""
+    """Tell whether a file is the one that the hub lists."""
     return _size(path) == file.size and file.sum in (digest(path, file.large), "")
 
 
@@ -224,7 +224,7 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def locked(place: Path, name: str) -> Iterator[None]:
-    """Alone with a part: two who write the same one would spoil it.
+    """Lock a partial file: two writers would spoil it.
 
     Files of the same content have the same part; in this process they wait for each other.
     """
@@ -238,7 +238,7 @@ def locked(place: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def told(repository: str) -> Iterator[None]:
-    """What the hub, the net or the disk refuse, in words for the user."""
+    """Put errors of the hub, the network or the disk into words for the user."""
     try:
         yield
     except GatedRepoError as error:

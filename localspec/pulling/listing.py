@@ -1,4 +1,4 @@
-"""What a repository holds, and which of it makes a model."""
+"""The files of a repository, and those among them that make a model."""
 
 from __future__ import annotations
 

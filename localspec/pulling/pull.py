@@ -1,4 +1,4 @@
-"""Get a pair: download it, see that it is right and that it runs, then register it."""
+"""Get a pair: download it, check its files and that it runs, then register it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 def room(wanted: PullPlan) -> None:
-    """Refuse what the disk has no room for."""
+    """Refuse a download that the disk has no room for."""
     place = Path(constants.HF_HUB_CACHE)
     there = next(each for each in (place, *place.parents) if each.exists())
     free = shutil.disk_usage(there).free
@@ -66,7 +66,7 @@ def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
 
 
 def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
-    """A model on disk, its files whole and right."""
+    """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)
         return replace(_here(Local(path)), source=str(part.source))
@@ -82,7 +82,7 @@ def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
 def together(
     files: Sequence[Remote], fetch: Callable[[Remote, hub.Count], Path], count: hub.Count
 ) -> list[Path]:
-    """Several at once; where one fails, or somebody presses Ctrl-C, the others stop too."""
+    """Run several at once; where one fails, or on Ctrl-C, the others stop too."""
     stopped = threading.Event()
 
     def counted(number: int) -> None:

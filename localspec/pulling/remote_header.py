@@ -45,7 +45,7 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
 
 
 def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
-    """What an engine has against files with such heads; nothing where it cannot be asked."""
+    """Ask an engine what it has against files with such heads; None if it cannot be asked."""
     with suppress(OSError, BackendError), outlined(files, heads) as folder:
         try:
             backend(engine).inspect(folder / Path(files[0].name).name)

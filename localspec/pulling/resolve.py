@@ -1,4 +1,4 @@
-"""What a name or a source stands for: which files, of which repositories, for which engine."""
+"""A name or a source, resolved to files, repositories and an engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from localspec.pulling.listing import Listing, Remote
 
 @dataclass(frozen=True, slots=True)
 class PullPart:
-    """A model, or a drafter, that is to be had: its files by the hub, or where it is already."""
+    """A model, or a drafter, to be pulled: its files on the hub, or where it is already."""
 
     source: Source
     listing: Listing | None = None
@@ -54,7 +54,7 @@ class PullPlan:
 
 
 def order(wish: str, engine: str = AUTO, draft: str = "") -> PullPlan:
-    """What a name, or a source, stands for; asks the hub which files that are."""
+    """Resolve a name, or a source; asks the hub which files that are."""
     if wish.startswith(("hf:", "https:", "http:")):
         return _unnamed(wish, engine, draft)
     name, _, weights = wish.partition(":")
@@ -122,7 +122,7 @@ def _given(draft: str, engine: str) -> PullPart:
 
 
 def listed(weights: Weights, engine: str, name: str) -> PullPart:
-    """What the catalogue lists; where it knows sums, with these and no others."""
+    """Find the files that the catalogue lists; where it knows sums, only files with these."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
     found = part(weights.source, engine, name)

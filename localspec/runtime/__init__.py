@@ -1,1 +1,1 @@
-"""From a name to a running model."""
+"""Names turned into running models."""

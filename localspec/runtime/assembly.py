@@ -1,4 +1,4 @@
-"""Put an engine together: a loaded pair, and who guesses how far."""
+"""The assembly of an engine: a loaded pair, its proposers and its depth."""
 
 from __future__ import annotations
 

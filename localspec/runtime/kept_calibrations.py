@@ -1,4 +1,4 @@
-"""Calibrations that were kept: one small file for each pair, machine and way of loading."""
+"""Calibrations on disk: one small file for each pair, machine and way of loading."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find(name: str) -> Calibration | None:
 
 
 def keep(name: str, calibration: Calibration) -> None:
-    """Write it so that nobody ever reads half of it; a full disk is no reason to fail."""
+    """Write it atomically; a full disk is no reason to fail."""
     with suppress(OSError):
         write(folder() / f"{name}.json", json.dumps(asdict(calibration)))
 

@@ -34,7 +34,10 @@ class PairFiles:
     def of(
         cls, target: str | Path, draft: str | Path | None, wish: str, *, alone: bool = False
     ) -> PairFiles:
-        """Find the files of a name or a path, and of its draft model."""
+        """Find the draft model: a given one, or the one pulled with the target unless `alone`.
+
+        One that is given by its path may be for the other engine.
+        """
         return cls.around(locate(str(target), wish), draft, wish, alone=alone)
 
     @classmethod
@@ -111,7 +114,7 @@ class LoadedPair:
 def opened(
     places: PairFiles, options: Options, limits: Limits, *, insists: bool = True
 ) -> Iterator[LoadedPair]:
-    """A pair; unless one `insists` on the draft model, it is left away where there is no room."""
+    """Load a pair; without room, and unless one `insists`, leave the draft model out."""
     with places.examined() as looks:
         known = checked(looks, options, limits, insists=insists)
     with loaded(known, insists=insists) as found:
@@ -120,7 +123,7 @@ def opened(
 
 @contextmanager
 def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
-    """A pair by plan; without its draft model where memory for it is not given after all."""
+    """Load a pair by plan; without its draft model where memory falls short after all."""
     with ExitStack() as closing:
         target = load(known.target, known.plan.options)
         closing.callback(target.close)
@@ -138,7 +141,7 @@ def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
 
 
 def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> ResolvedPair:
-    """Plan for a pair, and see in other processes that its files run like that."""
+    """Plan for a pair, and check in other processes that its files run like that."""
     target, draft = looks
     plan = planned(target, draft, options, limits, insists=insists)
     room = plan.machine.room
@@ -153,7 +156,7 @@ def load(known: ResolvedModel, options: Options) -> Model:
 
 
 def matched(target: Model, draft_model: Model) -> Pair:
-    """A pair whose draft model is translated if it has another vocabulary."""
+    """Pair two models, translating drafts if the vocabularies differ."""
     found = match(target.tokenizer, draft_model.tokenizer)
     if found.difference is not None or draft_model.vocabulary != target.vocabulary:
         draft_model = Translated(draft_model, target.tokenizer, found, target.vocabulary)

@@ -1,4 +1,4 @@
-"""From a name or a path to a runtime: find the weights, plan, load, choose proposers."""
+"""The way from a name or a path to a runtime: find the weights, plan, load, choose proposers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from localspec.runtime.cache_identity import identity
 from localspec.runtime.loaded_pair import LoadedPair, PairFiles, checked, loaded
 from localspec.runtime.runtime import Known, Runtime
 
-DEEP = 16  # tokens that are guessed at most where the depth is left open
+DEEP = 16  # tokens that are drafted at most where the depth is left open
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How to load: the engine's options, the proposers, the draft length, the memory limits."""
+    """The wishes for loading: engine options, proposers, draft length, memory limits."""
 
     options: Options = field(default_factory=Options)
     proposer: str = "auto"  # names with commas between them, or "none"
-    depth: int | None = None  # tokens to guess ahead; None: what pays, by measurement
+    depth: int | None = None  # tokens to draft in a round; None: what pays, by measurement
     backend: str = engines.AUTO  # the engine; a file or a folder decides for itself
     limits: Limits = field(default_factory=Limits)
     cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
@@ -49,19 +49,19 @@ class Loading:
 
     @property
     def alone(self) -> bool:
-        """Whether a draft model that comes with a pair would have nothing to do."""
+        """Tell whether a draft model that comes with a pair would have nothing to do."""
         return self.proposer != "auto" and registry.DRAFT not in registry.check(self.proposer)
 
     @property
     def insists(self) -> bool:
-        """Whether a draft model that is given must be used."""
+        """Tell whether a draft model that is given must be used."""
         return self.proposer != "auto"
 
 
 def load(
     name_or_path: str | Path, draft: str | Path | None = None, loading: Loading | None = None
 ) -> Runtime:
-    """Load a model, and a draft model to guess for it if one is given and there is room for it."""
+    """Load a model, and a draft model for it if one is given and there is room for it."""
     loading = loading or Loading()
     return load_pair(
         PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone), loading
@@ -91,7 +91,7 @@ def load_pair(places: PairFiles, loading: Loading) -> Runtime:
 
 
 def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:
-    """Where texts of slots go, and the files to which clients save them."""
+    """Choose where the prefix cache and clients' slot files go."""
     ram, folder = Ram(loading.cache_ram), loading.cache_dir
     if folder is None:
         return CacheTiers(ram), None
@@ -100,7 +100,7 @@ def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFil
 
 
 def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:
-    """Room for long guesses, where the depth is left open and they take no memory."""
+    """Make room for long drafts, where the depth is left open and they take no memory."""
     options = loading.options
     left_open = loading.depth is None and options.tentative == Options().tentative
     if not left_open or look().recurrent:

@@ -21,10 +21,10 @@ LOG = logging.getLogger("localspec")
 
 class Memory(Protocol):
     def shortage(self) -> str:
-        """Say where memory is short and how short; empty if it is not."""
+        """Name where memory is short and by how much, or nothing."""
 
     def has_room(self, count: int) -> bool:
-        """Whether so many bytes would leave the reserves alone."""
+        """Tell whether so many bytes would leave the reserves alone."""
 
 
 class DraftModelRelief:
@@ -49,7 +49,7 @@ class DraftModelRelief:
 
     @property
     def away(self) -> bool:
-        """Whether the draft model was put away and may come back."""
+        """Tell whether the draft model was put away and may come back."""
         return self._found.pair.draft is None and not self._final
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
@@ -71,12 +71,12 @@ class DraftModelRelief:
             note(cost)
 
     def take_notices(self) -> list[str]:
-        """What the client should know, once."""
+        """Return notices for clients, once."""
         notices, self._notices = self._notices, []
         return notices
 
     def idle(self) -> None:
-        """Take the draft model back while nobody waits, if there was room for it for a while."""
+        """Take the draft model back while no request waits, after memory was free for a while."""
         if not self.away:
             return
         now = self._clock()

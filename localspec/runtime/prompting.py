@@ -1,4 +1,4 @@
-"""From a conversation to tokens, to what the reply must follow, and to the reader of the reply."""
+"""The way from a conversation to tokens, to the reply's constraint, and to its reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDING = 256  # characters of a prompt's end, which tell a dialect how the reply
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The messages so far, and what the next reply may and must be."""
+    """The messages so far, and the demands on the next reply."""
 
     messages: Sequence[Message]
     tools: Sequence[Tool] = ()
@@ -32,7 +32,7 @@ class Conversation:
 
     @property
     def begun(self) -> bool:
-        """Whether the last message is the beginning of the reply."""
+        """Tell whether the last message is the beginning of the reply."""
         last = self.messages[-1] if self.messages else {}
         return last.get("role") == "assistant" and not last.get("tool_calls")
 

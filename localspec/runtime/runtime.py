@@ -1,4 +1,4 @@
-"""A loaded model as its users see it: generate, stream, chat."""
+"""A loaded model for its users: generate, stream, chat."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class Runtime:
         self.known = known
         self._keeping = engine.keeping
         self._worker = Worker(engine)
-        # Also when nobody closes it: the thread must not outlive the interpreter in mid-forward.
+        # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
 
     @property
     def dialect(self) -> Dialect:
-        """How the model writes calls and reasoning; its chat template is asked once."""
+        """The dialect of the model, found out from its chat template once."""
         return dialect_of(self.tokenizer.chat_template)
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of texts that slots gave up."""
+        """The bytes of the prefix cache in memory."""
         return self._keeping.bytes
 
     def slot_action(self, work: Callable[[Slots], T]) -> T:
@@ -90,8 +90,8 @@ class Runtime:
         guessers = self.known.guessers
         if guessers is not None and not wanted <= set(guessers):
             strange = min(wanted - set(guessers))
-            known = ", ".join(guessers) or "nobody"
-            raise UsageError(f"{strange} does not guess for this model; who does: {known}")
+            known = ", ".join(guessers) or "none"
+            raise UsageError(f"{strange} does not draft for this model; these do: {known}")
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
@@ -99,11 +99,11 @@ class Runtime:
         return self.generate(self.conversation(messages), settings)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a plain prompt, with the start token if the model wants one."""
+        """Tokenise a plain prompt, with the start token if the model wants one."""
         return self._started(self.tokenizer.encode(text).tolist())
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens that ask for the next reply of a conversation."""
+        """Tokenise a conversation to ask for its next reply."""
         return self.read(self.render(messages))
 
     def render(
@@ -114,7 +114,7 @@ class Runtime:
         *,
         continued: bool = False,
     ) -> str:
-        """The text that asks for the next reply, or for the rest of the last one if `continued`.
+        """Render the prompt for the next reply, or for the rest of the last one if `continued`.
 
         A template that knows no tools is told of them in words.
         """
@@ -124,11 +124,11 @@ class Runtime:
         return self._template.render(told, rest, extra or {}, continued=continued)
 
     def read(self, text: str) -> list[int]:
-        """The tokens of a rendered text, in which the texts of control tokens stand for them."""
+        """Tokenise a rendered text, in which the texts of control tokens stand for them."""
         return self._started(self.tokenizer.encode(text, special=True).tolist())
 
     def control_token(self, text: str) -> int | None:
-        """The control token that has this text, if one has."""
+        """Find the control token that has this text, if one has."""
         found = self.tokenizer.encode(text, special=True).tolist()
         return found[0] if len(found) == 1 and not self.tokenizer.token_bytes(found[0]) else None
 

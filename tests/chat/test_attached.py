@@ -30,7 +30,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from localspec.testing import ScriptedModel
-from tests.server.scripted import TEMPLATE, Server, Bytes, script
+from tests.server.scripted import TEMPLATE, Bytes, Server, script
 
 THINKING = "{# <think> </think> #}" + TEMPLATE
 SAID = "Größe 😀 in the line of the line of the line\u2028and \x85 the \x0c line of it. "

@@ -50,7 +50,7 @@ def test_only_who_is_there_can_be_asked_to_guess():
     known = Known(guessers=("ngram",))
     with Runtime(Engine(scripted(), NgramProposer(3, 1)), known=known) as runtime:
         assert runtime.generate(repeats, Settings(max_tokens=5, proposers=("ngram",)))
-        with pytest.raises(UsageError, match=r"suffix does not guess for this model; .*: ngram"):
+        with pytest.raises(UsageError, match=r"suffix does not draft for this model; .*: ngram"):
             runtime.stream(repeats, Settings(proposers=("ngram", "suffix")))
 
 

@@ -135,7 +135,7 @@ def given(context: click.Context) -> frozenset[str]:
 
 
 def chosen(context: click.Context) -> frozenset[str]:
-    """Name the parameters that anybody chose: by command line, environment or file."""
+    """Name the parameters that were set: by command line, environment or file."""
     names = (each.name for each in context.command.params if each.name)
     source = context.get_parameter_source
     return frozenset(name for name in names if source(name) != ParameterSource.DEFAULT)

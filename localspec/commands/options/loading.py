@@ -25,27 +25,28 @@ def _backend() -> str:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """For commands that load nothing."""
+    """Options of commands that load nothing."""
 
     backend: str = _backend()
 
 
 @dataclass(frozen=True, slots=True)
 class DraftingOptions:
-    """Who drafts and how far, for commands that do not choose it themselves."""
+    """The proposers and the depth, for commands that do not choose them themselves."""
 
     proposer: str = option(
-        TEXT, "Who guesses: auto, none, or names as ngram,draft-model.", "NAME,...", default="auto"
+        TEXT, "Proposers: auto, none, or names as ngram,draft-model.", "NAME,...", default="auto"
     )
     depth: int | None = option(
-        click.IntRange(0, 64), "Tokens to guess ahead; what pays, by measurement, if not given."
+        click.IntRange(0, 64),
+        "Tokens to draft in a round; chosen by measurement if not given.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LoadingOptions:
     backend: str = _backend()
-    draft: str | None = option(TEXT, "A smaller model that guesses.", "NAME_OR_PATH")
+    draft: str | None = option(TEXT, "A smaller model that drafts.", "NAME_OR_PATH")
     context: int | None = option(COUNT, "Tokens of prompt and reply together.")
     kv_type: str = option(
         click.Choice(["auto", "f16", "q8_0", "q4_0"]),
@@ -75,7 +76,7 @@ LOADING = (LoadingOptions, DraftingOptions)
 
 
 def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
-    """Say how to load, as the options wish it."""
+    """Make the loading that the options wish."""
     drafting = drafting or DraftingOptions()
     options = Options(
         context=wanted.context,

@@ -22,7 +22,7 @@ from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Samplin
 
 
 def declared(parameter: Parameter) -> Mapping[str, object]:
-    """The option that sets a sampling parameter."""
+    """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
     return {"type": kind, "default": parameter.neutral, "help": parameter.about}
 
@@ -52,7 +52,7 @@ class ReplyOptions:
 
 
 def settings(wanted: ReplyOptions, logprobs: int | None = None) -> Settings:
-    """Make the settings of a reply of its options."""
+    """Make the settings of a reply from its options."""
     return Settings(
         max_tokens=wanted.max_tokens,
         sampling=replace(wanted.sampling, bias=dict(map(_bias, wanted.logit_bias))),
