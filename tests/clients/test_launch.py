@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -145,3 +148,24 @@ def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     for file in setup.files:
         assert str(tmp_path) in " ".join(map(str, setup.variables.values()))
         assert file.parent == tmp_path
+
+
+@POSIX
+def test_an_agent_ends_when_the_system_ends_its_launch(server, tmp_path, monkeypatch):
+    """As a terminal that is closed does."""
+    program, up = tmp_path / "claude", tmp_path / "up"
+    program.write_text("#!/bin/sh\necho $$ > part && mv part up && exec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+
+    def end_when_up():
+        while not up.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_when_up).start()
+    with pytest.raises(SystemExit) as ended:
+        run(["launch", "claude", "--attach", server.address, "--key", "the-key"])
+    assert ended.value.code == 143
+    assert not psutil.pid_exists(int(up.read_text()))
