@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from localspec.commands import prompt_file
+from localspec.commands.prompt_file import Line
 from localspec.errors import UsageError
 from localspec.templates.message import Message
 
@@ -35,19 +36,8 @@ def built_in() -> list[Prompt]:
 
 
 def read(path: Path) -> list[Prompt]:
-    """Read the prompts of a JSONL file; raise a UsageError with the line's number for a bad one."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"prompts cannot be read from {path}: {error}") from error
-    prompts = _numbered(
-        _from_line(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    )
-    if not prompts:
-        raise UsageError(f"{path} has no prompts; give one JSON object a line")
-    return prompts
+    """Read the prompts of a JSONL file, which also have a category."""
+    return _numbered(map(_from_line, prompt_file.read(path)))
 
 
 def choose(prompts: Sequence[Prompt], categories: Sequence[str], limit: int | None) -> list[Prompt]:
@@ -80,39 +70,18 @@ def _from_entry(category: str, ask: str, document: str = "", predict: bool = Fal
     return Prompt(category, (message,), prediction=text if predict else "")
 
 
-def _from_line(line: str, where: str) -> Prompt:
-    try:
-        entry = json.loads(line)
-    except ValueError as error:
-        raise UsageError(f"{where}: not JSON: {error}") from error
-    if not isinstance(entry, dict):
-        raise UsageError(f'{where}: not an object like {{"category": ..., "prompt": ...}}')
-    if strange := sorted(entry.keys() - FIELDS):
+def _from_line(line: Line) -> Prompt:
+    where, fields = line
+    if strange := sorted(fields.keys() - FIELDS):
         known = ", ".join(sorted(FIELDS))
         raise UsageError(f"{where}: unknown field {strange[0]!r}; known: {known}")
-    for name in ("category", "prompt", "prediction"):
-        if not isinstance(entry.get(name, ""), str):
-            raise UsageError(f"{where}: {name} is not a text")
-    if not entry.get("category"):
+    category, prediction = fields.get("category", ""), fields.get("prediction", "")
+    if not isinstance(category, str) or not isinstance(prediction, str):
+        name = "prediction" if isinstance(category, str) else "category"
+        raise UsageError(f"{where}: {name} is not a text")
+    if not category:
         raise UsageError(f"{where}: there is no category")
-    return Prompt(entry["category"], _messages(entry, where), entry.get("prediction", ""))
-
-
-def _messages(entry: dict[str, object], where: str) -> tuple[Message, ...]:
-    if ("prompt" in entry) == ("messages" in entry):
-        raise UsageError(f"{where}: give either a prompt or messages")
-    messages = entry.get("messages", [{"role": "user", "content": entry.get("prompt")}])
-    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
-        raise UsageError(f"{where}: messages are a list of objects with role and content")
-    return tuple(messages)
-
-
-def _is_message(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and {"role", "content"} <= value.keys()
-        and all(isinstance(text, str) for text in value.values())
-    )
+    return Prompt(category, tuple(prompt_file.messages(line)), prediction)
 
 
 def _numbered(prompts: Iterable[Prompt]) -> list[Prompt]:

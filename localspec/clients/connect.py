@@ -23,7 +23,7 @@ def server_of(attach: str | None, key: str, model: str, serving: ServingOptions)
     """Find the server that editors are to use, which tells its models and their context."""
     if attach is not None:
         return answering(attach, key, model)
-    server = found(serving, model)
+    server = found(serving, key, model)
     if server is None:
         where = usual_address(serving) or "a port"
         what = f"no LocalSpec{f' with {model}' if model else ''} answers at {where}"

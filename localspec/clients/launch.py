@@ -77,7 +77,7 @@ def served(wanted: Wanted, folder: Path) -> Iterator[Endpoint]:
 def existing(wanted: Wanted) -> Endpoint | None:
     if wanted.attach is not None:
         return answering(wanted.attach, wanted.key, wanted.model)
-    return found(wanted.serving, wanted.model)
+    return found(wanted.serving, wanted.key, wanted.model)
 
 
 def tell(server: Endpoint, how: str) -> None:

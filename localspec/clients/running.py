@@ -9,7 +9,7 @@ from localspec.chat.speakers.server import OURS
 from localspec.chat.speakers.stream import count, objects
 from localspec.clients.endpoint import Endpoint
 from localspec.errors import LocalSpecError, UsageError
-from localspec.server.options import ServingOptions
+from localspec.server.options import ServingOptions, keys_of
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
 
@@ -41,9 +41,10 @@ def usual_address(serving: ServingOptions) -> str:
     return f"{scheme}://{shown}:{serving.port}{serving.prefix.rstrip('/')}"
 
 
-def found(serving: ServingOptions, model: str) -> Endpoint | None:
+def found(serving: ServingOptions, key: str, model: str) -> Endpoint | None:
     """Find the server that is configured, if it runs and serves the model."""
-    address, key = usual_address(serving), next(iter(serving.api_key), "")
+    address = usual_address(serving)
+    key = key or next(iter(keys_of(serving.api_key, serving.api_key_file)), "")
     try:
         return answering(address, key, model) if address else None
     except LocalSpecError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from localspec.commands import prompt_file
 from localspec.errors import UsageError
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Message, text
@@ -30,35 +30,7 @@ def built_in() -> list[list[Message]]:
 
 
 def read(path: Path) -> list[list[Message]]:
-    """Read the conversations of a JSONL file, each with "prompt" or "messages"."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = [_read_line(f"{path.name}, line {at}", line) for at, line in enumerate(lines, 1)]
-    conversations = [each for each in found if each]
-    if not conversations:
-        raise UsageError(f"{path.name} has no prompts; give one JSON object a line")
-    return conversations
-
-
-def _read_line(where: str, line: str) -> list[Message]:
-    if not line.strip():
-        return []
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise UsageError(f"{where} is not JSON: {error}") from None
-    match fields:
-        case {"prompt": str(text)} if text:
-            return [{"role": "user", "content": text}]
-        case {"messages": [*messages]} if messages and all(map(_is_message, messages)):
-            return messages
-    raise UsageError(f'{where} has neither a text "prompt" nor "messages" of role and content')
-
-
-def _is_message(value: object) -> bool:
-    match value:
-        case {"role": str(), "content": str()}:
-            return True
-    return False
+    return [prompt_file.messages(line) for line in prompt_file.read(path)]
 
 
 def encode(tokenizer: Tokenizer, conversations: Sequence[Sequence[Message]]) -> list[Tokens]:

@@ -28,7 +28,7 @@ from localspec.server.app import Terms, application
 from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
 from localspec.server.model_library import PulledLibrary
-from localspec.server.options import ServingOptions
+from localspec.server.options import ServingOptions, keys_of
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
 
@@ -129,22 +129,6 @@ def named(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedO
             raise UsageError(f"--alias {each} is for {model!r}; served: {', '.join(found)}")
         found[model] = replace(found[model], aliases=(*found[model].aliases, alias))
     return list(found.values())
-
-
-def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
-    """From the command line or the environment, and one a line from a file."""
-    lines: list[str] = []
-    if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the keys in {file} cannot be read: {error}") from error
-        if not lines:
-            raise UsageError(f"{file} has no keys; write one a line")
-    keys = (*given, *lines)
-    if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
-        raise UsageError("an API key is of visible ASCII letters")
-    return tuple(keys)
 
 
 def pulled_offer(loading: Loading, name: str) -> ServedOffer:

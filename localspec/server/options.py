@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from localspec.commands.options.declare import (
 )
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
+from localspec.errors import UsageError
 from localspec.server.openai.response_store import STORED
 
 KEY = "LOCALSPEC_API_KEY"
@@ -87,3 +89,19 @@ class ServingOptions:
     strict: bool = flag("Refuse fields and models that are not known, and values out of bounds.")
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Show prompts and replies in the log.")
+
+
+def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
+    """From the command line or the environment, and one a line from a file."""
+    lines: list[str] = []
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the keys in {file} cannot be read: {error}") from error
+        if not lines:
+            raise UsageError(f"{file} has no keys; write one a line")
+    keys = (*given, *lines)
+    if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
+        raise UsageError("an API key is of visible ASCII letters")
+    return tuple(keys)

@@ -169,3 +169,14 @@ def test_an_agent_ends_when_the_system_ends_its_launch(server, tmp_path, monkeyp
         run(["launch", "claude", "--attach", server.address, "--key", "the-key"])
     assert ended.value.code == 143
     assert not psutil.pid_exists(int(up.read_text()))
+
+
+def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, tmp_path, capsys):
+    (tmp_path / "keys").write_text("the-key\nother\n")
+    file = tmp_path / "localspec.toml"
+    port = server.address.rpartition(":")[2]
+    file.write_text(f'[serve]\nport = {port}\napi-key-file = "{(tmp_path / "keys").as_posix()}"\n')
+    assert run(["--config", str(file), "launch", "claude", "--print"]) == 0
+    out = capsys.readouterr().out
+    assert f"ANTHROPIC_BASE_URL={server.address} " in out
+    assert "localspec serve" not in out

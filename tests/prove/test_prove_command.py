@@ -169,13 +169,15 @@ def test_what_is_no_proof_ends_with_1_and_says_why(model, few, capsys):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 1 is not JSON"),
-        ("3", "line 1 has neither"),
-        ('{"prompt": ""}', "line 1 has neither"),
-        ('{"prompt": 3}', "line 1 has neither"),
-        ('{"messages": []}', "line 1 has neither"),
-        ('{"messages": [{"role": "user"}]}', "line 1 has neither"),
-        ('{"messages": "x"}', "line 1 has neither"),
+        ("{", "line 1: not JSON"),
+        ("3", "line 1: not an object"),
+        ('{"prompt": ""}', "line 1: prompt is not a text"),
+        ('{"prompt": 3}', "line 1: prompt is not a text"),
+        ('{"messages": []}', "line 1: messages are a list"),
+        ('{"messages": [{"role": "user"}]}', "line 1: messages are a list"),
+        ('{"messages": "x"}', "line 1: messages are a list"),
+        ('{"prompt": "x", "messages": []}', "line 1: give either"),
+        ("[" * 100_000, "line 1: not JSON"),
         ("\n", "has no prompts"),
     ],
 )

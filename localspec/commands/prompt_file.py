@@ -1,0 +1,65 @@
+"""Prompts of the user's own: a JSONL file, each line with "prompt" or "messages"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec.errors import UsageError
+from localspec.templates.message import Json, Message
+
+
+class Line(NamedTuple):
+    """An object of a file, and the words that say which."""
+
+    where: str
+    fields: Mapping[str, Json]
+
+
+def read(path: Path) -> list[Line]:
+    """Read the objects of a file; a line that is none is a UsageError with its number."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"prompts cannot be read from {path}: {error}") from error
+    numbered = ((f"{path}, line {at}", line) for at, line in enumerate(lines, 1) if line.strip())
+    found = [Line(where, _object(where, line)) for where, line in numbered]
+    if not found:
+        raise UsageError(f"{path} has no prompts; give one JSON object a line")
+    return found
+
+
+def _object(where: str, line: str) -> Mapping[str, Json]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f'{where}: not an object like {{"prompt": ...}}')
+    return found
+
+
+def messages(line: Line) -> list[Message]:
+    """Return the conversation of a line."""
+    where, fields = line
+    if ("prompt" in fields) == ("messages" in fields):
+        raise UsageError(f"{where}: give either a prompt or messages")
+    if "prompt" in fields:
+        prompt = fields["prompt"]
+        if not isinstance(prompt, str) or not prompt:
+            raise UsageError(f"{where}: prompt is not a text")
+        return [{"role": "user", "content": prompt}]
+    found = fields["messages"]
+    if not isinstance(found, list) or not found or not all(map(_is_message, found)):
+        raise UsageError(f"{where}: messages are a list of objects with role and content")
+    return [dict(each) for each in found if isinstance(each, dict)]
+
+
+def _is_message(value: Json) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"role", "content"} <= value.keys()
+        and all(isinstance(text, str) for text in value.values())
+    )
