@@ -19,7 +19,7 @@ LEAST = 1e-9  # confidence in a sampled token, however unlikely
 
 def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
     """Implement `Model.roll` for an engine that has nothing better than `forward`."""
-    begun = [Continuation(roll) for roll in rolls]
+    begun = [RolledRow(roll) for roll in rolls]
     while live := [each for each in begun if each.wants]:
         for each, logits in zip(live, model.forward([e.row() for e in live]), strict=True):
             each.draw(logits[-1])
@@ -27,7 +27,7 @@ def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
 
 
 @dataclass(slots=True)
-class Continuation:
+class RolledRow:
     """The tokens that continue one row so far."""
 
     roll: Roll

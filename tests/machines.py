@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localspec.backend import Device, Needs, Options
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine
-from localspec.memory.plan import Wanted
+from localspec.memory.plan import PlanRequest
 
 GB, MB = 1 << 30, 1 << 20
 CELL = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
@@ -90,12 +90,12 @@ MACHINES = {
 }
 
 
-def wanted(target: str, draft: str | None = None, insists: bool = False, **options) -> Wanted:
+def wanted(target: str, draft: str | None = None, insists: bool = False, **options) -> PlanRequest:
     drafting: dict[str, object] = {**options, "drafting": True}
     rehearsals: list[Callable[[Options], Needs] | None] = [
         MODELS[name].needs if name else None for name in (target, draft)
     ]
     assert rehearsals[0]
-    return Wanted(
+    return PlanRequest(
         rehearsals[0], Options(**options), 8192, rehearsals[1], Options(**drafting), insists
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from localspec.roll import Continuation, lane
+from localspec.roll import RolledRow, lane
 from localspec.tokens import Logits
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
@@ -17,7 +17,7 @@ LOOK = 8  # tokens that are worked out before they are looked at
 STARTS = (1, 4)
 
 
-def extend(runner: Runner, host: Host, paths: Sequence[Continuation]) -> None:
+def extend(runner: Runner, host: Host, paths: Sequence[RolledRow]) -> None:
     """Add some tokens to each path, as long as the core chooses the predicted tokens."""
     at = [path.roll.row.slot for path in paths]
     starts, logits, tokens = _predicted(runner, host, paths)
@@ -29,7 +29,7 @@ def extend(runner: Runner, host: Host, paths: Sequence[Continuation]) -> None:
 
 
 def _predicted(
-    runner: Runner, host: Host, paths: Sequence[Continuation]
+    runner: Runner, host: Host, paths: Sequence[RolledRow]
 ) -> tuple[list[int], mx.array, mx.array]:
     """Predict tokens; return slot lengths before them, logits and tokens, a row for each step."""
     at = [path.roll.row.slot for path in paths]
@@ -48,7 +48,7 @@ def _predicted(
     return starts, mx.stack(logits), mx.stack(tokens)
 
 
-def _choices(paths: Sequence[Continuation], step: int) -> list[Choice]:
+def _choices(paths: Sequence[RolledRow], step: int) -> list[Choice]:
     return [
         Choice(sampler, path.roll.start + len(path.tokens) + step, lane(sampler))
         for path in paths
@@ -56,7 +56,7 @@ def _choices(paths: Sequence[Continuation], step: int) -> list[Choice]:
     ]
 
 
-def _follow(path: Continuation, rows: Logits, predicted: Sequence[int]) -> int:
+def _follow(path: RolledRow, rows: Logits, predicted: Sequence[int]) -> int:
     """Draw as the core does; return how many tokens were drawn."""
     for drawn, (row, token) in enumerate(zip(rows, predicted, strict=True), start=1):
         path.draw(row)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from localspec.backend import Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError
-from localspec.roll import Continuation, roll_by_forward
+from localspec.roll import RolledRow, roll_by_forward
 from localspec.sampling.sampler import TARGET
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
@@ -121,7 +121,7 @@ class MlxModel:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         if any(roll.sampler.adjusts for roll in rolls):
             return roll_by_forward(self, rolls)
-        paths = [Continuation(roll) for roll in rolls]
+        paths = [RolledRow(roll) for roll in rolls]
         at = [roll.row.slot for roll in rolls]
         with self._device(at) as runner:
             self._undo_ahead(runner)

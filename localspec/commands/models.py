@@ -19,7 +19,7 @@ from localspec.models import catalogue, catalogue_file, store, trial
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, spec, specs, taker
 from localspec.models.entry import NOT_USED, Entry, Offer
-from localspec.models.sources import Local, Package, Source, source
+from localspec.models.sources import LocalFiles, Package, Source, source
 from localspec.pulling.estimate import fitting
 from localspec.system.fingerprint import digest
 
@@ -280,7 +280,7 @@ def described_in_toml(name: str, wanted: AddOptions) -> str:
 
 def format_of(where: Source) -> str:
     """The format that an engine would take a source for; of a hub's, the one that it names."""
-    if isinstance(where, Local):
+    if isinstance(where, LocalFiles):
         return spec(taker(where.path)).format
     formats = [each.format for each in specs().values()]
     return next((each for each in formats if each in str(where).lower()), formats[0])

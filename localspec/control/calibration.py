@@ -78,12 +78,12 @@ def calibrate(
     """Measure a pair for about so many seconds; its first slots are empty afterwards."""
     share = seconds / 2 if draft_model else seconds
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
-    found = Probe(target, clock).forwards(fit, share)
+    found = CostProbe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
     if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
-    drafting, reading = Probe(draft_model, clock).drafts(depths, share)
+    drafting, reading = CostProbe(draft_model, clock).drafts(depths, share)
     draft_model.truncate(0, 0)
     by = "draft-model"
     return Calibration(found.points, {by: drafting}, {by: reading}, found.attention, found.held)
@@ -105,7 +105,7 @@ def slopes(few: Points, many: Points, apart: int) -> Attention:
     return Attention(max(first - token * small, 0.0), token)
 
 
-class Probe:
+class CostProbe:
     """One model, made to work in its first slot."""
 
     def __init__(self, model: Model, clock: Clock) -> None:

@@ -32,7 +32,7 @@ NEAREST = 3  # other plans that an error names at most
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanRequest:
     """A pair, its needs, and the options to load it with; open ones may be conceded."""
 
     target: Estimate
@@ -80,7 +80,7 @@ class Plan:
         return sum(item.bytes for item in self.items if item.pool == pool.name)
 
 
-def plan(wanted: Wanted, machine: Machine) -> Plan:
+def plan(wanted: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     fit, concessions = concede(wanted, machine)
     if fit.short:
@@ -89,7 +89,7 @@ def plan(wanted: Wanted, machine: Machine) -> Plan:
     return Plan(way.options, way.drafting, fit.items, machine, fit.layers, tuple(concessions))
 
 
-def concede(wanted: Wanted, machine: Machine) -> tuple[Placement, list[Concession]]:
+def concede(wanted: PlanRequest, machine: Machine) -> tuple[Placement, list[Concession]]:
     """Concede until it fits, or as much as possible; return the placement and the concessions."""
     concessions: list[Concession] = []
     way = PairOptions(wanted.options, wanted.drafting if wanted.draft else None)
@@ -111,7 +111,7 @@ def concede(wanted: Wanted, machine: Machine) -> tuple[Placement, list[Concessio
     return fit, concessions
 
 
-def sharing(wanted: Wanted, way: PairOptions, machine: Machine) -> PairOptions:
+def sharing(wanted: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
     """Choose a KV cache for each slot if half of the free memory is enough, else one for all.
 
     That of a slot is for one text, and so at most as long as the model was trained for.
@@ -130,7 +130,7 @@ def sharing(wanted: Wanted, way: PairOptions, machine: Machine) -> PairOptions:
 Conceded = tuple[str, Placement] | None
 
 
-def smaller_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def smaller_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     drafting = fit.way.drafting
     if drafting is None or drafting.kv_type != "auto":
         return None
@@ -138,21 +138,21 @@ def smaller_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     return "the draft model's KV cache in 8 bits", fitted(wanted, way, machine)
 
 
-def no_draft(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def no_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.drafting is None or wanted.insists:
         return None
     found = fitted(wanted, replace(fit.way, drafting=None), machine)
     return NO_DRAFT, found
 
 
-def smaller_kv_cells(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def smaller_kv_cells(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
     way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
     return "KV cache in 8 bits", fitted(wanted, way, machine)
 
 
-def shorter_context(least: int, wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def shorter_context(least: int, wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     most = fit.way.options.context or 0
     if wanted.options.context is not None or most <= least:
         return None
@@ -164,7 +164,7 @@ def shorter_context(least: int, wanted: Wanted, fit: Placement, machine: Machine
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
-def fewer_layers(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
+def fewer_layers(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if not machine.gpus or wanted.options.gpu_layers is not None:
         return None
 
@@ -176,7 +176,7 @@ def fewer_layers(wanted: Wanted, fit: Placement, machine: Machine) -> Conceded:
     return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
 
 
-STEPS: tuple[Callable[[Wanted, Placement, Machine], Conceded], ...] = (
+STEPS: tuple[Callable[[PlanRequest, Placement, Machine], Conceded], ...] = (
     partial(shorter_context, ROOMY_CONTEXT),
     smaller_draft,
     no_draft,
@@ -199,14 +199,14 @@ def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> in
     return least + low * step
 
 
-def fitted(wanted: Wanted, way: PairOptions, machine: Machine) -> Placement:
+def fitted(wanted: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
     draft = None
     if way.drafting is not None and wanted.draft is not None:
         draft = wanted.draft(way.drafting)
     return place(way, wanted.target(way.options), draft, machine)
 
 
-def refusal(wanted: Wanted, machine: Machine, fit: Placement) -> str:
+def refusal(wanted: PlanRequest, machine: Machine, fit: Placement) -> str:
     """Say how much is missing, and what would fit."""
     text = f"this takes {size(fit.short)} more than there is for it in {fit.where}"
     near = list(nearest(wanted, machine))[:NEAREST]
@@ -220,10 +220,10 @@ def refusal(wanted: Wanted, machine: Machine, fit: Placement) -> str:
     )
 
 
-def nearest(wanted: Wanted, machine: Machine) -> Iterator[str]:
+def nearest(wanted: PlanRequest, machine: Machine) -> Iterator[str]:
     """Yield options that would fit in place of those given: one of them given up, or all."""
     options = wanted.options
-    relaxed: list[tuple[str, Wanted]] = []
+    relaxed: list[tuple[str, PlanRequest]] = []
     if wanted.insists:
         relaxed.append(("no draft model", replace(wanted, draft=None, insists=False)))
     if options.context is not None:
@@ -246,7 +246,7 @@ def nearest(wanted: Wanted, machine: Machine) -> Iterator[str]:
             yield name or _named(fit, options)
 
 
-def _with(wanted: Wanted, **changes: object) -> Wanted:
+def _with(wanted: PlanRequest, **changes: object) -> PlanRequest:
     return replace(wanted, options=replace(wanted.options, **changes))  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from localspec.backend import CELLS, CONTEXT, Device, Options
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
-from localspec.memory.plan import Plan, Wanted, plan
+from localspec.memory.plan import Plan, PlanRequest, plan
 from localspec.models.engines import backend
 from localspec.models.trial import Examined
 from localspec.system import free_memory
@@ -46,7 +46,7 @@ def planned(
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
     helper = draft.needs if draft is not None else None
-    wanted = Wanted(target.needs, options, usual, helper, drafting, insists, trained)
+    wanted = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
     return plan(wanted, machine)
 
 

@@ -30,7 +30,7 @@ def read(path: Path) -> dict[str, Entry]:
         tables = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
-    reader = Reader(path, text)
+    reader = CatalogueReader(path, text)
     return {name: reader.entry(name, table) for name, table in tables.items()}
 
 
@@ -43,7 +43,7 @@ def misspelt(key: str, known: Iterable[str]) -> bool:
     return bool(get_close_matches(key, (*known, *Entry.__slots__), 1, 0.8))
 
 
-class Reader:
+class CatalogueReader:
     """Tables of one file; where one is wrong, its line is named."""
 
     def __init__(self, path: Path, text: str) -> None:

@@ -63,14 +63,14 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalFiles:
     path: Path
 
     def __str__(self) -> str:
         return str(self.path)
 
 
-Source = Hub | Address | Package | Local
+Source = Hub | Address | Package | LocalFiles
 
 
 def source(text: str) -> Source:
@@ -85,7 +85,7 @@ def source(text: str) -> Source:
         return Package(found["module"], found["file"])
     if text.startswith(tuple(f"{scheme}:" for scheme in SCHEMES)) or not text:
         raise UsageError(f"{text!r} is no source; it must be {KINDS}")
-    return Local(place(text).absolute())
+    return LocalFiles(place(text).absolute())
 
 
 def place(text: str | Path) -> Path:

@@ -9,7 +9,7 @@ from localspec.backend import CONTEXT, Estimate, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory import plan
 from localspec.memory.machine import Machine, size
-from localspec.memory.plan import Plan, Wanted
+from localspec.memory.plan import Plan, PlanRequest
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.entry import Entry, Offer, Shape, Weights
 
@@ -51,7 +51,7 @@ def rough(
         raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
     draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
     options = options or Options()
-    wanted = Wanted(
+    wanted = PlanRequest(
         guessed(offer.weights[weights], entry.shape),
         options,
         min(entry.context or CONTEXT, CONTEXT),

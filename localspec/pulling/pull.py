@@ -18,7 +18,7 @@ from localspec.memory.planner import Limits, there
 from localspec.models import store, trial
 from localspec.models.engines import spec
 from localspec.models.locate import ModelFiles
-from localspec.models.sources import Address, Local, Package, Source
+from localspec.models.sources import Address, LocalFiles, Package, Source
 from localspec.pulling import hub
 from localspec.pulling.listing import Remote
 from localspec.pulling.remote_header import require_readable
@@ -69,7 +69,7 @@ def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)
-        return replace(_here(Local(path)), source=str(part.source))
+        return replace(_here(LocalFiles(path)), source=str(part.source))
     if part.listing is None:
         return _here(part.source)
     listing = part.listing
@@ -110,7 +110,7 @@ def _here(where: Source) -> store.StoredModel:
         if path is None:
             raise PullError(f"the package {where.module} is not installed")
     else:
-        assert isinstance(where, Local)
+        assert isinstance(where, LocalFiles)
         path = where.path
         if not path.exists():
             raise PullError(f"there is no {path}")

@@ -19,7 +19,7 @@ AMPLE = 30.0  # seconds without a shortage, after which the draft model may come
 LOG = logging.getLogger("localspec")
 
 
-class Memory(Protocol):
+class MemoryWatch(Protocol):
     def shortage(self) -> str:
         """Name where memory is short and by how much, or nothing."""
 
@@ -37,7 +37,7 @@ class DraftModelRelief:
         self,
         loaded_pair: LoadedPair,
         make: Callable[[Pair], Proposer],
-        memory: Memory,
+        memory: MemoryWatch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._found = loaded_pair

@@ -26,7 +26,7 @@ MOST = 1 << 23  # characters of a rendered conversation
 WORDS = 500  # characters of what a template says of itself
 
 
-class Generation(Extension):
+class GenerationTag(Extension):
     """A tag that marks for training what the model itself said; the text stays as it is."""
 
     tags = {"generation"}  # noqa: RUF012 (jinja's own way to declare it)
@@ -77,7 +77,7 @@ def given(value: object) -> object:
 def environment() -> ImmutableSandboxedEnvironment:
     """The names and rules that templates of the hub are written for."""
     made = Sandbox(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
     )
     made.filters["tojson"] = to_json
     made.globals |= {"raise_exception": refuse, "strftime_now": now, "namespace": Notes}

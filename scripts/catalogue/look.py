@@ -14,7 +14,7 @@ from huggingface_hub.utils._headers import build_hf_headers
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError, PullError
 from localspec.models.engines import backend
-from localspec.models.sources import Local, Package
+from localspec.models.sources import LocalFiles, Package
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
 from localspec.pulling.remote_header import LATER, MOST, outlined
@@ -101,7 +101,7 @@ def local(part: PullPart) -> Path:
     match part.source:
         case Package() as package:
             path = package.find()
-        case Local(path):
+        case LocalFiles(path):
             pass
         case _:
             path = None

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from localspec.backend import Device, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.machine import Machine
-from localspec.memory.plan import Wanted, plan
+from localspec.memory.plan import PlanRequest, plan
 from tests.machines import GB, MACHINES, MB, MODELS, cpu, mac, pc, wanted
 
 
-def summary(asked: Wanted, machine: Machine) -> str:
+def summary(asked: PlanRequest, machine: Machine) -> str:
     """Describe in one line how a pair would be loaded."""
     try:
         found = plan(asked, machine)
@@ -119,7 +119,7 @@ def test_what_fits_where(machine, target, draft, expected):
     assert summary(wanted(target, draft), MACHINES[machine]) == expected
 
 
-def conceded(asked: Wanted, machine: Machine) -> list[str]:
+def conceded(asked: PlanRequest, machine: Machine) -> list[str]:
     return [concession.what for concession in plan(asked, machine).concessions]
 
 
@@ -230,7 +230,7 @@ def test_what_a_refusal_names_does_fit(asked, room):
         assert plan(heeded(asked, wish), machine)
 
 
-def heeded(asked: Wanted, wish: str) -> Wanted:
+def heeded(asked: PlanRequest, wish: str) -> PlanRequest:
     """Apply the options that a refusal names."""
     if wish == "no draft model":
         return replace(asked, draft=None, insists=False)
@@ -376,7 +376,7 @@ def test_a_refusal_is_about_the_place_that_lacks_most():
 PER_TOKEN = 1 << 17
 
 
-def eight_slots(context: int | None) -> Wanted:
+def eight_slots(context: int | None) -> PlanRequest:
     """A model trained for 8,192 tokens, which keeps 128 KiB of each, for eight texts."""
 
     def needs(options: Options) -> Needs:
@@ -384,7 +384,7 @@ def eight_slots(context: int | None) -> Wanted:
         return Needs(4 * GB, caches * (options.context or 0) * PER_TOKEN, 200 * MB)
 
     options = Options(slots=8, context=context)
-    return Wanted(needs, options, context=8192, trained=8192)
+    return PlanRequest(needs, options, context=8192, trained=8192)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from localspec.models.catalogue_file import read
 from localspec.models.engines import specs
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.sources import Address, Hub, Local, Package, source
+from localspec.models.sources import Address, Hub, LocalFiles, Package, source
 from localspec.pulling import resolve
 from localspec.pulling.estimate import fitting, rough
 from localspec.pulling.listing import Remote
@@ -136,7 +136,7 @@ values = st.recursive(
 
 @given(st.dictionaries(keys, values, max_size=5))
 def test_whatever_a_table_holds_is_read_or_refused(table):
-    reader = catalogue_file.Reader(Path("models.toml"), "")
+    reader = catalogue_file.CatalogueReader(Path("models.toml"), "")
     with suppress(UsageError):
         found = reader.entry("one", table)
         assert set(table) <= set(Entry.__slots__) | set(found.offers)
@@ -216,7 +216,7 @@ def test_sources_are_told_apart():
         "https://x.org/m.gguf", "a" * 64
     )
     assert source("package:mod/file.gguf") == Package("mod", "file.gguf")
-    assert source("/models/m.gguf") == Local(Path("/models/m.gguf"))
+    assert source("/models/m.gguf") == LocalFiles(Path("/models/m.gguf"))
     for text in ("hf:a", "hf:a/b/c", "https://x.org/m.gguf", "package:x", "hf:a/b:/etc/passwd", ""):
         with pytest.raises(UsageError):
             source(text)
@@ -228,7 +228,7 @@ def test_whatever_is_written_is_a_source_or_refused(text):
         found = source(text)
     except (UsageError, ValueError):  # the latter: a path with a zero
         return
-    if not isinstance(found, Local):
+    if not isinstance(found, LocalFiles):
         assert source(str(found)) == found
 
 
@@ -288,12 +288,14 @@ def test_what_was_checked_is_written_where_it_belongs():
         None,
         (Remote("one.gguf", 10**9, "ab" * 32, True),),
     )
-    [entry] = [catalogue_file.Reader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])]
+    [entry] = [
+        catalogue_file.CatalogueReader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])
+    ]
     weights = entry.offers["gguf"].weights["q8_0"]
     text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
                          "q8_0", weights, part)  # fmt: skip
     text = check.checked(text, "one")
-    found = catalogue_file.Reader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
+    found = catalogue_file.CatalogueReader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
     assert found.checked
     assert found.offers["gguf"].weights["q8_0"] == Weights(part.source, 10**9, sums=("ab" * 32,))
     assert found.offers["gguf"].weights["q4_0"] == entry.offers["gguf"].weights["q4_0"]

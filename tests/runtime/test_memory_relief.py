@@ -14,7 +14,7 @@ from localspec.control.depth import Depth
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
-from localspec.memory.plan import Wanted, plan
+from localspec.memory.plan import PlanRequest, plan
 from localspec.memory.planner import Watcher
 from localspec.models.locate import ModelFiles
 from localspec.models.trial import ResolvedModel
@@ -78,7 +78,7 @@ class Desk:
                 return replace(self, pair=Pair(self.pair.target, desk.draft()))
 
         needs = Needs(100 * MB, 10 * MB, 10 * MB)
-        wanted = Wanted(lambda _: needs, Options(), 8192, lambda _: needs)
+        wanted = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
         found = plan(wanted, cpu(8 * GB))
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None)
@@ -317,7 +317,7 @@ class Look:
 
 def watcher(free, stalls=0.0):
     needs = Needs(100 * MB, 10 * MB, 10 * MB)
-    found = plan(Wanted(lambda _: needs, Options(), 8192), cpu(8 * GB))
+    found = plan(PlanRequest(lambda _: needs, Options(), 8192), cpu(8 * GB))
     return Watcher(found, Look(free), lambda: stalls)
 
 

@@ -33,7 +33,7 @@ class TextEncoder:
         return ids
 
 
-class Library:
+class TokenizerLibrary:
     """A tokenizer.json as the library understands it."""
 
     def __init__(self, path: Path, text: str) -> None:

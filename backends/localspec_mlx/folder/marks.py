@@ -9,7 +9,7 @@ from pathlib import Path
 from localspec.templates.fill_in_middle import known
 from localspec.tokenizer import Infill
 from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
-from localspec_mlx.folder.library import Library
+from localspec_mlx.folder.library import TokenizerLibrary
 from localspec_mlx.folder.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named
 
 # Control tokens after which a model has said what it had to say, whatever its settings name:
@@ -48,7 +48,7 @@ class Naming:
     ids: Mapping[str, int]
     vocabulary: int
 
-    def marks(self, library: Library, added: Mapping[int, Added]) -> Marks:
+    def marks(self, library: TokenizerLibrary, added: Mapping[int, Added]) -> Marks:
         bos, eos = self._token("bos"), self._token("eos")
         starts = bos is not None and (library.starts_with(bos) or self._wish("add_bos_token"))
         named = end_ids(self.folder, self.vocabulary) | known_ends(added)

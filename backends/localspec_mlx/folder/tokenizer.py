@@ -6,7 +6,7 @@ from pathlib import Path
 
 from localspec.tokens import Tokens, tokens_of
 from localspec_mlx.folder.definition import definition
-from localspec_mlx.folder.library import Library
+from localspec_mlx.folder.library import TokenizerLibrary
 from localspec_mlx.folder.marks import Marks, Naming
 from localspec_mlx.folder.vocabulary import SETTINGS, chat_template
 from localspec_mlx.folder.words import TokenTable, all_added, check_width, words_of
@@ -42,7 +42,7 @@ class FolderTokenizer:
 def load_tokenizer(folder: Path, vocabulary: int) -> FolderTokenizer:
     """Build the tokenizer of a model that has logits for `vocabulary` tokens."""
     found = definition(folder)
-    library = Library(found.path, found.text)
+    library = TokenizerLibrary(found.path, found.text)
     check_width(found.path, library, vocabulary)
     added = all_added(found, folder / SETTINGS, library, vocabulary)
     ids = library.ids | {each.content: token for token, each in added.items()}

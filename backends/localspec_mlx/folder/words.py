@@ -8,7 +8,7 @@ from pathlib import Path
 
 from localspec_mlx.folder.definition import Definition, without
 from localspec_mlx.folder.files import refuse
-from localspec_mlx.folder.library import Library, TextEncoder
+from localspec_mlx.folder.library import TextEncoder, TokenizerLibrary
 from localspec_mlx.folder.limits import check_added
 from localspec_mlx.folder.marks import Marks
 from localspec_mlx.folder.spelling import ByteSpelling, spelling
@@ -32,7 +32,7 @@ class TokenTable:
         return self.spelling.said(self.texts[token])
 
 
-def check_width(path: Path, library: Library, vocabulary: int) -> None:
+def check_width(path: Path, library: TokenizerLibrary, vocabulary: int) -> None:
     most = max(library.ids.values(), default=-1)
     if not 0 <= most < vocabulary:
         refuse(
@@ -43,7 +43,7 @@ def check_width(path: Path, library: Library, vocabulary: int) -> None:
 
 
 def all_added(
-    definition: Definition, settings: Path, library: Library, vocabulary: int
+    definition: Definition, settings: Path, library: TokenizerLibrary, vocabulary: int
 ) -> dict[int, Added]:
     """Collect the added tokens that the model has logits for, by id.
 
@@ -64,7 +64,7 @@ def all_added(
 
 def words_of(
     definition: Definition,
-    library: Library,
+    library: TokenizerLibrary,
     added: Mapping[int, Added],
     marks: Marks,
     vocabulary: int,
@@ -89,7 +89,9 @@ def words_of(
     )
 
 
-def plain(definition: Definition, library: Library, added: Mapping[int, Added]) -> TextEncoder:
+def plain(
+    definition: Definition, library: TokenizerLibrary, added: Mapping[int, Added]
+) -> TextEncoder:
     """Make an encoder that never yields a control token."""
     own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
     control = {each.content for each in own.values() if each.special}
@@ -97,7 +99,7 @@ def plain(definition: Definition, library: Library, added: Mapping[int, Added]) 
     if changed is None:
         return library.reader(added, special=False)
     others = {token: each for token, each in added.items() if not (token in own and each.special)}
-    return Library(definition.path, changed).reader(others, special=False)
+    return TokenizerLibrary(definition.path, changed).reader(others, special=False)
 
 
 def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:
