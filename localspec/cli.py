@@ -196,7 +196,7 @@ class InfoOptions:
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def info(context: click.Context, model: str) -> None:
-    """Tell what a GGUF file or an MLX folder holds, as its engine lays it out."""
+    """Tell what a model's file or folder holds, as its engine lays it out."""
     footprint = trial.footprint(model, read(context, EngineOptions).backend)
     if read(context, InfoOptions).json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,15 +23,23 @@ AUTO = "auto"  # a wish for whichever engine takes a model
 @cache
 def specs() -> Mapping[str, BackendSpec]:
     """All engines, the preferred first; one that cannot even be asked is left out."""
-    found = {name: spec for name, spec in _asked().items() if isinstance(spec, BackendSpec)}
+    return in_order(_offered())
+
+
+def in_order(offered: Mapping[str, BackendSpec | str]) -> dict[str, BackendSpec]:
+    found = {name: spec for name, spec in offered.items() if isinstance(spec, BackendSpec)}
     return dict(sorted(found.items(), key=lambda each: (-each[1].preference, each[0])))
 
 
 @cache
-def _asked() -> Mapping[str, BackendSpec | str]:
+def _offered() -> Mapping[str, BackendSpec | str]:
+    return asked(entry_points(group=GROUP))
+
+
+def asked(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
     """What each entry point has, or what is wrong with it."""
     found: dict[str, BackendSpec | str] = {}
-    for entry in {(each.name, each.value): each for each in entry_points(group=GROUP)}.values():
+    for entry in {(each.name, each.value): each for each in entries}.values():
         twice = entry.name in found
         found[entry.name] = "two packages offer it: uninstall one" if twice else _spec_of(entry)
     return found
@@ -47,13 +55,13 @@ def _spec_of(entry: EntryPoint) -> BackendSpec | str:
 
 def names() -> list[str]:
     """All engines by name, those included that cannot be used."""
-    return [*specs(), *(name for name in _asked() if name not in specs())]
+    return [*specs(), *(name for name in _offered() if name not in specs())]
 
 
 def spec(name: str) -> BackendSpec:
     if found := specs().get(name):
         return found
-    fault = _asked().get(name)
+    fault = _offered().get(name)
     raise BackendError(
         f"the engine {name} cannot be used: {fault}"
         if fault

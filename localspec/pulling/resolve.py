@@ -79,7 +79,7 @@ def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
     where = source(wish)
     if isinstance(where, Hub):
         found = hub.listing(where)
-        own = engine if engine != AUTO else _taker(where, found)
+        own = engine if engine != AUTO else hub_taker(where, found)
         target = chosen(where, found, own, "")
         name = where.repository.rpartition("/")[2].lower()
         drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found, own)
@@ -91,7 +91,7 @@ def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
     return PullPlan(name, "as-given", own, target, drafter, helper)
 
 
-def _taker(where: Hub, offered: Listing) -> str:
+def hub_taker(where: Hub, offered: Listing) -> str:
     """Find the first engine that takes the wanted file of a repository, or any of its files."""
     for wanted in (where.file, ""):
         for name, each in specs().items():

@@ -177,7 +177,11 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
 
 def test_it_is_served_over_http(home):
     question = {"messages": [{"role": "user", "content": "The par"}], "temperature": 0}
+    home.calls.unlink(missing_ok=True)
     with home.serving(str(home.model)) as client:
+        # What is offered is inspected before it is loaded.
+        once = {"claims": 1, "inspect": 1, "build": 1, "probe": 1, "load": 1}
+        assert home.counted() == once
         answer = client.post("/v1/chat/completions", json=question).json()
         [listed] = client.get("/api/tags").json()["models"]
     assert answer["choices"][0]["message"]["content"] == TEXT.removeprefix("The par")
@@ -211,5 +215,7 @@ def test_a_model_is_looked_for_looked_at_and_its_machine_asked_once_for_a_load(h
     [told] = home.run(["chat", path, "The"])
     assert told[0] == 0, told
     assert home.counted() == once
-    with home.serving(path):
-        assert home.counted() == once | {"inspect": 1}  # what is offered before it is loaded
+    [told] = home.run(["generate", path, "The", "--raw", "--draft", path])
+    assert told[0] == 0, told
+    asked = home.counted()
+    assert (asked["claims"], asked["build"], asked["load"]) == (2, 1, 2)

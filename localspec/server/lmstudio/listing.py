@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 
-FORMATS: Mapping[str, str] = {"llamacpp": "gguf", "mlx": "mlx"}
+FORMATS = ("gguf", "mlx")  # that its clients know
 PUBLISHER = "localspec"
 
 Object = dict[str, object]
@@ -21,7 +19,7 @@ def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> O
         "type": "llm",
         "publisher": PUBLISHER,
         "arch": offer.family,
-        "compatibility_type": FORMATS.get(offer.engine, offer.engine),
+        "compatibility_type": offer.format,
         "quantization": offer.quantisation,
         "state": "loaded" if served else "not-loaded",
         "max_context_length": trained(offer),
@@ -43,7 +41,7 @@ def listed(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Obje
         "params_string": offer.parameters or None,
         "loaded_instances": [instance(served)] if served else [],
         "max_context_length": trained(offer),
-        "format": FORMATS.get(offer.engine),
+        "format": offer.format if offer.format in FORMATS else None,
         "capabilities": {"vision": False, "trained_for_tool_use": facts.calls},
         "description": None,
     }
