@@ -232,7 +232,6 @@ def test_guessing_can_be_left_away_or_chosen(client):
     [
         ({"temperatur": 1}, "temperatur"),
         ({"audio": {"voice": "alloy"}}, "audio"),
-        ({"functions": [{"name": "weather"}]}, "functions"),
         ({"n": 0}, "n"),
         ({"n": 100}, "n"),
         ({"max_tokens": 0}, "max_tokens"),

@@ -113,7 +113,6 @@ def test_a_header_has_each_name_once_and_only_safe_ones():
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "audio"),
         (CHAT, {"tools": [{"type": "web_search"}], "tool_choice": "required"}, "give functions"),
         (CHAT, {"tools": [FUNCTION], "tool_choice": "clock"}, "'clock'"),
-        (CHAT, {"functions": [{"name": "weather"}]}, "use tools"),
         (CHAT, {"modalities": ["audio"]}, "modalities"),
         (CHAT, {"grammar": "root ::= ("}, "GBNF"),
         (CHAT, {"response_format": {"type": "json_schema"}}, "schema"),

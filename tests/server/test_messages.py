@@ -280,7 +280,7 @@ def test_tokens_are_counted_before_anything_is_said(client):
         ("tool_choice", {"tool_choice": {"type": "tool"}}),
         ("has to be called", {"tool_choice": {"type": "any"}}),
         ("'clock'", {"tools": [WEATHER], "tool_choice": {"type": "tool", "name": "clock"}}),
-        ("max_tokens", {"max_tokens": 0}),
+        ("max_tokens", {"max_tokens": -1}),
         ("container", {"extra_body": {"container": "c"}}),
         ("mcp_servers", {"extra_body": {"mcp_servers": [{"type": "url", "name": "x"}]}}),
     ],

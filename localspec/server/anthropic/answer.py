@@ -40,6 +40,7 @@ def failing(fault: Fault) -> bytes:
 class MessagesAnswer:
     choices: Choices
     hides_thoughts: bool
+    says_nothing: bool = False  # of a prompt that is only to be held
     blocks: Blocks = field(init=False)
     id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
     _grown: tuple[Block, Frame] | None = None  # the newest block that grew
@@ -49,11 +50,12 @@ class MessagesAnswer:
 
     @classmethod
     def of(cls, asked: MessagesRequest, choices: Choices) -> MessagesAnswer:
-        return cls(choices, asked.hides_thoughts)
+        return cls(choices, asked.hides_thoughts, asked.max_tokens == 0)
 
     async def whole(self) -> Data:
         await self.blocks.whole()
-        content = [self._content(block) for block in self.blocks.found]
+        found = [] if self.says_nothing else self.blocks.found
+        content = [self._content(block) for block in found]
         return self._message(content, self._usage()) | self._stop()
 
     def opening(self) -> Bodies:
@@ -75,6 +77,8 @@ class MessagesAnswer:
         ]
 
     def _events(self, change: Change) -> Iterator[bytes]:
+        if self.says_nothing:
+            return
         index = {"index": change.block.index}
         match change:
             case Opened(block):
@@ -153,7 +157,7 @@ class MessagesAnswer:
             "input_tokens": used.prompt_tokens - used.cached_tokens,
             "cache_read_input_tokens": used.cached_tokens,
             "cache_creation_input_tokens": 0,
-            "output_tokens": used.completion_tokens,
+            "output_tokens": 0 if self.says_nothing else used.completion_tokens,
             "output_tokens_details": {"thinking_tokens": self.blocks.thoughts},
         }
 

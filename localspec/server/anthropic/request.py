@@ -13,7 +13,7 @@ from localspec.server.anthropic.content import Given, Texts, messages, rules
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
-from localspec.server.requests.fields import Most, Object, Stops, Wished
+from localspec.server.requests.fields import LONGEST, Object, Stops, Wished
 from localspec.server.requests.given import OTHER, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Name
@@ -111,7 +111,7 @@ class CountRequest(Wished):
 
 
 class MessagesRequest(CountRequest):
-    max_tokens: Most = None
+    max_tokens: int | None = Field(None, ge=0, le=LONGEST)  # 0: only hold the prompt
     stop_sequences: Stops = Field(default_factory=list)
     stream: bool = False
     thread: Object | None = None  # refused so that libraries go on without: see the routes
@@ -122,5 +122,6 @@ class MessagesRequest(CountRequest):
 
     def prepared(self, served: Served) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
-        settings = self.wishes(served.offer.usual, self.max_tokens, stop)
+        most = None if self.max_tokens is None else max(self.max_tokens, 1)
+        settings = self.wishes(served.offer.usual, most, stop)
         return [prepared(served, self.conversation(), settings)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
@@ -34,6 +34,7 @@ class Wanted(Formed, Wished):
     stream: bool = False
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
+    image_data: list[JsonValue] = Field(default_factory=list)
 
     @property
     def most(self) -> int:
@@ -41,6 +42,8 @@ class Wanted(Formed, Wished):
         return min(self.max_tokens if self.n_predict is None else self.n_predict, LONGEST)
 
     def settings(self, usual: Sampling) -> Settings:
+        if self.image_data:
+            raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
         found = self.wishes(usual, None if most < 0 else max(most, 1), tuple(self.stop))
         depth = found.depth if most else 0

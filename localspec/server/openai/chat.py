@@ -33,6 +33,7 @@ class ChatAnswer:
     wants_usage: bool = False
     trails: Sequence[Trail] = ()  # one for each reply, where it is to be told who said what
     tells_progress: bool = False
+    is_old: bool = False  # whether the client knows functions, and no tools
     id: str = field(default_factory=lambda: new_id("chatcmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
     _frames: dict[tuple[int, str], Frame] = field(default_factory=dict)
@@ -42,7 +43,8 @@ class ChatAnswer:
         spelling = Spelling(choices.served.runtime.tokenizer) if asked.logprobs else None
         trails = [Trail() for _ in choices.replies] if asked.localspec.trace else ()
         wants = asked.wants_usage
-        return cls(choices.served.name, choices, spelling, wants, trails, asked.return_progress)
+        progress, old = asked.return_progress, bool(asked.functions)
+        return cls(choices.served.name, choices, spelling, wants, trails, progress, old)
 
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
@@ -82,7 +84,7 @@ class ChatAnswer:
                 return self._frame(number, "content").around(text)
             case Reasoning(text):
                 return self._frame(number, "reasoning_content").around(text)
-        [delta] = deltas([part])
+        [delta] = self._deltas([part])
         return self._chunk(number, delta)
 
     def _frame(self, number: int, name: str) -> Frame:
@@ -93,7 +95,7 @@ class ChatAnswer:
 
     def _bodies(self, number: int, step: Step) -> list[bytes]:
         logprobs, traces = self._logprobs(step.chunk), self._traces(number, step)
-        found = deltas(step.parts) or ([{}] if logprobs or traces else [])
+        found = self._deltas(step.parts) or ([{}] if logprobs or traces else [])
         bodies = []
         for delta in found:
             told = traces.pop(0) if traces else {}
@@ -109,7 +111,7 @@ class ChatAnswer:
         more: dict[str, object] = {"timings": timings(reply.result)}
         if self.trails:
             more["localspec"] = {"notices": list(reply.result.notices)}
-        return self._chunk(number, {}, finish=reply.finish, more=more)
+        return self._chunk(number, {}, finish=self._finish(reply), more=more)
 
     def _traces(self, number: int, step: Step) -> list[dict[str, object]]:
         """Trace each part: its sources by characters, and with the first what the round drafted."""
@@ -123,6 +125,13 @@ class ChatAnswer:
             round_ = {"drafted": chunk.drafted, "accepted": chunk.accepted, "by": chunk.by}
             told[:1] = [round_ | (told[0] if told else {})]
         return told
+
+    def _deltas(self, parts: Sequence[Part]) -> list[dict[str, object]]:
+        return list(map(of_old, deltas(parts))) if self.is_old else deltas(parts)
+
+    def _finish(self, reply: Reply) -> str:
+        called = self.is_old and reply.finish == "tool_calls"
+        return "function_call" if called else reply.finish
 
     def _head(self, kind: str) -> dict[str, object]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
@@ -145,7 +154,9 @@ class ChatAnswer:
             message["content"] = ""
         if reply.reasoning:
             message["reasoning_content"] = reply.reasoning
-        if reply.calls:
+        if reply.calls and self.is_old:
+            message["function_call"] = asdict(reply.calls[0])
+        elif reply.calls:
             message["tool_calls"] = [
                 {"id": new_id("call_"), "type": "function", "function": asdict(call)}
                 for call in reply.calls
@@ -155,7 +166,7 @@ class ChatAnswer:
             "index": number,
             "message": message,
             "logprobs": None if found is None else {"content": found, "refusal": None},
-            "finish_reason": reply.finish,
+            "finish_reason": self._finish(reply),
         }
 
     def _logprobs(self, chunk: Chunk | None) -> object:
@@ -192,3 +203,11 @@ def deltas(parts: Sequence[Part]) -> list[dict[str, object]]:
                 call = {"index": index, "function": {"arguments": text}}
                 found.append({"tool_calls": [call]})
     return found
+
+
+def of_old(delta: dict[str, object]) -> dict[str, object]:
+    """A call as clients knew it that know functions: without an identifier, and one only."""
+    match delta:
+        case {"tool_calls": [{"function": function}]}:
+            return {"function_call": function}
+    return delta

@@ -19,6 +19,7 @@ from localspec.templates.message import Json, Message
 
 
 class ThoughtPart(RequestPart):
+    type: str = ""
     text: str
 
 

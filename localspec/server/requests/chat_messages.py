@@ -66,6 +66,7 @@ class CallGiven(RequestPart):
 class Thought(RequestPart):
     """Of a list of thoughts, as litellm and OpenRouter have them."""
 
+    type: str = ""
     thinking: str = ""
     text: str = ""
     summary: str = ""

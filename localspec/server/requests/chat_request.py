@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation
@@ -15,13 +16,19 @@ from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_messages import MessageGiven
 from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.tools import Chosen, ToolChoice, ToolGiven, tools_of
+from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolGiven, tools_of
 
 THINKS = {"enabled": True, "disabled": False}
 
 
 class Traced(Drafting):
     trace: bool = False  # whether a stream tells who said what
+
+
+def as_effort(given: object) -> object:
+    """LM Studio has one word for it."""
+    switches = {"on": {"enabled": True}, "off": {"enabled": False}}
+    return switches.get(given, {"effort": given}) if isinstance(given, str) else given
 
 
 class Reasoning(RequestPart):
@@ -54,24 +61,24 @@ class ChatRequest(Asked):
     logprobs: bool | None = None
     top_logprobs: Logprobs | None = None
     reasoning_effort: str | None = None
-    reasoning: Reasoning = Reasoning()
+    reasoning: Annotated[Reasoning, BeforeValidator(as_effort)] = Reasoning()
     enable_thinking: bool | None = None  # as Qwen's own service calls it
     thinking: Thinking | bool | None = None
     chat_template_kwargs: Object = Field(default_factory=dict)
     modalities: list[str] | None = None
-    functions: list[JsonValue] | None = None  # as tools were given once
+    functions: list[Function] | None = None  # as tools were given once
+    function_call: Chosen = ToolChoice()
 
     def conversation(self) -> Conversation:
         if self.modalities is not None and "text" not in self.modalities:
             raise refused("modalities other than text are not here", "modalities")
-        if self.functions:
-            raise refused("functions are given as tools now: use tools", "functions")
+        choice = self.function_call if self.functions else self.tool_choice
         return Conversation(
             messages=[each.message for each in self.messages],
-            tools=tools_of(self.tools),
-            choice=self.tool_choice.mode,
-            named=self.tool_choice.name,
-            parallel=self.parallel_tool_calls,
+            tools=[*tools_of(self.tools), *(each.tool for each in self.functions or ())],
+            choice=choice.mode,
+            named=choice.name,
+            parallel=self.parallel_tool_calls and not self.functions,
             format=self.form,
             extra=self._told(),
         )

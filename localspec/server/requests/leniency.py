@@ -30,6 +30,7 @@ HARMLESS = frozenset(
         *("prompt_cache_breakpoint",),
         # Streams are not padded, times are told at the end.
         *("include_obfuscation", "timings_per_token", "sse_ping_interval", "usage"),
+        *("t_max_prompt_ms", "summary", "generate_summary", "media_type", "execution", "time"),
         # Replies that come back with what servers and libraries wrote to them.
         *("id", "status", "index", "annotations", "citations", "refusal"),
         *("parsed", "parsed_arguments", "signature", "phase", "caller", "finish_reason"),
@@ -48,6 +49,13 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     **dict.fromkeys(("length_penalty", "guidance_scale", "best_of", "n", "n_cmpl"), (1,)),
     **dict.fromkeys(("echo", "background", "use_beam_search", "logits_all", "verbose"), (False,)),
     **dict.fromkeys(("vocab_only", "embedding_only", "multi_user_cache"), (False,)),
+    **dict.fromkeys(("continue_final_message", "return_token_ids", "return_tokens"), (False,)),
+    **dict.fromkeys(("include_stop_str_in_output", "post_sampling_probs"), (False,)),
+    **dict.fromkeys(("ban_eos_token", "raw", "return_progress", "penalty_alpha"), (False,)),
+    **dict.fromkeys(("min_tokens", "n_keep", "n_discard", "n_cache_reuse", "nsigma"), (0,)),
+    **dict.fromkeys(("truncate", "shift", "spaces_between_special_tokens"), (True,)),
+    **dict.fromkeys(("encoder_repetition_penalty",), (1,)),
+    "adaptive_target": (-1,),
     **dict.fromkeys(("add_generation_prompt", "skip_special_tokens", "add_bos_token"), (True,)),
     **dict.fromkeys(("penalize_newline", "penalize_nl", "add_special"), (True,)),
     **dict.fromkeys(("lora", "functions", "mcp_servers", "images", "plugins"), ([],)),

@@ -47,10 +47,12 @@ def nested(given: object) -> object:
     """A function beside its type, or without one, is meant as well."""
     if not isinstance(given, dict) or given.get("type") not in (None, "function"):
         return given
-    if "function" in given or "name" not in given:
+    if "function" in given:
         return given | {"type": "function"}
+    if "name" not in given:
+        return given
     schema = given.get("parameters", given.get("input_schema"))
-    rest = {name: value for name, value in given.items() if name != "input_schema"}
+    rest = {name: each for name, each in given.items() if name not in ("type", "input_schema")}
     return {"type": "function", "function": rest | {"parameters": schema}}
 
 
