@@ -164,6 +164,7 @@ class Options:
     threads: int | None = None
     adapter: Path | None = None  # a LoRA to put on the weights
     bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
+    head: bool = False  # load the drafting head in the file (MTP), too
     drafting: bool = False  # the model will be asked to roll rather than to verify
     verbose: bool = False  # let the engine write its log to stderr
 
@@ -182,6 +183,13 @@ def within(name: str, value: int | None, low: int, high: int) -> None:
         raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")
 
 
+class Head(Protocol):
+    """A drafting head that reads its target's hidden states, which stay inside the backend."""
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        """Draft on from what the target holds of each slot; a row is the newest token alone."""
+
+
 class Model(Protocol):
     """One loaded model. One thread calls it."""
 
@@ -192,6 +200,7 @@ class Model(Protocol):
     pool: int  # tokens that all slots can hold together; `ContextFull` beyond
     batch: int
     tentative: int
+    head: Head | None  # if it was loaded with one
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.
@@ -209,7 +218,8 @@ class Model(Protocol):
     def copy(self, source: int, target: int, length: int) -> int:
         """Replace what `target` holds by the first `length` tokens of `source`.
 
-        Returns how many it now holds: `length`, or 0 where that cannot be done.
+        Returns how many it now holds: `length`, one less where the newest must be read again, or 0
+        where that cannot be done.
         """
 
     def save(self, slot: int, most: int) -> Saved | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from localspec.backend import Model, Roll, Row
+from localspec.backend import Roll, Row
 from localspec.draft import Draft
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.sampler import DRAFT, TARGET, Sampler
@@ -17,13 +18,18 @@ BY = "draft-model"
 LEAST = 1e-9  # confidence in a sampled token, however unlikely
 
 
-def roll_by_forward(model: Model, rolls: Sequence[Roll]) -> list[Draft]:
+class Forwards(Protocol):
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        """Read the rows; return logits whose last row is that of the newest token."""
+
+
+def roll_by_forward(model: Forwards, rolls: Sequence[Roll], by: str = BY) -> list[Draft]:
     """Implement `Model.roll` for an engine that has nothing better than `forward`."""
     begun = [RolledRow(roll) for roll in rolls]
     while live := [each for each in begun if each.wants]:
         for each, logits in zip(live, model.forward([e.row() for e in live]), strict=True):
             each.draw(logits[-1])
-    return [each.draft() for each in begun]
+    return [each.draft(by) for each in begun]
 
 
 @dataclass(slots=True)
@@ -59,9 +65,9 @@ class RolledRow:
         self.sources.append(source)
         self.confidences.append(confidence(logits, token))
 
-    def draft(self) -> Draft:
+    def draft(self, by: str) -> Draft:
         sources = None if self.roll.sampler.shares_dice else tuple(self.sources)
-        return Draft(tokens_of(self.tokens), BY, sources, tuple(self.confidences))
+        return Draft(tokens_of(self.tokens), by, sources, tuple(self.confidences))
 
 
 def lane(sampler: Sampler) -> int:

@@ -16,10 +16,11 @@ from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system import free_memory
 from localspec_llamacpp import ggml
-from localspec_llamacpp.bindings import library
+from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -33,12 +34,13 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    weights = ModelWeights(path, all_or(options.gpu_layers), options.split)
+    weights = ModelWeights(path, all_or(options.gpu_layers), options.split, head=options.head)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
-        return LlamaModel(weights, context, tokenizer, options, form)
+        head = head_of(weights, context, form, options) if options.head else None
+        return LlamaModel(weights, context, tokenizer, options, form, head)
     except BaseException:
         weights.close()
         raise
@@ -71,6 +73,20 @@ def set_up(
             raise
         form = replace(form, kv_type="f16")
         return form, Context(weights, form)
+
+
+def head_of(
+    weights: ModelWeights, trunk: Context, form: ContextShape, options: Options
+) -> LlamaHead:
+    """Set up the drafting head in the model's file."""
+    context = Context(weights, head_shape(form, options), trunk)
+    trunk.tell_hidden()
+    return LlamaHead(context, weights.hidden_width, options.slots, form.batch)
+
+
+def head_shape(form: ContextShape, options: Options) -> ContextShape:
+    """The context of a head: it keeps no states, and one row of logits for each slot."""
+    return replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
 
 
 def shape(weights: ModelWeights, options: Options, quantisation: str) -> ContextShape:
@@ -197,6 +213,10 @@ def check(footprint: Footprint, options: Options) -> None:
         raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
     if footprint.positions:  # llama.cpp aborts beyond the last one
         within("context", options.context, 1, footprint.positions)
+    if options.head and not footprint.drafting_layers:
+        raise UsageError(f"{footprint.path.name} has no drafting head (MTP) inside")
+    if options.head and not nextn.available():
+        raise UsageError("this release of llama-cpp-python has no drafting heads: upgrade it")
     known = ("auto", *KV_TYPES)
     if options.kv_type not in known:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")

@@ -16,6 +16,7 @@ from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
@@ -31,7 +32,9 @@ class LlamaModel:
         tokenizer: GgufTokenizer,
         options: Options,
         shape: ContextShape,
+        head: LlamaHead | None = None,
     ) -> None:
+        self.head = head
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
@@ -122,6 +125,10 @@ class LlamaModel:
         logits = self._context.decode(
             [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
         )
+        if self.head:
+            positions = [self._lengths[row.slot] for row in rows]
+            hidden = self._context.hidden(sum(len(row.tokens) for row in rows))
+            self.head.note(rows, positions, hidden)
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
         return logits
@@ -134,9 +141,15 @@ class LlamaModel:
     def truncate(self, slot: int, length: int) -> int:
         if length >= self._lengths[slot]:
             return self._lengths[slot]
-        kept = self._undo.back(slot, length) if length > 0 else 0
+        return self._truncate(slot, length)
+
+    def _truncate(self, slot: int, length: int) -> int:
+        enough = self.head.enough(slot, length) if self.head else length
+        kept = self._undo.back(slot, enough) if enough > 0 else 0
         if kept:
             self._lengths[slot] = kept
+            if self.head:
+                self.head.truncate(slot, length)
         else:
             self._clear(slot)
         return kept
@@ -145,22 +158,30 @@ class LlamaModel:
         self._context.clear(slot)
         self._undo.forget(slot)
         self._lengths[slot] = 0
+        if self.head:
+            self.head.truncate(slot, 0)
 
     def copy(self, source: int, target: int, length: int) -> int:
         self._clear(target)
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
+            if self.head:
+                self.head.copy(source, target)
+                return self._truncate(target, length)
         else:
             self._clear(target)
         return self._lengths[target]
 
     def save(self, slot: int, most: int) -> Saved | None:
         data = None if self._closed else self._context.save(slot, most)
+        if data is not None and self.head:
+            data = self.head.save(slot, data, most)
         return None if data is None else Saved(data, self._whole)
 
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         self._clear(slot)
-        if self._context.restore(slot, data) == length:
+        trunk = self.head.restore(slot, data) if self.head else data
+        if self._context.restore(slot, trunk) == length:
             self._lengths[slot] = length
         else:
             self._clear(slot)
@@ -172,6 +193,8 @@ class LlamaModel:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            if self.head:
+                self.head.close()
             self._context.close()
             self._weights.close()
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from localspec.tokens import Tokens
 
+Hidden = NDArray[np.float32]  # a row for each token
+
 
 class Part(NamedTuple):
     """Tokens of one sequence in a batch."""
@@ -20,12 +22,14 @@ class Part(NamedTuple):
     position: int
     tokens: Tokens
     outputs: int  # trailing tokens whose logits are wanted
+    hidden: Hidden | None = None  # for a head: the target's state before each token
 
 
 class LlamaBatch:
     """A batch of llama.cpp's, over arrays that numpy fills."""
 
-    def __init__(self, size: int, sequences: int) -> None:
+    def __init__(self, size: int, sequences: int, hidden: int = 0) -> None:
+        self._hidden = np.zeros((size if hidden else 0, hidden), np.float32)
         self._tokens = np.zeros(size, np.int32)
         self._positions = np.zeros(size, np.int32)
         self._counts = np.ones(size, np.int32)
@@ -43,6 +47,8 @@ class LlamaBatch:
             seq_id=pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
             logits=pointer(self._wanted, ctypes.c_int8),
         )
+        if hidden:
+            self.struct.embd = pointer(self._hidden, ctypes.c_float)
 
     def fill(self, parts: Sequence[Part], ids: Sequence[int]) -> int:
         """Lay the parts out one after the other; return how many outputs are wanted.
@@ -56,6 +62,8 @@ class LlamaBatch:
                 self._put(start, part, ids[part.sequence])
             else:
                 self._lay(start, end, part, ids[part.sequence])
+            if part.hidden is not None:
+                self._hidden[start:end] = part.hidden
             outputs += part.outputs
         self.struct.n_tokens = end
         return outputs

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.system import free_memory
 from localspec.tokens import Logits
-from localspec_llamacpp.bindings.batch import LlamaBatch, Part, pointer
+from localspec_llamacpp.bindings import nextn
+from localspec_llamacpp.bindings.batch import LlamaBatch, Hidden, Part, pointer
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
@@ -43,7 +44,10 @@ class ContextShape:
 class Context:
     """Sequences of tokens held by a model, and the logits of the newest ones."""
 
-    def __init__(self, weights: ModelWeights, shape: ContextShape) -> None:
+    def __init__(
+        self, weights: ModelWeights, shape: ContextShape, trunk: Context | None = None
+    ) -> None:
+        """Set up a context of the model, or of the drafting head in it that follows a trunk."""
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_seq_max = shape.cells, shape.sequences
         params.n_batch = params.n_ubatch = shape.batch
@@ -55,6 +59,8 @@ class Context:
         params.kv_unified = shape.pooled
         params.swa_full = shape.full_windows
         params.no_perf = True
+        if trunk:
+            params.ctx_type, params.ctx_other = lib.LLAMA_CONTEXT_TYPE_MTP, trunk.pointer
         LOG.take_errors()
         self.pointer = lib.llama_init_from_model(weights.pointer, params)
         if not self.pointer:
@@ -66,7 +72,10 @@ class Context:
             lib.llama_free(self.pointer)
             raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
-        self._batch = LlamaBatch(shape.batch, shape.sequences)
+        self._hidden_width = weights.hidden_width
+        self._batch = LlamaBatch(shape.batch, shape.sequences, self._hidden_width if trunk else 0)
+        if trunk:
+            self.tell_hidden()
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int], Logits] = {}
 
@@ -86,6 +95,14 @@ class Context:
             kind = OutOfMemory if status == NO_MEMORY else BackendError
             raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
         return self._logits(outputs)
+
+    def tell_hidden(self) -> None:
+        """Give hidden states from now on."""
+        nextn.tell(self.pointer)
+
+    def hidden(self, rows: int) -> Hidden:
+        """The hidden states of all tokens of the newest batch."""
+        return nextn.hidden(self.pointer, rows, self._hidden_width)
 
     def _logits(self, rows: int) -> Logits:
         if not rows:

@@ -28,9 +28,16 @@ class ModelWeights:
     """A loaded model file and its vocabulary."""
 
     def __init__(
-        self, path: Path, gpu_layers: int, split: Sequence[float] = (), *, empty: bool = False
+        self,
+        path: Path,
+        gpu_layers: int,
+        split: Sequence[float] = (),
+        *,
+        head: bool = False,
+        empty: bool = False,
     ) -> None:
         params = lib.llama_model_default_params()
+        params.load_mtp = head
         params.n_gpu_layers = gpu_layers
         shares = (ctypes.c_float * lib.llama_max_devices())(*split)
         if split:
@@ -76,6 +83,11 @@ class ModelWeights:
     def drafting_layers(self) -> int:
         """Layers of a drafting head in the same file (MTP)."""
         return int(lib.llama_model_n_layer_nextn(self.pointer))
+
+    @property
+    def hidden_width(self) -> int:
+        """Numbers of a hidden state, as a drafting head takes it."""
+        return int(lib.llama_model_n_embd_out(self.pointer))
 
     @property
     def generates(self) -> bool:
