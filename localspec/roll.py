@@ -65,7 +65,7 @@ class RolledRow:
         self.sources.append(source)
         self.confidences.append(confidence(logits, token))
 
-    def draft(self, by: str) -> Draft:
+    def draft(self, by: str = BY) -> Draft:
         sources = None if self.roll.sampler.shares_dice else tuple(self.sources)
         return Draft(tokens_of(self.tokens), by, sources, tuple(self.confidences))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Roll, Row, Saved
+from localspec.backend import Head, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.errors import ContextFull
 from localspec.roll import roll_by_forward
@@ -77,6 +77,7 @@ class ScriptedModel:
     pool = 1 << 30
     batch = 64
     tentative = 16
+    head: Head | None = None
 
     def __init__(
         self, logits: Script, tokenizer: Alphabet = LETTERS, *, recurrent: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Options, Roll, Row, Saved, check
+from localspec.backend import Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
@@ -34,7 +34,8 @@ class LlamaModel:
         shape: ContextShape,
         head: LlamaHead | None = None,
     ) -> None:
-        self.head = head
+        self.head: Head | None = head
+        self._head = head
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
@@ -125,10 +126,10 @@ class LlamaModel:
         logits = self._context.decode(
             [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
         )
-        if self.head:
+        if self._head:
             positions = [self._lengths[row.slot] for row in rows]
             hidden = self._context.hidden(sum(len(row.tokens) for row in rows))
-            self.head.note(rows, positions, hidden)
+            self._head.note(rows, positions, hidden)
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
         return logits
@@ -144,12 +145,12 @@ class LlamaModel:
         return self._truncate(slot, length)
 
     def _truncate(self, slot: int, length: int) -> int:
-        enough = self.head.enough(slot, length) if self.head else length
+        enough = self._head.enough(slot, length) if self._head else length
         kept = self._undo.back(slot, enough) if enough > 0 else 0
         if kept:
             self._lengths[slot] = kept
-            if self.head:
-                self.head.truncate(slot, length)
+            if self._head:
+                self._head.truncate(slot, length)
         else:
             self._clear(slot)
         return kept
@@ -158,15 +159,15 @@ class LlamaModel:
         self._context.clear(slot)
         self._undo.forget(slot)
         self._lengths[slot] = 0
-        if self.head:
-            self.head.truncate(slot, 0)
+        if self._head:
+            self._head.truncate(slot, 0)
 
     def copy(self, source: int, target: int, length: int) -> int:
         self._clear(target)
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
-            if self.head:
-                self.head.copy(source, target)
+            if self._head:
+                self._head.copy(source, target)
                 return self._truncate(target, length)
         else:
             self._clear(target)
@@ -174,13 +175,13 @@ class LlamaModel:
 
     def save(self, slot: int, most: int) -> Saved | None:
         data = None if self._closed else self._context.save(slot, most)
-        if data is not None and self.head:
-            data = self.head.save(slot, data, most)
+        if data is not None and self._head:
+            data = self._head.save(slot, data, most)
         return None if data is None else Saved(data, self._whole)
 
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         self._clear(slot)
-        trunk = self.head.restore(slot, data) if self.head else data
+        trunk = self._head.restore(slot, data) if self._head else data
         if self._context.restore(slot, trunk) == length:
             self._lengths[slot] = length
         else:
@@ -193,8 +194,8 @@ class LlamaModel:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            if self.head:
-                self.head.close()
+            if self._head:
+                self._head.close()
             self._context.close()
             self._weights.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.loading import all_or, check, check_kind, set_up, shape
+from localspec_llamacpp.loading import all_or, check, check_kind, head_shape, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 LOGIT = 4  # bytes
@@ -44,7 +45,7 @@ class LlamaRehearsal:
         self._sizes = {tensor.name: tensor.size for tensor in header.tensors}
         check(self._headers, Options())
         self._path = path
-        self._opened: dict[int, ModelWeights] = {}
+        self._opened: dict[tuple[int, bool], ModelWeights] = {}
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -62,9 +63,12 @@ class LlamaRehearsal:
 
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
-        weights = self._weights(all_or(options.gpu_layers))
+        weights = self._weights(all_or(options.gpu_layers), head=options.head)
         form, sizes = self._laid_out(weights, options)
         logits = form.outputs * weights.vocabulary * LOGIT
+        if options.head:  # its logits, and hidden states of the trunk and of its own
+            logits += options.slots * weights.vocabulary * LOGIT
+            logits += 2 * form.batch * weights.hidden_width * LOGIT
         return self._account(sizes or by_headers(self.footprint, form), logits)
 
     def _laid_out(
@@ -80,7 +84,11 @@ class LlamaRehearsal:
             if options.kv_type not in QUANTISED:
                 raise
             raise UsageError(f"this model has no {options.kv_type} KV cache: {error}") from error
-        context.close()
+        try:
+            if options.head:
+                Context(weights, head_shape(form, options), context).close()
+        finally:
+            context.close()
         return form, LOG.take_sizes()
 
     def _account(self, sizes: Sequence[BufferSize], logits: int) -> Needs:
@@ -90,7 +98,11 @@ class LlamaRehearsal:
         output = held.get("output.weight", 0)
         working = [size for size in sizes if size.what == "compute"]
         on_host = sum(size.bytes for size in working if is_host(size.where))
-        on_gpu = max((size.bytes for size in working if not is_host(size.where)), default=0)
+        on_gpus = Counter[str]()
+        for size in working:
+            if not is_host(size.where):
+                on_gpus[size.where] += size.bytes  # of the trunk and of its head
+        on_gpu = max(on_gpus.values(), default=0)
         return Needs(
             weights=sum(held.values()),
             kept=sum(size.bytes for size in sizes if not size.what),
@@ -102,10 +114,11 @@ class LlamaRehearsal:
             host=on_host + logits if on_gpu else 0,
         )
 
-    def _weights(self, layers: int) -> ModelWeights:
-        if layers not in self._opened:
-            self._opened[layers] = ModelWeights(self._path, layers, empty=True)
-        return self._opened[layers]
+    def _weights(self, layers: int, *, head: bool = False) -> ModelWeights:
+        key = (layers, head)
+        if key not in self._opened:
+            self._opened[key] = ModelWeights(self._path, layers, head=head, empty=True)
+        return self._opened[key]
 
     def close(self) -> None:
         for weights in self._opened.values():

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Options, Roll, Row, Saved, check
+from localspec.backend import Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError
 from localspec.roll import RolledRow, roll_by_forward
@@ -44,6 +44,7 @@ class MlxModel:
         self.slots, self.context = options.slots, options.context
         self.pool = options.slots * options.context
         self.batch, self.tentative = options.batch, options.tentative
+        self.head: Head | None = None
         self.host = Host()
         self._stream = mx.new_thread_local_stream(mx.default_device())
         self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size)

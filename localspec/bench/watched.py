@@ -30,6 +30,7 @@ class Watched:
         self.context, self.pool = model.context, model.pool
         self.batch = model.batch
         self.tentative = model.tentative
+        self.head = model.head
         self.latest = Forward(0, 0.0)
         self._model = model
         self._clock = clock

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from localspec.backend import Model, Roll, Row
+from localspec.backend import Head, Model, Roll, Row
 from localspec.control.costs import NO_ATTENTION, Attention, Costs
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -23,6 +23,8 @@ READ = 32  # tokens read at once, to see what one takes
 HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
 FAR_APART = 256  # tokens more, by which attention is told from the rest
 FILLING = 0.25  # of the time may go into these
+HEADS = 0.5  # of the time of forwards goes into drafts of a head
+HEAD, READ_ALONG = "mtp", 1e-6  # a head reads with its target, at almost no time of its own
 LEAST = 0.25  # of a forward, at least, is not attention to so few tokens
 LOOKS = 3  # at each size, if there is time
 LATE = 4  # times the time there was, after which there is none
@@ -80,6 +82,9 @@ def calibrate(
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
     found = CostProbe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
+    if target.head is not None:
+        drafting = Probe(target, clock).head(target.head, share * HEADS)
+        return Calibration(found.points, {HEAD: drafting}, {HEAD: READ_ALONG}, *found[1:])
     if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
@@ -124,6 +129,19 @@ class CostProbe:
         ends = {size: tasks[size] for size in (sizes[0], sizes[-1])}
         few = self._measure(ends, seconds * FILLING)
         return Forwards(points, slopes(few, points, held - SHORT), held)
+
+    def head(self, head: Head, seconds: float) -> Points:
+        """Time drafts of the model's own head by depth."""
+        depths = [depth for depth in DEPTHS if depth <= self._model.tentative]
+        self._read(0)
+        times = self._measure({depth: partial(self._ask, head, depth) for depth in depths}, seconds)
+        self._model.truncate(0, 0)
+        return times
+
+    def _ask(self, head: Head, depth: int) -> None:
+        newest = Row(0, self._text[self._held : self._held + 1])
+        sampler = Sampler(GREEDY, 0, self._text[:1])
+        head.roll([Roll(newest, depth, sampler, self._held + 1)])
 
     def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
         """Time drafts by depth; return also the seconds of each token that is read first."""

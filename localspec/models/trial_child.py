@@ -16,9 +16,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from localspec.backend import Backend, Footprint, Model, Needs, Options, Rehearsal, Row
+from localspec.backend import Backend, Footprint, Model, Needs, Options, Rehearsal, Roll, Row
 from localspec.errors import LocalSpecError, ModelFileError
 from localspec.models.engines import backend
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 
@@ -94,6 +96,9 @@ def decode(model: Model) -> None:
         kept = model.truncate(slot, held + 1)
         again = np.concatenate([text[:held], few[:1], few[:1]])[kept : held + 2]
         forward(model, [Row(slot, again)])
+        if model.head:
+            sampler = Sampler(GREEDY, 0, text)
+            model.head.roll([Roll(Row(slot, few[:1]), 2, sampler, held + 3)])
 
 
 def forward(model: Model, rows: list[Row]) -> list[Logits]:

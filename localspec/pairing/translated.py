@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Model, Roll, Row, Saved
+from localspec.backend import Head, Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.errors import ContextFull
 from localspec.pairing.vocabulary import Match
@@ -37,6 +37,7 @@ class Translated:
         self.vocabulary = width
         self.slots, self.context, self.pool = model.slots, model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
+        self.head: Head | None = None  # its drafts would be of the draft model's tokens
         self._model = model
         self._match = match
         self._words: dict[int, Tokens] = {

@@ -13,6 +13,7 @@ from localspec.proposer import Proposer
 GROUP = "localspec.proposers"
 AUTO = ("forced", "prediction", "suffix")  # and the draft model, if there is one
 DRAFT = "draft-model"
+HEAD = "mtp"  # inside the target's file
 
 
 def known() -> list[str]:
@@ -32,11 +33,14 @@ def check(wish: str) -> tuple[str, ...]:
     return wanted
 
 
-def names(wish: str, *, has_draft: bool) -> tuple[str, ...]:
+def names(wish: str, *, has_draft: bool, has_head: bool = False) -> tuple[str, ...]:
     """Choose the proposers for a model that was given a draft model, or was not."""
     wanted = check(wish)
     if wish == "auto":
-        return (*wanted, DRAFT) if has_draft else wanted
+        best = (DRAFT,) if has_draft else (HEAD,) if has_head else ()
+        return (*wanted, *best)
+    if HEAD in wanted and not has_head:
+        raise UsageError(f"proposer {wish} needs a drafting head (MTP) inside the model's file")
     if has_draft != (DRAFT in wanted):
         fault = (
             "does without a draft model: give none"

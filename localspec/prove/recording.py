@@ -52,6 +52,7 @@ class Recorder:
         self.slots = max(1, model.slots // 2)
         self.context, self.pool = model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
+        self.head = model.head
         self.steps = [RecordedForward()]
         self._model = model
 

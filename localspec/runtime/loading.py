@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from localspec.backend import Footprint, Options
 from localspec.control.depth import Depth
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import EngineParts
-from localspec.errors import UsageError
+from localspec.errors import LocalSpecError, UsageError
 from localspec.memory.planner import Limits
 from localspec.models import engines
 from localspec.prefix_cache.disk import Disk
@@ -21,9 +22,17 @@ from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
 from localspec.runtime import assembly, kept_calibrations
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import LoadedPair, PairFiles, checked, loaded
+from localspec.runtime.loaded_pair import (
+    LoadedPair,
+    Looks,
+    PairFiles,
+    ResolvedPair,
+    checked,
+    loaded,
+)
 from localspec.runtime.runtime import Known, Runtime
 
+LOG = logging.getLogger("localspec")
 DEEP = 16  # tokens that are drafted at most where the depth is left open
 
 
@@ -70,10 +79,9 @@ def load(
 
 def load_pair(places: PairFiles, loading: Loading) -> Runtime:
     """Load a pair whose files were found already."""
-    wanted = registry.names(loading.proposer, has_draft=places.draft is not None)
     with places.examined() as looks:
         loading = deepened(looks[0].footprint, loading)
-        pair = checked(looks, loading.options, loading.limits, insists=loading.insists)
+        wanted, pair = chosen(looks, loading)
     with ExitStack() as closing:
         found = closing.enter_context(loaded(pair, insists=loading.insists))
         keeping, files = kept(loading, found)
@@ -88,6 +96,23 @@ def load_pair(places: PairFiles, loading: Loading) -> Runtime:
         closing.callback(engine.close)
         known = Known(found.pair.match, found.plan, wanted, found.known.target)
         return Runtime(engine, closing.pop_all(), known)
+
+
+def chosen(looks: Looks, loading: Loading) -> tuple[tuple[str, ...], ResolvedPair]:
+    """Choose the proposers, and plan for them; a head that was not asked for must not hinder."""
+    given = looks[1] is not None
+    head = not given and looks[0].footprint().drafting_layers > 0
+    wanted = registry.names(loading.proposer, has_draft=given, has_head=head)
+    options = replace(loading.options, head=registry.HEAD in wanted)
+    try:
+        return wanted, checked(looks, options, loading.limits, insists=loading.insists)
+    except LocalSpecError as error:
+        if not options.head or loading.insists:
+            raise
+        wanted = registry.names(loading.proposer, has_draft=given)
+        pair = checked(looks, loading.options, loading.limits, insists=loading.insists)
+        LOG.warning("the drafting head is left away: %s", error)
+        return wanted, pair
 
 
 def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:

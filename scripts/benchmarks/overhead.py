@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import heading, spread
-from localspec.backend import Roll, Row, Saved
+from localspec.backend import Head, Roll, Row, Saved
 from localspec.control.best import Best
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
@@ -44,6 +44,7 @@ class ReadyModel:
     """A model that returns views of logits prepared beforehand; every text is a cycle."""
 
     slots, context, pool, batch, tentative = 1, 1 << 20, 1 << 20, 512, 4
+    head: Head | None = None
 
     def __init__(self) -> None:
         self.tokenizer: Tokenizer = Alphabet([b"word "] * VOCABULARY)

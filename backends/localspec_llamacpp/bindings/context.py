@@ -6,6 +6,7 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -15,7 +16,7 @@ from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMem
 from localspec.system import free_memory
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings import nextn
-from localspec_llamacpp.bindings.batch import LlamaBatch, Hidden, Part, pointer
+from localspec_llamacpp.bindings.batch import Hidden, LlamaBatch, Part, pointer
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
@@ -62,7 +63,7 @@ class Context:
         if trunk:
             params.ctx_type, params.ctx_other = lib.LLAMA_CONTEXT_TYPE_MTP, trunk.pointer
         LOG.take_errors()
-        self.pointer = lib.llama_init_from_model(weights.pointer, params)
+        self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         if not self.pointer:
             wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {wish}")
