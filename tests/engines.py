@@ -13,10 +13,11 @@ from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
+from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec_llamacpp import backend as llamacpp
-from tests.tiny import ARCHITECTURES, Head, write
+from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write
 
 if sys.platform == "win32":  # there is no MLX for it
     MLX: tuple[str, ...] = ()
@@ -26,7 +27,7 @@ else:
 
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
 
-__all__ = ["ARCHITECTURES", "MLX"]
+__all__ = ["ARCHITECTURES", "MLX", "WITH_HEADS"]
 
 
 def there(*names: str) -> list[str]:
@@ -60,6 +61,7 @@ def target(name: str, **options) -> Model:
     wishes = replace(OPTIONS, **options)
     if name in MLX:
         return mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
+    wishes = replace(wishes, head=options.get("head", name in WITH_HEADS))
     return llamacpp.load(tiny(name), roomy(wishes))
 
 
@@ -93,6 +95,8 @@ def proposer(name: str, target: Model):
         return Silent(), []
     if name == "ngram":
         return NgramProposer(3, 1), []
+    if name == "mtp":
+        return HeadProposer(target.head, floor=0.0), []
     architecture = name.removesuffix(" first-of")
     model = strange_draft(target) if name == "translated" else draft(architecture)
     made = DraftModelProposer(model, floor=0.2)

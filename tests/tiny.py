@@ -35,6 +35,7 @@ FEED_FORWARD = 96
 WINDOW = 16  # tokens that gemma3's windowed layers look back on
 CONVOLUTION = 4  # tokens that a convolution of qwen35 or mamba2 spans
 DELTA_KEYS, DELTA_VALUES, DELTA_STATE = 2, 4, 16  # qwen35: heads, and the width of a square state
+EXPERTS = 2  # of glm4moe's head
 SCAN_WIDTH, SCAN_HEADS, SCAN_STATE = 2 * WIDTH, 4, 128  # mamba2
 
 FOCUS = 2.5  # standard deviation of attention scores; at 1 the past is averaged away
@@ -73,10 +74,10 @@ class Weights:
 Block = Callable[[Weights, str], None]
 
 
-def _feed_forward(weights: Weights, block: str) -> None:
+def _feed_forward(weights: Weights, block: str, gain: float = 1.0) -> None:
     weights.matrix(f"{block}.ffn_gate", WIDTH, FEED_FORWARD)
     weights.matrix(f"{block}.ffn_up", WIDTH, FEED_FORWARD)
-    weights.matrix(f"{block}.ffn_down", FEED_FORWARD, WIDTH)
+    weights.matrix(f"{block}.ffn_down", FEED_FORWARD, WIDTH, gain)
 
 
 def _attention(weights: Weights, block: str, gain: float, query_width: int = WIDTH) -> None:
@@ -155,6 +156,40 @@ def _lfm2_convolution(weights: Weights, block: str) -> None:
     _feed_forward(weights, block)
 
 
+def _glm4moe(weights: Weights, block: str, gain: float) -> None:
+    _attention(weights, block, gain)
+    weights.norm(f"{block}.post_attention_norm")
+    _feed_forward(weights, block, gain)
+
+
+def _glm4moe_head(weights: Weights, block: str, gain: float) -> None:
+    """The head of a mixture of experts has experts, too."""
+    _attention(weights, block, gain)
+    weights.norm(f"{block}.post_attention_norm")
+    weights.matrix(f"{block}.ffn_gate_inp", WIDTH, EXPERTS)
+    weights.add(f"{block}.exp_probs_b.bias", np.zeros(EXPERTS))
+    for name, inputs, outputs in (
+        ("gate", WIDTH, FEED_FORWARD),
+        ("up", WIDTH, FEED_FORWARD),
+        ("down", FEED_FORWARD, WIDTH),
+    ):
+        values = weights.normal(EXPERTS, outputs, inputs) * (gain * inputs**-0.5)
+        weights.add(f"{block}.ffn_{name}_exps.weight", values)
+
+
+def _drafts(block: Block, hidden: float = 0.5) -> Block:
+    """Add what makes a block a drafting head: it reads an embedding, and so much of a state."""
+
+    def write(weights: Weights, name: str) -> None:
+        block(weights, name)
+        mixed = np.concatenate([np.eye(WIDTH), hidden * weights.normal(WIDTH, WIDTH)], axis=1)
+        weights.add(f"{name}.nextn.eh_proj.weight", mixed)
+        for norm in ("enorm", "hnorm"):
+            weights.norm(f"{name}.nextn.{norm}")
+
+    return write
+
+
 def _with_gain(block: Callable[[Weights, str, float], None], gain: float) -> Block:
     return lambda weights, name: block(weights, name, gain)
 
@@ -226,6 +261,35 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
 }
 
+_EXPERTS = {
+    **_ATTENTION,
+    "expert_count": EXPERTS,
+    "expert_used_count": 1,
+    "expert_shared_count": 0,
+    "expert_feed_forward_length": FEED_FORWARD,
+    "leading_dense_block_count": 3,
+    "nextn_predict_layers": 1,
+}
+# With a drafting head (MTP) in the file, as the last block.
+WITH_HEADS: Mapping[str, Architecture] = {
+    "glm4moe-mtp": Architecture(
+        (*_three(_glm4moe), _drafts(_with_gain(_glm4moe_head, LATER))), _EXPERTS
+    ),
+    # Its tokens follow from the one before as good as alone, so that the head is often right.
+    "glm4moe-soft-mtp": Architecture(
+        (*[_with_gain(_glm4moe, 0.1)] * 3, _drafts(_with_gain(_glm4moe_head, 0.1), 0.05)),
+        _EXPERTS,
+    ),
+    "qwen35-mtp": Architecture(
+        (_qwen35_attention, _qwen35_delta, _qwen35_delta, _drafts(_qwen35_attention)),
+        {
+            **ARCHITECTURES["qwen35"].metadata,
+            "attention.recurrent_layers": [0, 1, 1, 0],
+            "nextn_predict_layers": 1,
+        },
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -248,7 +312,7 @@ def write(
 
     The same seed is the same model over either layout of the vocabulary; another is a stranger.
     """
-    shape = ARCHITECTURES[architecture]
+    shape = _shape(architecture)
     words = vocabulary(layout)
     writer = _described(path, architecture, words)
     weights = Weights(writer, seed)
@@ -272,6 +336,10 @@ def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "
     return path
 
 
+def _shape(architecture: str) -> Architecture:
+    return {**ARCHITECTURES, **WITH_HEADS}[architecture]
+
+
 def _loudness(words: Vocabulary, head: Head) -> Array:
     """Return a factor for each token: letters, fewer stray bytes, and nothing that is no text."""
     factors = np.array([1.0 if is_readable(text) else 0.5 for text in words.tokens])
@@ -281,7 +349,8 @@ def _loudness(words: Vocabulary, head: Head) -> Array:
 
 
 def _described(path: Path, architecture: str, words: Vocabulary) -> GGUFWriter:
-    shape = ARCHITECTURES[architecture]
+    shape = _shape(architecture)
+    architecture = architecture.partition("-")[0]
     writer = GGUFWriter(path, architecture)
     writer.add_name(f"tiny {architecture}")
     writer.add_context_length(CONTEXT)

@@ -17,11 +17,12 @@ from tests import engines
 from tests.chi_square import chi_square, limit
 from tests.runs import TEXTS, Want, converse, replies, said
 
-EVERY = (*engines.ARCHITECTURES, *engines.MLX)
+EVERY = (*engines.ARCHITECTURES, *engines.WITH_HEADS, *engines.MLX)
 GUESSERS = {
     **dict.fromkeys(
         engines.ARCHITECTURES, ("ngram", "llama", "mamba2", "translated", "llama first-of")
     ),
+    **dict.fromkeys(engines.WITH_HEADS, ("mtp",)),
     **dict.fromkeys(engines.MLX, ("ngram", "mlx qwen3_5 first-of")),
 }
 # Where one of every kind is enough: full attention, windows, states.
@@ -81,9 +82,10 @@ def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("batch", [10, 64])
-@pytest.mark.parametrize("architecture", SOME)
+@pytest.mark.parametrize("architecture", [*SOME, *engines.WITH_HEADS])
 def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architecture, batch, ending):
-    plain, fast = run(architecture, "llama first-of", ENDINGS[ending], 3, batch=batch)
+    name = "mtp" if architecture in engines.WITH_HEADS else "llama first-of"
+    plain, fast = run(architecture, name, ENDINGS[ending], 3, batch=batch)
     assert said(fast) == said(plain)
 
 
@@ -153,6 +155,7 @@ def texts_distribution(model, prompt, length):
     ("architecture", "name"),
     [
         *(("llama", name) for name in ("ngram", "llama", "translated")),
+        ("glm4moe-soft-mtp", "mtp"),
         *((name, name) for name in MLX[:1]),
     ],
 )
@@ -161,7 +164,7 @@ def test_sampled_texts_follow_the_targets_distribution(architecture, name):
     prompt = target.tokenizer.encode(TEXTS[0]).tolist()
     distribution = texts_distribution(target, prompt, 3)
     proposer, models = engines.proposer(name, target)
-    total = 1500 if architecture in MLX else 3000
+    total = 3000 if architecture == "llama" else 1500
     settings = Settings(max_tokens=3, sampling=NARROW, ignore_end=True)
     results = replies(
         target, proposer, [Want(prompt, replace(settings, seed=seed)) for seed in range(total)]
@@ -172,6 +175,14 @@ def test_sampled_texts_follow_the_targets_distribution(architecture, name):
     assert statistic < limit(freedom)
     for model in (target, *models):
         model.close()
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_head_is_right_far_more_often_than_chance(slots):
+    _, fast = run("glm4moe-soft-mtp", "mtp", ENDINGS["length"], 4, slots=slots)
+    found = [result.speculation for result in fast]
+    drafted, accepted = sum(s.drafted for s in found), sum(s.accepted for s in found)
+    assert accepted > 0.15 * drafted > 30  # chance is one in 400
 
 
 @pytest.mark.parametrize("architecture", ["llama", *MLX[:1]])

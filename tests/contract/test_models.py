@@ -29,7 +29,7 @@ MODELS = {
     "translated": translated,
     **{
         name: lambda name=name: engines.target(name)
-        for name in (*engines.ARCHITECTURES, *engines.MLX)
+        for name in (*engines.ARCHITECTURES, *engines.WITH_HEADS, *engines.MLX)
     },
     **{
         f"{name} drafting": lambda name=name: engines.draft(name)
@@ -224,7 +224,7 @@ def test_the_beginning_of_a_long_text_is_copied_rightly_or_not_at_all(model, clo
         feed(model, 0, long[start : start + 40], outputs=0)
     feed(model, 2, TEXT)
     copied = model.copy(0, 2, length)
-    assert copied in (0, length)
+    assert copied in (0, length - 1, length)
     for slot, kept in ((1, 0), (2, copied)):
         for start in range(kept, length, 40):
             feed(model, slot, long[start : min(start + 40, length)], outputs=0)
@@ -236,7 +236,7 @@ def test_a_copied_beginning_goes_on_like_the_original(model, close):
     feed(model, 2, TEXT[10:20])
     for length in (9, 4):
         copied = model.copy(0, 2, length)
-        assert copied in (0, length)
+        assert copied in (0, length - 1, length)
         fresh = feed(model, 3, [*TEXT[:length], 6, 2])
         assert close(feed(model, 2, [*TEXT[copied:length], 6, 2]), fresh)
         assert model.truncate(3, 0) == 0
@@ -331,7 +331,7 @@ def test_what_was_said_to_come_next_may_come_in_other_company(model, close):
 def test_what_was_said_to_come_next_is_not_copied(model, close, length):
     hinted(model, (0, 1))
     copied = model.copy(0, 1, length)
-    assert copied in (0, length)
+    assert copied in (0, length - 1, length)
     fresh = feed(model, 2, [*TEXT[:length], 6])
     for slot, kept in ((1, copied), (0, model.truncate(0, length))):
         assert close(feed(model, slot, [*TEXT[:length], 6][kept:]), fresh)

@@ -1,0 +1,139 @@
+"""A head drafts by what its trunk holds, however the trunk came to hold it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from localspec.backend import Roll, Row
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+from localspec_llamacpp.head import LAG
+from tests import engines
+
+DEPTH = 4
+TEXT = np.random.default_rng(3).integers(300, 380, 200).astype(np.int32)
+OTHER = TEXT[::-1].copy()
+LONG = LAG + 50  # so long a text is read by the head before it drafts
+
+NAMES = ("glm4moe-mtp", "qwen35-mtp")
+
+
+def roll(model, slot, text):
+    """What the head says follows a text whose newest token the trunk has not read."""
+    newest = Row(slot, text[-1:])
+    [draft] = model.head.roll([Roll(newest, DEPTH, Sampler(GREEDY, 0, text), len(text))])
+    return draft.tokens.tolist()
+
+
+def feed(model, slot, text, *, start=0, piece=60):
+    for at in range(start, len(text), piece):
+        model.forward([Row(slot, text[at : at + piece])])
+
+
+@pytest.fixture(params=NAMES)
+def model(request):
+    with closing(engines.target(request.param)) as made:
+        yield made
+
+
+@pytest.fixture
+def fresh(model):
+    """Drafts of a slot that has read a text at once and nothing else."""
+
+    def drafts(text):
+        model.truncate(3, 0)
+        feed(model, 3, text[:-1])
+        found = roll(model, 3, text)
+        model.truncate(3, 0)
+        assert len(found) == DEPTH
+        return found
+
+    return drafts
+
+
+@pytest.mark.parametrize("length", [2, 9, LAG, LAG + 2, LONG])
+@pytest.mark.parametrize("piece", [1, 7, 60])
+def test_the_size_of_pieces_does_not_matter(model, fresh, length, piece):
+    feed(model, 0, TEXT[: length - 1], piece=piece)
+    assert roll(model, 0, TEXT[:length]) == fresh(TEXT[:length])
+    assert roll(model, 0, TEXT[:length]) == fresh(TEXT[:length])  # the first left nothing behind
+
+
+def test_the_hidden_states_count(model, fresh):
+    texts = [np.concatenate((TEXT[at : at + 8], TEXT[50:52])) for at in range(0, 40, 8)]
+    assert len({tuple(fresh(text)) for text in texts}) > 1
+
+
+@pytest.mark.parametrize("accepted", range(4))
+@pytest.mark.parametrize("length", [6, LONG])
+def test_rejected_drafts_leave_no_trace(model, fresh, length, accepted):
+    feed(model, 0, TEXT[: length - 1])
+    roll(model, 0, TEXT[:length])
+    wrong = np.concatenate((TEXT[length - 1 : length + accepted], OTHER[:3]))
+    model.forward([Row(0, wrong, len(wrong), len(wrong) - 1)])
+    held = model.truncate(0, length + accepted)
+    longer = TEXT[: length + accepted + 1]
+    feed(model, 0, longer[:-1], start=held)
+    assert roll(model, 0, longer) == fresh(longer)
+
+
+@pytest.mark.parametrize("kept", [1, 20, LAG + 10])
+def test_a_text_that_goes_another_way_is_followed(model, fresh, kept):
+    feed(model, 0, TEXT[:LONG])
+    roll(model, 0, TEXT[: LONG + 1])
+    held = model.truncate(0, kept)
+    assert held in (0, kept - 1, kept)
+    text = np.concatenate((TEXT[:kept], OTHER[:30]))
+    feed(model, 0, text[:-1], start=held)
+    assert roll(model, 0, text) == fresh(text)
+
+
+@pytest.mark.parametrize("kept", [5, 20, LONG])
+@pytest.mark.parametrize("read", [30, LONG])
+def test_a_copy_is_followed(model, fresh, read, kept):
+    kept = min(read, kept)
+    feed(model, 0, TEXT[:read])
+    feed(model, 1, OTHER[:40])
+    held = model.copy(0, 1, kept)
+    text = np.concatenate((TEXT[:kept], OTHER[:10]))
+    feed(model, 1, text[:-1], start=held)
+    assert roll(model, 1, text) == fresh(text)
+    assert roll(model, 0, TEXT[: read + 1]) == fresh(TEXT[: read + 1])
+
+
+@pytest.mark.parametrize("read", [30, LONG])
+def test_what_was_saved_is_followed(model, fresh, read):
+    feed(model, 0, TEXT[:read])
+    saved = model.save(0, 1 << 30)
+    feed(model, 1, OTHER[:40])
+    assert model.restore(1, saved.data, read) == read
+    feed(model, 1, TEXT[: read + 5], start=read)
+    assert roll(model, 1, TEXT[: read + 6]) == fresh(TEXT[: read + 6])
+    assert model.save(0, len(saved.data) - 1) is None
+
+
+def test_slots_draft_together_and_apart_from_each_other(model, fresh):
+    texts = [TEXT[:5], OTHER[:LONG], TEXT[30:60]]
+    for slot, text in enumerate(texts):
+        feed(model, slot, text[:-1])
+    rolls = [
+        Roll(Row(slot, text[-1:]), depth, Sampler(GREEDY, 0, text), len(text))
+        for slot, (text, depth) in enumerate(zip(texts, (4, 2, 3), strict=True))
+    ]
+    found = [draft.tokens.tolist() for draft in model.head.roll(rolls)]
+    assert found == [fresh(text)[:depth] for text, depth in zip(texts, (4, 2, 3), strict=True)]
+
+
+def test_a_head_that_does_not_follow_drafts_nothing(model):
+    feed(model, 0, TEXT[:10])
+    assert roll(model, 0, TEXT[:15]) == []  # the trunk holds less than that
+    assert len(roll(model, 0, TEXT[:11])) == DEPTH
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_its_head_a_model_has_none(name):
+    with closing(engines.target(name, head=False)) as model:
+        assert model.head is None
