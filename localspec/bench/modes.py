@@ -93,6 +93,8 @@ def load(
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and a draft model if there is one, for all these modes."""
     with places.examined() as looks:
+        head = places.draft is None and looks[0].footprint().drafting_layers > 0
+        wanted = [_with_head(kind) if head else kind for kind in wanted]
         wish = _deep_enough(loading.deepened(looks[0].footprint, wish), wanted)
         known = checked(looks, wish.options, wish.limits, insists=True)
     with loaded(known, insists=True) as found:
@@ -105,10 +107,18 @@ def load(
         yield Lineup(target, models, modes, pair.match), known
 
 
+def _with_head(kind: Kind) -> Kind:
+    """Let `auto` draft with the head inside the model, too."""
+    if kind.depth is not None:
+        return kind
+    return replace(kind, proposers=registry.names("auto", draft=False, head=True))
+
+
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
     """Make room for the drafts of every mode, also where they take memory."""
     deepest = max(wish.options.tentative, *(kind.depth or 0 for kind in wanted))
-    return replace(wish, options=replace(wish.options, tentative=deepest))
+    head = any(registry.HEAD in kind.proposers for kind in wanted)
+    return replace(wish, options=replace(wish.options, tentative=deepest, head=head))
 
 
 def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from localspec.models.sources import Source
 
-NOT_USED = ("mtp-inside", "mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
+NOT_USED = ("mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
 
 
 @dataclass(frozen=True, slots=True)

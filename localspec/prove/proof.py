@@ -77,7 +77,7 @@ def greedy(
     for text in texts:
         request.check(model, text, Settings(max_tokens=wishes.tokens))
     replies = list(watch(plain(model, texts, wishes.tokens), len(texts), "plain texts"))
-    proposers = {**usual(models.draft), "slips": lambda: Slips(replies)}
+    proposers = {**usual(models), "slips": lambda: Slips(replies)}
     length = len(proposers) * len(sizes(model, len(texts))) * len(texts)
     compared = compare(model, replies, proposers, wishes.tokens)
     return replies, list(watch(compared, length, "speculative texts"))
@@ -90,7 +90,7 @@ def sampled(
     model, sampling = models.target, wishes.sampling
     places = spots(replies, max(1, model.slots // 2))
     proposers: dict[str, Proposer] = {PLAIN: Silent()}
-    proposers |= {name: make() for name, make in usual(models.draft).items()}
+    proposers |= {name: make() for name, make in usual(models).items()}
     proposers["drawn"] = drawn(model, places, sampling)
     found = enough(throws(model, places, proposers, sampling), len(proposers), wishes.samples)
     tallies = {name: SampleCounts() for name in proposers}

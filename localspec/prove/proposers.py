@@ -10,8 +10,10 @@ from localspec.control.best import Best
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
 from localspec.draft import EMPTY, Draft
+from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer
 from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.prove.runs import ProofReply
@@ -27,14 +29,16 @@ FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any draft adds 
 FLATTER = 1.5  # how much warmer than the target `DrawnDrafts` draws
 
 
-def usual(draft_model: Model | None) -> Proposers:
+def usual(models: Pair) -> Proposers:
     """Make the usual proposers, each drafting as much as it is allowed to, and the best of them."""
     found: dict[str, Callable[[], Proposer]] = {
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
     }
-    if draft_model is not None:
+    if (draft_model := models.draft) is not None:
         found["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
+    if (head := models.target.head) is not None:
+        found["mtp"] = lambda: HeadProposer(head, floor=0)
     alone = dict(found)
     found["auto"] = lambda: Unpriced(
         Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))

@@ -15,7 +15,10 @@ CONTEXT = 2048  # tokens for each slot, if the user wishes no other number
 
 def roomy(places: PairFiles, loading: Loading, slots: int) -> AbstractContextManager[LoadedPair]:
     wished = loading.options
-    options = replace(wished, slots=slots, context=wished.context or slots * CONTEXT)
+    with places.examined() as looks:
+        head = places.draft is None and looks[0].footprint().drafting_layers > 0
+    context = wished.context or slots * CONTEXT
+    options = replace(wished, slots=slots, context=context, head=head)
     return opened(places, options, loading.limits)
 
 
