@@ -13,6 +13,7 @@ ABOUT = {
     "ngram": "what followed the last token before",
     "suffix": "what mostly followed the end of the text before",
     "draft-model": "the draft model, however unsure",
+    "mtp": "the head inside the model, however unsure",
     "auto": "the best of these",
     "slips": "the plain text, with mistakes strewn in",
 }
