@@ -111,7 +111,7 @@ def _with_head(kind: Kind) -> Kind:
     """Let `auto` draft with the head inside the model, too."""
     if kind.depth is not None:
         return kind
-    return replace(kind, proposers=registry.names("auto", draft=False, head=True))
+    return replace(kind, proposers=registry.names("auto", has_draft=False, has_head=True))
 
 
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:

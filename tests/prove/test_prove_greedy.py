@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localspec.errors import BackendError
+from localspec.pairing.pair import Pair
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.prove.greedy import compare, differ, sizes
@@ -36,7 +37,7 @@ class Altered:
         self.model = model or scripted()
         self.tokenizer, self.vocabulary = self.model.tokenizer, self.model.vocabulary
         self.slots, self.context = self.model.slots, self.model.context
-        self.pool = self.model.pool
+        self.pool, self.head = self.model.pool, self.model.head
         self.batch, self.tentative = self.model.batch, self.model.tentative
         self._says = says or (lambda rows, logits: None)
         self._forgets = forgets or (lambda slot, length: None)
@@ -107,7 +108,7 @@ def leaking():
 
 def compared(model, draft=None, proposers=None):
     replies = list(plain(model, PROMPTS, TOKENS))
-    proposers = proposers or {**usual(draft), "slips": lambda: Slips(replies)}
+    proposers = proposers or {**usual(Pair(model, draft)), "slips": lambda: Slips(replies)}
     return list(compare(model, replies, proposers, TOKENS))
 
 
@@ -281,7 +282,8 @@ def test_real_engines_write_the_plain_texts(name, slots):
     model, draft = engines.target(name, slots=slots), engines.draft(slots=slots)
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = list(plain(model, texts, 24))
-    found = list(compare(model, replies, {**usual(draft), "slips": lambda: Slips(replies)}, 24))
+    proposers = {**usual(Pair(model, draft)), "slips": lambda: Slips(replies)}
+    found = list(compare(model, replies, proposers, 24))
     assert len(found) == 5 * 2 * len(sizes(model, 2))
     assert sum(each.accepted for each in found) > 10
     assert all(each.difference is None or each.difference.explained for each in found)
