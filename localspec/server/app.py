@@ -45,7 +45,7 @@ LETTERS = 200  # of a field's name that are told
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a server treats those who ask."""
+    """Limits and permissions for clients."""
 
     rules: Rules = field(default_factory=Rules)
     origins: tuple[str, ...] = ()  # web pages that may ask; none by default
@@ -135,7 +135,7 @@ def told(request: Request, fault: Fault) -> Response:
 
 
 async def invalid(request: Request, error: Exception) -> Response:
-    """The first thing that is wrong with a request, and where."""
+    """Name the first fault of a request, and its field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(each) for each in first["loc"] if each != "body")[:LETTERS]
@@ -157,5 +157,5 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def gone(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """Nobody reads it."""
+    """Answer a client that has left."""
     return Response(status_code=499)

@@ -1,4 +1,4 @@
-"""`localspec serve`."""
+"""The command `localspec serve`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
-API = Sampling(temperature=1.0)  # what is drawn as OpenAI says it is, if nobody says otherwise
+API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
 FOR_AGENTS = 16_384  # tokens
 GRACE_SECONDS = 10  # for streams to end in when the server is stopped
 
@@ -93,7 +93,8 @@ def terms_of(wanted: ServingOptions) -> Terms:
     alone = wanted.unix is not None or is_local(wanted.host)
     if not alone and not keys and not wanted.insecure:
         raise UsageError(
-            f"whoever reaches {wanted.host} could use this server: give --api-key, or --insecure"
+            f"any client that reaches {wanted.host} could use this server: "
+            "give --api-key, or --insecure"
         )
     return Terms(
         rules=Rules(keys, hosts_of(wanted), wanted.body_limit),
@@ -112,7 +113,7 @@ def terms_of(wanted: ServingOptions) -> Terms:
 
 
 def hosts_of(wanted: ServingOptions) -> tuple[str, ...]:
-    """Name what the server may be called; no web page reaches a unix socket by any name."""
+    """List the names that the server may be called by; a unix socket has none for web pages."""
     if wanted.unix is not None:
         return ("*",)
     named = () if is_local(wanted.host) else (wanted.host,)
@@ -137,7 +138,7 @@ def pulled_offer(loading: Loading, name: str) -> ServedOffer:
 
 
 def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
-    """What the server tells of a model before it is loaded."""
+    """Describe a model before it is loaded."""
     found, files = places.target, places.target.path
     looked = backend(found.engine).inspect(files)
 

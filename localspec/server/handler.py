@@ -1,4 +1,4 @@
-"""Handles a request for text: a loaded model, a prompt, an answer."""
+"""The handling of a request for text: a loaded model, a prompt, an answer."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ServedOffer:
 
 @dataclass(slots=True, eq=False)
 class Served:
-    """A model that is loaded, and who uses it."""
+    """A model that is loaded, and its users."""
 
     offer: ServedOffer
     runtime: Runtime
@@ -69,7 +69,7 @@ class Served:
 
 
 class ModelHost:
-    """All of it belongs to the event loop; only loading happens on another thread."""
+    """The models that are served. Belongs to the event loop; only loading uses other threads."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ModelHost:
         return self.offers.get(name) or self.offers.get(short) or next(others, None)
 
     def offer(self, name: str) -> ServedOffer:
-        """By its name; none is the first, and `:latest` says nothing."""
+        """Find a model by name; none is the first, and `:latest` is ignored."""
         found = self._find(name)
         if found is None:
             near = get_close_matches(name, self.names, n=1)
@@ -122,7 +122,7 @@ class ModelHost:
         self.events.tell("*", "models_reload")
 
     def remove(self, name: str) -> None:
-        """Serve a model no more; it is not loaded."""
+        """Stop serving a model that is not loaded."""
         if self.offers.pop(name, None):
             self._facts.pop(name, None)
             self.failed.pop(name, None)
@@ -134,7 +134,7 @@ class ModelHost:
 
     @asynccontextmanager
     async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
-        """A model, loaded if need be, that stays until the request has ended."""
+        """Hold a model, loaded if need be, until the request has ended."""
         offer = self.answering(name)
         served = self.loaded.get(offer.name)
         if served is None:
@@ -154,7 +154,7 @@ class ModelHost:
                 self.work(self._unload(served))
 
     async def facts(self, name: str) -> ModelFacts:
-        """What a model can do; it is not loaded for that."""
+        """Find out a model's facts, without loading it."""
         offer = self.offer(name)
         if offer.name not in self._facts:
             served = self.loaded.get(offer.name)
@@ -167,7 +167,7 @@ class ModelHost:
         return "loading" if name == self._loading else "unloaded"
 
     def begin_loading(self, name: str) -> None:
-        """Load a model without waiting for it; what becomes of it is told as events."""
+        """Load a model without waiting for it; events tell how it goes."""
         self.work(self._attempt(self.offer(name).name))
 
     async def _attempt(self, name: str) -> None:
@@ -175,13 +175,13 @@ class ModelHost:
             await self.preload(name)
 
     def work(self, work: Coroutine[None, None, None]) -> None:
-        """Do something that nobody waits for, for as long as the server runs."""
+        """Do something that no request waits for, for as long as the server runs."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def unload(self, name: str) -> int:
-        """Free a model's memory, now or when its requests have ended; how many it waits for.
+        """Free a model's memory, now or when its requests have ended; return how many those are.
 
         A request for it that comes meanwhile keeps it.
         """
@@ -237,7 +237,7 @@ class ModelHost:
         return served
 
     async def _make_room(self) -> bool:
-        """Send away who was longest not asked for."""
+        """Unload the idle model that was unused for longest."""
         idle = [each for each in self.loaded.values() if not each.users]
         if not idle:
             return False
@@ -250,7 +250,7 @@ class ModelHost:
         self.events.tell(served.name, STATUS, status="unloaded", exit_code=0)
 
     async def tidy(self) -> None:
-        """Send away who was not asked for in a long time, for as long as the server runs."""
+        """Unload models that were unused for a long time, for as long as the server runs."""
         while self.idle_seconds is not None:
             await asyncio.sleep(min(self.idle_seconds / 4, 30))
             async with self._door:

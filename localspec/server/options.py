@@ -29,7 +29,7 @@ KEY = "LOCALSPEC_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class ServingOptions:
-    """Where the server answers, and how much it takes."""
+    """The addresses and limits of the server."""
 
     host: str = option(TEXT, "The address to answer at.", default="127.0.0.1")
     port: int = option(click.IntRange(0, 65535), "0: any.", default=8080)
@@ -52,7 +52,7 @@ class ServingOptions:
     queue: int = option(click.IntRange(0), "Requests that may wait for a slot.", default=64)
     time_limit: float = option(SECONDS, "Most time of one reply.", "SECONDS", default=600.0)
     body_limit: int = option(Bytes(), "Most bytes of a request.", default=32 << 20)
-    idle: float | None = option(SECONDS, "Unload what nobody asked for in so long.", "SECONDS")
+    idle: float | None = option(SECONDS, "Unload a model that was unused for so long.", "SECONDS")
     api_key: tuple[str, ...] = repeated(
         TEXT,
         f"Needed to use the server; may repeat, or be in {KEY}.",

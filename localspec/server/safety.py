@@ -23,7 +23,7 @@ OWNER = "localspec.owner"  # under which a scope has whose request it is, where 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    keys: tuple[str, ...] = ()  # none: anybody who can reach the server
+    keys: tuple[str, ...] = ()  # none: any client that can reach the server
     hosts: tuple[str, ...] = LOCAL  # names by which it may be called; "*": all
     body_bytes: int = 32 << 20
 

@@ -159,8 +159,8 @@ def test_a_body_that_is_no_request_is_refused(server, body):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--host", "0.0.0.0"], "whoever reaches 0.0.0.0 could use this server"),
-        (["--host", "::"], "whoever reaches :: could use this server"),
+        (["--host", "0.0.0.0"], "any client that reaches 0.0.0.0 could use this server"),
+        (["--host", "::"], "any client that reaches :: could use this server"),
         (["--api-key", "two words\n"], "an API key is of visible ASCII letters"),
         (["--host", "203.0.113.7", "--insecure"], "cannot be had"),
     ],

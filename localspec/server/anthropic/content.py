@@ -1,4 +1,4 @@
-"""Messages as Anthropic's API puts them, and as chat templates read them."""
+"""Messages of Anthropic's API, turned into those of chat templates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SearchResult(RequestPart):
 
 
 class ToolReference(RequestPart):
-    """Of a tool that a search found; the model is told of all tools in any case."""
+    """A reference to a tool that a search found; the model is told of all tools in any case."""
 
     type: Literal["tool_reference"]
     tool_name: str
@@ -181,7 +181,7 @@ def rules(system: Sequence[Words | LeftOut]) -> str:
 
 
 def messages(given: list[Given]) -> Iterator[Message]:
-    """Results of tools become messages of their own, with the name of the tool."""
+    """Turn messages into those of templates; a tool's result becomes a message with its name."""
     names: dict[str, str] = {}
     for each in given:
         match each:

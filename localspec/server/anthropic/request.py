@@ -1,4 +1,4 @@
-"""What may be asked of /v1/messages."""
+"""The request of /v1/messages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class CountRequest(Wished):
         return Grammar("json_schema", json.dumps(form.schema_)) if form else None
 
     def _told(self) -> dict[str, JsonValue]:
-        """What is left open, the chat template decides."""
+        """Pass on the choice about thinking; without one, the chat template decides."""
         effort, thinking = self.output_config.effort, self.thinking
         found: dict[str, JsonValue] = {} if effort is None else {"reasoning_effort": effort}
         if thinking and thinking.type in THINKS:

@@ -37,7 +37,7 @@ def anthropic(desk: RequestHandler) -> APIRouter:
 
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:
-        """How many tokens a conversation has, with nothing said to it."""
+        """Count the tokens of a conversation without answering it."""
         desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, served)

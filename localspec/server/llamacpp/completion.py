@@ -21,7 +21,7 @@ TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 
 @dataclass(slots=True, eq=False)
 class Continuation:
-    """What one reply says, up to where nothing more of it is wanted."""
+    """The text of one reply, up to where nothing more of it is wanted."""
 
     wished: Wanted
     reply: Reply
@@ -32,7 +32,7 @@ class Continuation:
     _until: float | None = None
 
     def take(self, step: Step) -> str:
-        """What a step adds."""
+        """Read what a step adds."""
         if self.cut or not self.wished.most:
             return ""
         text = self.block.take(step.chunk.text) if step.chunk else self.block.rest()
@@ -44,7 +44,7 @@ class Continuation:
         return text
 
     def _late(self) -> bool:
-        """Whether the time since the first token is over, and a line is complete."""
+        """Tell whether the time since the first token is over, and a line is complete."""
         if self.wished.t_max_predict_ms <= 0:
             return False
         now = time.monotonic()
@@ -55,7 +55,7 @@ class Continuation:
 
 @dataclass(slots=True, eq=False)
 class Completion:
-    """To one prompt it is an object, to several a list of them."""
+    """An answer: an object for one prompt, a list of objects for several."""
 
     wished: Wanted
     choices: Choices
@@ -125,7 +125,7 @@ class Completion:
 
 
 def paces(result: Result) -> dict[str, object]:
-    """Times, per token and per second too, always as numbers: editors print them."""
+    """Format times, per token and per second too, always as numbers: editors print them."""
     found, used, speed = timings(result), result.usage, result.timings.tokens_per_second or 0.0
     read = used.prompt_tokens - used.cached_tokens
     waited = result.timings.first_token or result.timings.total
@@ -139,7 +139,7 @@ def paces(result: Result) -> dict[str, object]:
 
 
 def chosen(body: Mapping[str, object], paths: Sequence[str]) -> dict[str, object]:
-    """Only what these paths lead to, each under its path as it is written."""
+    """Select what these paths lead to, each under its path as it is written."""
     found: dict[str, object] = {}
     for path in paths:
         place: object = body

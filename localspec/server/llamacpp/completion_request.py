@@ -1,4 +1,4 @@
-"""What may be asked of /completion and /infill."""
+"""The requests of /completion and /infill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ One = str | list[Piece]  # tokens, and texts between them
 
 
 class Wanted(Formed, Wished):
-    """What completions and middles share."""
+    """The fields that completions and middles share."""
 
     clamps: ClassVar[bool] = True
     n_predict: int | None = None
@@ -38,7 +38,7 @@ class Wanted(Formed, Wished):
 
     @property
     def most(self) -> int:
-        """Below 0: no limit; 0: only read the prompt."""
+        """The limit of tokens: below 0 none, and at 0 the prompt is only read."""
         return min(self.max_tokens if self.n_predict is None else self.n_predict, LONGEST)
 
     def settings(self, usual: Sampling) -> Settings:

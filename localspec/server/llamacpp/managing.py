@@ -72,7 +72,7 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/models/sse")
     async def follow() -> Response:
-        """What becomes of the models, for as long as a client listens."""
+        """Stream what becomes of the models, for as long as a client listens."""
         desk.house.events.require_room()
 
         async def told() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""What llama.cpp's server tells of itself and of a model."""
+"""Properties of the server and of a model, as llama.cpp's server reports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = dict[str, object]
 
 
 def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
-    """Of a model that may be unloaded, which is called sleeping: a request wakes it."""
+    """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.runtime.context if served else offer.context
     drawn = {"n_ctx": context, "params": drawing(offer.usual)}
     return {
@@ -38,7 +38,7 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
 
 
 def drawing(usual: Sampling) -> Object:
-    """How text is drawn where a request says nothing."""
+    """Describe how text is sampled where a request says nothing."""
     return {
         **{each.names[-1]: each.get(usual) for each in PARAMETERS},
         "n_predict": -1,

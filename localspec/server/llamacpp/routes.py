@@ -50,7 +50,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/completions", include_in_schema=False)
     @routes.post("/completion")
     async def completion(request: Request, body: CompletionRequest) -> Response:
-        """Go on with a text."""
+        """Continue a text."""
         return await answered(request, body, len(body.prompts))
 
     @routes.post("/infill")
@@ -74,7 +74,7 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
-        """A conversation as its model will read it."""
+        """Render a conversation as its model will read it."""
         desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(rendered, body, served)

@@ -1,4 +1,4 @@
-"""Texts as tokens, and back."""
+"""Texts turned into tokens, and back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DetokenizeRequest(RequestPart):
 
 
 def piece(runtime: Runtime, token: int) -> str | list[int]:
-    """As a text, or as bytes where it is only a part of a letter."""
+    """Decode a token to a text, or to bytes where it is only a part of a letter."""
     said = spelled(runtime.tokenizer, token)
     try:
         return said.decode()
@@ -58,5 +58,5 @@ def piece(runtime: Runtime, token: int) -> str | list[int]:
 
 
 def spelled(tokenizer: Tokenizer, token: int) -> bytes:
-    """A control token by its name."""
+    """Show a control token by its name."""
     return tokenizer.token_bytes(token) or tokenizer.token_text(token).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What requests say that changes nothing: logged once for each client and field, and counted."""
+"""Fields of requests that change nothing: logged once for each client and field, and counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ignored:
         self._labels: set[str] = set()
 
     def note(self, request: Request, fields: Sequence[str]) -> None:
-        """For the answer's header, for the log and for the figures."""
+        """Note an ignored field for the answer's header, the log and the figures."""
         client = safe(request.headers.get("user-agent", "").partition(" ")[0]) or "a client"
         request.scope.setdefault(SCOPE, []).extend(fields)
         for field in map(safe, fields):

@@ -1,4 +1,4 @@
-"""What the server did, for Prometheus."""
+"""Metrics of the server, for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LLAMA_CPP = {  # by the names of its server, for what is drawn from those
 
 
 class Metrics:
-    """Counts what replies say of themselves; any thread may note one."""
+    """Counts the figures of replies; any thread may note one."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -44,11 +44,11 @@ class Metrics:
         self._prompt = counter("prompt_tokens", "Tokens of prompts")
         self._cached = counter("prompt_tokens_cached", "Of those, not read again")
         self._hits = counter("prefix_hits", "Prompts whose beginning was held already")
-        self._tokens = counter("tokens", "Tokens of replies by who guessed them", "source")
+        self._tokens = counter("tokens", "Tokens of replies by their source", "source")
         self._rounds = counter("rounds", "Passes of a target model that brought tokens")
-        self._drafted = counter("drafted", "Guessed tokens", "proposer", "position")
+        self._drafted = counter("drafted", "Drafted tokens", "proposer", "position")
         self._accepted = counter("accepted", "Of those, the right ones", "proposer", "position")
-        self._depth = histogram("depth", "Tokens guessed ahead in a round", DEPTHS)
+        self._depth = histogram("depth", "Tokens drafted in a round", DEPTHS)
         self._queued = histogram("queued_seconds", "Time until there was a slot", SECONDS)
         self._first = histogram("first_token_seconds", "Time to the first token", SECONDS)
         self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAPS)
@@ -104,7 +104,7 @@ class Metrics:
 
 
 class Now:
-    """What the house looks like when somebody asks."""
+    """The state of the server when metrics are read."""
 
     def __init__(self, house: ModelHost) -> None:
         self._house = house

@@ -20,7 +20,7 @@ DIRECT = "localspec.send"  # under which a scope has how to send past what wraps
 
 
 class RequestLog:
-    """Around the application: method, path, status and time."""
+    """Wraps the application: logs method, path, status and time."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,10 +49,10 @@ class RequestLog:
 
 
 def note(model: str, result: Result) -> None:
-    """What a reply took."""
+    """Log the figures of a reply."""
     speed = result.timings.tokens_per_second
     log.info(
-        "%s: %d tokens after %d (%d held)%s, %d of %d guesses right, %s",
+        "%s: %d tokens after %d (%d held)%s, %d of %d draft tokens accepted, %s",
         model,
         result.usage.completion_tokens,
         result.usage.prompt_tokens,

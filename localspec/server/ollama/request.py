@@ -1,4 +1,4 @@
-"""What may be asked of /api/chat and /api/generate."""
+"""The requests of /api/chat and /api/generate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OllamaRequest(RequestPart):
 
     @property
     def extra(self) -> dict[str, JsonValue]:
-        """What chat templates know of thinking; DeepSeek's and Granite's call it that."""
+        """Set the variable by which chat templates turn thinking on or off."""
         if self.think is None or self.think == "":
             return {}
         if isinstance(self.think, bool):
@@ -87,7 +87,7 @@ class ChatRequest(OllamaRequest):
 
     @property
     def loads(self) -> bool:
-        """Whether nothing is asked but that the model be there."""
+        """Tell whether the request only loads the model."""
         return not self.messages
 
     def prepared(self, served: Served) -> list[Prepared]:
@@ -101,7 +101,7 @@ class ChatRequest(OllamaRequest):
 
 
 def messages_of(given: Iterable[MessageGiven]) -> list[Message]:
-    """With identifiers for calls and their results, which Ollama's messages can do without."""
+    """Turn messages into those of templates, with identifiers for calls and their results."""
     found: list[Message] = []
     waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
     for number, each in enumerate(given):
@@ -132,7 +132,7 @@ def called(call: CallGiven, identity: str) -> JsonValue:
 
 
 def answering(result: MessageGiven, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
-    """Which call a result belongs to: the one it names, else the first that has none."""
+    """Find the call a result belongs to: the one it names, else the first that has none."""
     same = [call for call in waiting if call[1] == result.tool_call_id]
     named = [call for call in waiting if call[0] == result.tool_name]
     call = next(iter(same or named or waiting), None)

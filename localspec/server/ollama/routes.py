@@ -74,7 +74,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/api/generate")
     async def generate(request: Request, body: GenerateRequest) -> Response:
-        """Answer a prompt, or go on with it; without one, load the model."""
+        """Answer a prompt, or continue it; without one, load the model."""
         return await answered(request, body, "generate")
 
 
@@ -97,7 +97,7 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/api/tags")
     async def models() -> dict[str, object]:
-        """The models that can be asked for."""
+        """List the models."""
         return tags(desk.house)
 
     @routes.get("/api/ps")

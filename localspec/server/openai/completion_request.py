@@ -1,4 +1,4 @@
-"""What may be asked of /v1/completions."""
+"""The request of /v1/completions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CompletionRequest(Asked):
 
     @property
     def prompts(self) -> Sequence[str | list[int]]:
-        """One, or several."""
+        """The prompts, one or several."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         texts = [each for each in self.prompt if not isinstance(each, int)]

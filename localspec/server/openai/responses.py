@@ -50,7 +50,7 @@ class Numbered:
         return f"event: {kind}\ndata: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
 
     def failing(self, fault: Fault) -> bytes:
-        """How a stream ends that cannot go on."""
+        """Encode the end of a stream that cannot go on."""
         told = {"code": fault.code or fault.kind, "message": fault.message, "param": fault.param}
         return self.event("error", told)
 
@@ -148,7 +148,7 @@ class ResponsesAnswer:
         return part | self._logged(block, block.logprobs)
 
     def _logged(self, block: Block, logprobs: Sequence[EmittedLogprob]) -> Data:
-        """Of texts only, and none where none are wanted."""
+        """List log-probabilities of texts, where they are wanted."""
         if block.kind != "text":
             return {}
         spelling = Spelling(self.choices.served.runtime.tokenizer)

@@ -21,7 +21,7 @@ class Called:
 
     @property
     def streams(self) -> bool:
-        """Whether its arguments are told as they come; others are told in another form."""
+        """Tell whether its arguments are told as they come; others are told in another form."""
         return self.kind == "function"
 
     def ends(self, arguments: str) -> Iterator[tuple[str, Data]]:

@@ -93,7 +93,7 @@ class ToolsItem(RequestPart):
 
 
 class ReferenceItem(RequestPart):
-    """An item of a response that is kept; the paths put it in its place."""
+    """A reference to an item of a kept response; the paths put the item in its place."""
 
     type: Literal["item_reference"]
     id: str
@@ -123,7 +123,7 @@ Item = Annotated[
 
 
 def as_items(given: object) -> object:
-    """A text is short for a message of the user."""
+    """Read a text as short for a message of the user."""
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
@@ -133,7 +133,7 @@ THINKS, SAYS, CALLS, ENDED = range(4)  # a reply goes through them in this order
 
 
 class Transcript:
-    """Puts a reply that was taken apart into items together again."""
+    """Joins items of one reply into a message again."""
 
     def __init__(self, names: Mapping[tuple[str, str], str]) -> None:
         self.messages: list[Message] = []
@@ -194,7 +194,7 @@ class Transcript:
 
 
 def arguments(item: CallItem | CustomCallItem | ShellCallItem | SearchCallItem) -> Json:
-    """What a tool was called with, as the model is told of its parameters."""
+    """The arguments of a call, under the names of the tool's parameters."""
     match item:
         case CustomCallItem(input=text):
             return json.dumps({"input": text}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What may be asked of /v1/responses."""
+"""The request of /v1/responses."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ResponsesRequest(Wished):
         return offered([self.tools, *tools_in(items)])
 
     def talk(self, given: Sequence[Item] | None = None) -> Conversation:
-        """What the model reads: these items, or the request's own."""
+        """Make the conversation from these items, or the request's own."""
         items = self.input if given is None else given
         choice, tools = self.tool_choice or ToolChoice(type="auto"), self.offered(items)
         if choice.type == "function" and choice.name is None:
@@ -165,7 +165,7 @@ class ResponsesRequest(Wished):
         return [prepared(served, self.talk(items), self.settings(served.offer.usual))]
 
     def echo(self) -> Mapping[str, object]:
-        """What a response repeats of its request, but for halves of characters."""
+        """Repeat the request's fields in a response, without halves of characters."""
         given = self.model_dump(include=set(ECHOED), by_alias=True, exclude_unset=True)
         found = json.loads(json.dumps(given, ensure_ascii=False).encode("utf-8", "replace"))
         return {

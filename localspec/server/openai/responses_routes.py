@@ -59,7 +59,7 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
 
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
-        """How many tokens a conversation has, with nothing said to it."""
+        """Count the tokens of a conversation without answering it."""
         desk.take(request, body, body.model)
         items = await recalled(request, body)
         async with desk.house.lease(body.model) as served:
@@ -76,7 +76,7 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
 
     @routes.get("/responses/{id}")
     async def retrieve(request: Request, id: str, stream: bool = False) -> Mapping[str, object]:
-        """A response that is kept."""
+        """Return a response that is kept."""
         if stream:
             raise refused("a response that is kept is told whole: leave stream out", "stream")
         return (await found(request, id)).response
@@ -100,7 +100,7 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
         order: Literal["asc", "desc"] = "desc",
         after: str | None = None,
     ) -> Data:
-        """The items that a response was made from, a page at a time."""
+        """List the items that a response was made from, a page at a time."""
         chain = await asyncio.to_thread(store.chain, id, owner(request))
         if not chain:
             raise Refused(missing(id))
@@ -115,7 +115,7 @@ def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse
 
 
 def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[Item]:
-    """What the model reads: the conversation so far, and what a request adds to it."""
+    """List all items for the model: the conversation so far, and those of the request."""
     earlier: list[Mapping[str, object]] = []
     if body.previous_response_id:
         chain = store.chain(body.previous_response_id, owner)
@@ -136,7 +136,7 @@ def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[I
 
 
 def gone(id: str, *, kept: bool) -> Fault:
-    """The error after which clients send the whole conversation."""
+    """Make the error after which clients send the whole conversation."""
     why = "send all items as input"
     if not kept:
         why += "; this server keeps no responses (--response-store)"

@@ -40,7 +40,7 @@ def openai(desk: RequestHandler) -> APIRouter:
 
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
-        """Go on with a text, or fill in what belongs before `suffix`."""
+        """Continue a text, or fill in what belongs before `suffix`."""
         errand = ApiRequest(
             body,
             body.model,
@@ -55,7 +55,7 @@ def openai(desk: RequestHandler) -> APIRouter:
 
     @routes.get("/models")
     async def models() -> dict[str, object]:
-        """The models that can be asked for."""
+        """List the models."""
         offers = desk.house.offers.values()
         return {"object": "list", "data": [described(desk, offer.name) for offer in offers]}
 
@@ -67,7 +67,7 @@ def openai(desk: RequestHandler) -> APIRouter:
 
 
 def described(desk: RequestHandler, name: str) -> dict[str, object]:
-    """With the context length where clients look for it, once it is known."""
+    """Describe a model, with its context length where clients look for it, once it is known."""
     house = desk.house
     offer, served = house.offers[name], house.loaded.get(name)
     status: dict[str, object] = {"value": house.state(name), "args": []}
@@ -91,7 +91,7 @@ def described(desk: RequestHandler, name: str) -> dict[str, object]:
 
 
 def meta(offer: ServedOffer, context: int) -> dict[str, object]:
-    """As llama.cpp's server has it."""
+    """Describe a model's vocabulary and size as llama.cpp's server does."""
     found = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
     looked = offer.footprint
     if looked is None:

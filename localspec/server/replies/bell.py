@@ -46,7 +46,7 @@ class Bell:
         if self._descriptor is not None and sys.platform == "linux":
             os.eventfd_write(self._descriptor, 1)
         else:
-            with suppress(RuntimeError):  # the loop has ended, and nobody listens any more
+            with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:

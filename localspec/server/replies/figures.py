@@ -1,4 +1,4 @@
-"""What a reply took, in the words of the APIs that people read it in."""
+"""Measurements of replies, in the formats of the APIs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localspec.server.replies.reply import Choices, Reply
 
 
 def usage(choices: Choices) -> dict[str, object]:
-    """Of all replies; a prompt counts once."""
+    """Sum up the tokens of all replies; a prompt counts once."""
     results = [reply.result for reply in choices.replies]
     prompts = [reply.result.usage for reply in choices.firsts]
     prompt = sum(each.prompt_tokens for each in prompts)
@@ -30,7 +30,7 @@ def usage(choices: Choices) -> dict[str, object]:
 
 
 def progress(reply: Reply) -> dict[str, object] | None:
-    """How far a prompt is read, as llama.cpp's server tells it; nothing once all of it is."""
+    """Format how far a prompt is read, as llama.cpp's server does; None once all of it is."""
     job = reply.exchange.job
     if job is None or job.read >= 1:
         return None
@@ -44,7 +44,7 @@ def progress(reply: Reply) -> dict[str, object] | None:
 
 
 def timings(result: Result) -> dict[str, object]:
-    """As llama.cpp's server tells them, and how much faster that was than without guesses."""
+    """Format times as llama.cpp's server does, with the speed-up over decoding without drafts."""
     found, speculation, used = result.timings, result.speculation, result.usage
     first = (found.first_token or found.total) - found.queued
     return {

@@ -1,4 +1,4 @@
-"""An answer that is sent while it is made, for as long as its client listens."""
+"""Answers that are sent while they are made, for as long as their client listens."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ log = logging.getLogger("localspec.server")
 
 
 class Answer(Protocol):
-    """In the words of one API."""
+    """The format of one API."""
 
     async def whole(self) -> object: ...
 
     def opening(self) -> Bodies:
-        """How a stream begins."""
+        """Yield the beginning of a stream."""
 
     def bodies(self, number: int, step: Step | None) -> Bodies:
-        """What a step of a reply adds to it; None: nothing came for a while."""
+        """Encode what a step of a reply adds; None: nothing came for a while."""
 
     async def closing(self) -> Bodies:
-        """How it ends."""
+        """Yield its end."""
 
 
 class Streaming(Response):
-    """Every stream ends in what its API calls an end, or in an error in its words.
+    """A stream, which ends in its API's end mark, or in an error in its format.
 
     What has come by the time the loop gets to it is sent together, in one write.
     """
@@ -100,11 +100,11 @@ class Streaming(Response):
 
 
 class Gone(Exception):
-    """The client has gone, and with it the reason to go on."""
+    """Raised when the client has left."""
 
 
 async def while_listening(receive: Receive, work: Awaitable[T]) -> T:
-    """What work brings, unless its client leaves first."""
+    """Return the result of work, unless the client leaves first."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(receive))
     try:
@@ -124,12 +124,12 @@ async def _left(receive: Receive) -> None:
 
 
 async def answered(request: Request, work: Awaitable[T]) -> T:
-    """Of a request that waits for one whole answer."""
+    """Answer a request that waits for one whole reply."""
     return await while_listening(request.receive, work)
 
 
 def reported(error: Exception) -> Fault:
-    """What a client is told; what it is not told goes to the log."""
+    """Turn an error into what a client is told, and log what it is not told."""
     fault = fault_of(error)
     if fault.status >= 500:
         log.error("request failed: %s", error, exc_info=fault.status == 500)

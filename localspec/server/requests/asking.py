@@ -33,7 +33,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Ready to be answered, as often as wished."""
+    """A request that is ready to be answered, as often as wished."""
 
     tokens: Sequence[int]
     settings: Settings

@@ -64,7 +64,7 @@ class CallGiven(RequestPart):
 
 
 class Thought(RequestPart):
-    """Of a list of thoughts, as litellm and OpenRouter have them."""
+    """A thought in a list, as litellm and OpenRouter send them."""
 
     type: str = ""
     thinking: str = ""

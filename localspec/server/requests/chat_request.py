@@ -1,4 +1,4 @@
-"""What may be asked of /v1/chat/completions."""
+"""The request of /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def as_effort(given: object) -> object:
 
 
 class Reasoning(RequestPart):
-    """As OpenRouter and /v1/responses have it."""
+    """The reasoning field of OpenRouter and /v1/responses."""
 
     effort: str | None = None
     enabled: bool | None = None
 
 
 class Thinking(RequestPart):
-    """As Anthropic, DeepSeek and GLM have it."""
+    """The thinking field of Anthropic, DeepSeek and GLM."""
 
     type: str = ""
 
     @property
     def enabled(self) -> bool | None:
-        """None: as the chat template has it."""
+        """True or False as wished; None leaves it to the chat template."""
         return THINKS.get(self.type)
 
 
 class ChatRequest(Asked):
-    """As OpenAI has it; editors that were written for llama.cpp's server add what that knows."""
+    """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
     messages: list[MessageGiven] = Field(min_length=1)
     localspec: Traced = Traced(depth=None)
@@ -110,7 +110,7 @@ class ChatRequest(Asked):
 
 
 def reasoning(effort: str | None) -> dict[str, JsonValue]:
-    """What chat templates know of it: gpt-oss the effort, Qwen and others whether at all."""
+    """Set the variables of chat templates: gpt-oss knows the effort, others only whether at all."""
     if effort is None:
         return {}
     return {"reasoning_effort": effort, "enable_thinking": effort not in ("none", "minimal")}

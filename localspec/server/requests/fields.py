@@ -1,4 +1,4 @@
-"""What requests of several APIs have in common."""
+"""Fields that several APIs share. A field without an implementation is an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_stops(given: object) -> object:
 
 
 def limit(given: object) -> object:
-    """Below 0 is as many as there is room for."""
+    """Read a limit; below 0 it is as many as there is room for."""
     return None if isinstance(given, int | float) and given < 0 else given
 
 
@@ -46,7 +46,7 @@ class StreamOptions(RequestPart):
 
 
 class Drafting(RequestPart):
-    """Of one request: who guesses, how far, or nobody."""
+    """The proposers and depth of one request."""
 
     proposer: str | None = None  # names with commas between them
     depth: int | None = Field(None, ge=0, le=64)
@@ -65,7 +65,7 @@ class Prediction(RequestPart):
 
 
 class Wished(Sampled):
-    """What every request for text may say."""
+    """The fields that every request for text shares."""
 
     model: str = ""  # the first that is served
     localspec: Drafting = Drafting(depth=None)
@@ -90,7 +90,7 @@ class Wished(Sampled):
 
 
 class Asked(Formed, Wished):
-    """What chat and plain completions share."""
+    """The fields that chat and plain completions share."""
 
     max_tokens: Most = None
     max_completion_tokens: Most = None

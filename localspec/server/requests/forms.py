@@ -40,7 +40,7 @@ class Format(RequestPart):
 
 
 class Structured(RequestPart):
-    """As vLLM has it."""
+    """The structured outputs of vLLM."""
 
     json_: Object | str | None = Field(None, alias="json")
     json_object: bool = False
@@ -85,7 +85,7 @@ class Formed(RequestPart):
 
 
 def gbnf(text: str) -> Grammar:
-    """As llguidance, which knows Lark grammars, translates it."""
+    """Translate GBNF by llguidance, which knows Lark grammars."""
     from llguidance.gbnf_to_lark import gbnf_to_lark
 
     if len(text) > LONGEST:

@@ -1,4 +1,4 @@
-"""What the APIs have in common in how objects of several types are given."""
+"""Validators that the APIs of items and of blocks share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tagged(*known: str) -> Discriminator:
 
 
 def as_texts(given: object) -> object:
-    """A text is short for a list of one, and so is a text in a list."""
+    """Read a text as short for a list of one."""
     parts = given if isinstance(given, list) else [given]
     if not all(isinstance(each, str | dict) for each in parts):
         return given

@@ -83,7 +83,7 @@ class RequestPart(BaseModel):
         return {name: value for name, value in given.items() if value is not None}
 
     def heeds(self, name: str, value: object) -> bool:
-        """Whether a field that is not declared is done as it says."""
+        """Tell whether a field that is not declared is done as it says."""
         return name in HARMLESS or value in NEUTRAL.get(name, ())
 
     def ignored(self) -> Iterator[str]:

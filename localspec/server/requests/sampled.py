@@ -1,4 +1,4 @@
-"""How a reply is sampled, by the names of all APIs; what is left open is as the makers say."""
+"""Sampling parameters by the names of all APIs; what is left open follows the model's makers."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
 
 
 def spelled(given: object) -> object:
-    """From one letter for each."""
+    """Read samplers given by one letter each."""
     return [LETTERS.get(each, each) for each in given] if isinstance(given, str) else given
 
 
 def by_token(given: object) -> object:
-    """From llama.cpp's list of pairs, in which false forbids a token."""
+    """Read llama.cpp's list of pairs, in which false forbids a token."""
     if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
         return given
     return {token: -100 if value is False else value for token, value in given if _key(token)}
@@ -73,7 +73,7 @@ class Sampled(RequestPart):
         return None if self.seed is None or self.seed == -1 else self.seed % (1 << 64)
 
     def sampling(self, usual: Sampling) -> Sampling:
-        """On top of what a model is usually sampled with."""
+        """Replace what is given in the model's usual sampling."""
         found = replace(usual, bias=self.logit_bias or {})
         for each in PARAMETERS:
             for name in each.names:
@@ -131,7 +131,7 @@ def number(each: Parameter, name: str, given: JsonValue) -> float:
 
 
 def listed(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
-    """With only the samplers that are listed, if there is a list; their order stays ours.
+    """Keep only the samplers that are listed, if there is a list; their order stays ours.
 
     llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
     """

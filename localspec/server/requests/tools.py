@@ -32,7 +32,7 @@ class Function(RequestPart):
 
     @property
     def tool(self) -> Tool:
-        """As chat templates read it."""
+        """The tool as chat templates read it."""
         told = {"name", "description", "parameters", "strict"}
         function = self.model_dump(include=told, exclude_none=True)
         return {"type": "function", "function": function}
@@ -64,7 +64,7 @@ ToolGiven = Annotated[
 
 
 def tools_of(given: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
-    """Those that a model can be told of."""
+    """List the tools that a model can be told of."""
     return [each.function.tool for each in given or () if isinstance(each, FunctionTool)]
 
 
@@ -84,7 +84,7 @@ class ToolChoice(RequestPart):
 
 
 def chosen(given: object) -> object:
-    """From all the ways in which clients put it."""
+    """Read the choice in all the forms in which clients send it."""
     if isinstance(given, str):
         return {"mode": MODES[given]} if given in MODES else {"name": given}
     if not isinstance(given, dict):
