@@ -83,7 +83,7 @@ def calibrate(
     found = CostProbe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
     if target.head is not None:
-        drafting = Probe(target, clock).head(target.head, share * HEADS)
+        drafting = CostProbe(target, clock).head(target.head, share * HEADS)
         return Calibration(found.points, {HEAD: drafting}, {HEAD: READ_ALONG}, *found[1:])
     if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
