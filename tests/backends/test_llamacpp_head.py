@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from localspec.backend import Roll, Row
+from localspec.control.calibration import calibrate
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.head import LAG
@@ -137,3 +138,11 @@ def test_a_head_that_does_not_follow_drafts_nothing(model):
 def test_without_its_head_a_model_has_none(name):
     with closing(engines.target(name, head=False)) as model:
         assert model.head is None
+
+
+def test_a_head_is_measured_with_its_model(model):
+    found = calibrate(model, seconds=0.2)
+    assert set(found.drafting) == {"mtp"}
+    assert all(seconds > 0 for seconds in found.drafting["mtp"].values())
+    assert not found.costs().reading("mtp", 100) > 0.01  # it reads with its target
+    assert model.truncate(0, 99) == 0
