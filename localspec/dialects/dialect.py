@@ -8,7 +8,12 @@ from functools import lru_cache
 from typing import Protocol
 
 from localspec.dialects.bounds import Bounds
-from localspec.dialects.families import answer_by_signs, form_by_signs, thought_by_signs
+from localspec.dialects.families import (
+    GENERIC,
+    answer_by_signs,
+    form_by_signs,
+    thought_by_signs,
+)
 from localspec.dialects.form import Form
 from localspec.dialects.harmony import Harmony
 from localspec.dialects.layout import Layout
@@ -85,10 +90,12 @@ def _reads(form: Written, probe: Probe) -> bool:
 
 def _form(template: str, layout: Layout | None) -> Form:
     signs = form_by_signs(template)
-    if layout is None or (signs.bare and not layout.openings):
+    if layout is None or (signs.bare and signs is not GENERIC and not layout.openings):
         return signs
     return _written(layout)
 
 
 def _written(layout: Layout) -> Written:
-    return Written(layout, bare="" if layout.openings else layout.head[:1])
+    if layout.openings:
+        return Written(layout)
+    return Written(layout, explicit=False, also=GENERIC.also, bare=GENERIC.bare)

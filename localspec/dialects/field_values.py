@@ -154,13 +154,14 @@ def _plain(lark: Lark, fields: Fields, function: Function, wanted: Mapping[str, 
     if fields.own:
         return Notation(lark, function, fields.quotes).value(wanted)
     as_json = schema(wanted, function)
-    if not is_plain(wanted) or not fields.python:
+    single = fields.quotes is not None and fields.quotes[0] == "'"
+    if not is_plain(wanted) or not (fields.python or single):
         return as_json
     allowed = kinds(wanted) or frozenset()
-    if allowed == {"boolean"}:
+    if allowed == {"boolean"} and fields.python:
         words = '"True" | "False"'
         return f"({words})" if fields.quotes else f'("true" | "false" | {words})'
     nested = fields.nested and allowed & {"array", "object"}
-    if nested or (fields.quotes and "string" in allowed):
+    if nested or (single and "string" in allowed):
         return choice([as_json, Notation(lark, function).value(wanted)])
     return as_json

@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from localspec.dialects.layout import ID, INDEX, Layout
-from localspec.dialects.learn_fields import Written, fields
-from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, THOUGHT, Probe, calls
-from localspec.dialects.segments import MARK, common_end, common_start, distinct, segments
+from localspec.dialects.learn_fields import TwoArguments, fields
+from localspec.dialects.learn_thought import answer_of, thought_of
+from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, TALK, Probe, calls
+from localspec.dialects.segments import (
+    MARK,
+    MARK_LAST,
+    common_end,
+    common_start,
+    distinct,
+    segments,
+)
 from localspec.dialects.thought import Thought
-from localspec.templates.adapt import REASONING
-from localspec.templates.message import Message
 
 LONGEST = 3000  # characters of a layout; those of families have less than 1,000
 BLANK = r"\s*"
-TALK: Message = {"content": SAID}
-THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
-MARK_LAST = re.compile(rf"({MARK.pattern})[^<>\[\]]*\Z")
 
 
 class Learned(NamedTuple):
@@ -37,68 +40,11 @@ def learned(probe: Probe) -> Learned:
     said = probe.reply(TALK)
     if re.search(r"""['"]role['"]:""", said):  # messages as they came are no way to write calls
         return NOTHING
-    thought = _thought(probe, said)
+    thought = thought_of(probe, said)
     layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, "")
     if layout and len(repr(layout)) > LONGEST:
         layout = None
-    found = Learned(layout, thought, None)
-    return found._replace(answer=_answer(found, ending, said, probe.prompt()))
-
-
-def _thought(probe: Probe, said: str) -> Thought | None:
-    """What reasoning stands between, where it is shown at all."""
-    prompt = probe.prompt()
-    for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
-        before, shown, after = probe.reply(message).partition(THOUGHT)
-        last, count = _last_mark(before, said.partition(SAID)[2])
-        opening = _begun(before, prompt) or last
-        closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
-        if shown and opening and closing:
-            return Thought(opening, closing[1] + _header(after[closing.end() :], prompt))
-    return None
-
-
-def _begun(before: str, prompt: str) -> str:
-    """What a reply writes before reasoning; where it is in the prompt, the end of that."""
-    if before.startswith(prompt.rstrip()):
-        return before[len(prompt.rstrip()) :].strip()
-    found = MARK_LAST.search(prompt)
-    begun = prompt[found.end(1) :].strip() if found else ""
-    return begun if begun in before else ""
-
-
-def _header(after: str, prompt: str) -> str:
-    """What begins the next message of a reply, as the prompt begins the first one."""
-    starts = (each.start() for each in MARK.finditer(prompt))
-    headers = (prompt[start:].rstrip() for start in starts)
-    return next((each for each in headers if after.startswith(each)), "")
-
-
-def _last_mark(before: str, other: str) -> tuple[str, int]:
-    """The last mark of a text, with so many before it that the whole stands nowhere else."""
-    starts = [each.start() for each in MARK.finditer(before)]
-    for count, start in enumerate(reversed(starts)):
-        if (found := before[start:].strip()) not in other:
-            return found, count
-    return "", 0
-
-
-def _answer(learned: Learned, ending: str, said: str, prompt: str) -> tuple[str, str] | None:
-    """The marks around content, if there are any but those that end every reply."""
-    before, _, after = said.partition(SAID)
-    closing = after.removesuffix(ending).strip() if ending else ""
-    thought = learned.thought.close if learned.thought else ""
-    if before.startswith(prompt):
-        opening = before[len(prompt) :]
-        opening = (opening.rpartition(thought)[2] if thought else opening).strip()
-        calling = learned.layout.openings[:1] if learned.layout else ()
-        if opening and calling and prompt.endswith(calling[0]):  # what all replies begin with
-            return calling[0] + opening, closing
-    else:
-        opening, _ = _last_mark(before, after)
-    if not MARK.search(opening) or opening == thought or opening in prompt:
-        return None
-    return (opening, closing) if not closing or MARK.match(closing) else None
+    return Learned(layout, thought, answer_of(said, ending, probe.prompt, thought, layout))
 
 
 def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:
@@ -124,7 +70,7 @@ class _Call:
 
     head: str
     name_end: str
-    arguments: Written | None  # None: one JSON object
+    arguments: TwoArguments | None  # None: one JSON object
     rest: str  # all that follows
 
 
@@ -159,7 +105,7 @@ def _object(text: str) -> tuple[int, int] | None:
     for opening in re.finditer(r"\{", text[: text.find(KEYS[0])]):
         try:
             value, end = json.JSONDecoder().raw_decode(text, opening.start())
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if value in GIVEN:
             return opening.start(), end
@@ -269,7 +215,7 @@ def _with_keys(layout: Layout, text: str) -> Layout:
     for opening in reversed([each.start() for each in re.finditer(r"\{", text[:at])]):
         try:
             value, _ = json.JSONDecoder().raw_decode(text, opening)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         match value:
             case dict():

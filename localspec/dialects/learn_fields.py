@@ -19,7 +19,7 @@ VALUES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TwoArguments:
     """Two arguments, each a key and a string, and the texts around them."""
 
     before: str
@@ -53,23 +53,24 @@ def _parted(layout: Layout) -> Layout:
     )
 
 
-def fields(text: str) -> Written | None:
+def fields(text: str) -> TwoArguments | None:
     """Arguments after a name, as they are written with a first and a second value."""
     given = next((each for each in GIVEN if all(value in text for value in each.values())), None)
     if given is None:
         return None
-    order = [word for pair in zip(KEYS, given.values(), strict=True) for word in pair]
-    pattern = "(.*?)".join(map(re.escape, order))
-    found = re.search(rf"\A(.*?){pattern}(.*)\Z", text, re.DOTALL)
-    if found is None:
-        return None
-    before, middle, joint, again, rest = found.groups()
+    parts, rest, word = [], text, ""
+    for word in (each for pair in zip(KEYS, given.values(), strict=True) for each in pair):
+        part, found, rest = rest.partition(word)
+        if not found:
+            return None
+        parts.append(part)
+    before, middle, joint, again = parts
     if middle != again or not middle or not rest.strip():
         return None
     key = common_end(before, joint)
     gap = joint[: len(joint) - len(key)]
     end = common_start(gap, rest)
-    return Written(
+    return TwoArguments(
         before[: len(before) - len(key)], key, middle, end, gap[len(end) :], rest[len(end) :]
     )
 

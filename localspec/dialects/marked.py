@@ -83,7 +83,7 @@ class Marked:
         if calls and bounds.form is not None and calls.are_bare:
             # One JSON object looks like the other until it is too late.
             raise UsageError("this model's calls have no mark: leave away the format or tools")
-        answers = [calls.forced()] if calls else []
+        answers = [f"{self._nothing(lark)} {calls.forced()}"] if calls else []
         answers += [] if bounds.form is None else [self._answer(lark, formed(bounds.form))]
         return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)}")
 
@@ -109,6 +109,12 @@ class Marked:
         if not closing:
             return choice([free, f"{opened} {calls.text()}"])
         return choice([free, f"{opened} {lark.upto(closing)} {free}", f"{opened} TEXT"])
+
+    def _nothing(self, lark: Lark) -> str:
+        """An expression for content that is empty, which some write before calls."""
+        if self.answer is None or not self.answer[1]:
+            return ""
+        return f"({' '.join(map(lark.literal, self.answer))} BLANKS)?"
 
     def _answer(self, lark: Lark, form: str) -> str:
         """An expression for what follows a form, within the marks of content if it has any."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from localspec.errors import UsageError
+from localspec.templates.adapt import REASONING
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool
 
@@ -26,9 +27,11 @@ KINDS: Mapping[str, tuple[str, Json]] = {
     "zqkg": ("text", "zq<b>\nzqvt"),
     "zqkh": ("string", "zqvz"),
 }
+TALK: Message = {"content": SAID}
+THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
 BOS, EOS = "<zqbos>", "<zqeos>"
 SECONDS = 2.0  # in which a template has to answer all of it
-LONGEST = 1 << 17  # characters of an answer
+LONGEST = 1 << 13  # characters of a reply; those of families have less than 2,000
 
 Parameters = Mapping[str, Json]
 
@@ -52,17 +55,19 @@ class Probe:
         self.takes = self._template.takes
         self._end = time.monotonic() + SECONDS
         self._tools = TOOLS
-        if not self.prompt():  # some read what not every schema says
+        self.prompt = self._prompt()  # what follows a question that is to be answered
+        if not self.prompt:  # some read what not every schema says
             self._tools = [_tool(name, PLAIN) for name in NAMES]
+            self.prompt = self._prompt()
 
     def reply(self, message: Message) -> str:
         """What follows a question: a reply and its end."""
         messages: list[Message] = [{"role": "user", "content": ASKED}]
         messages.append({"role": "assistant", **message})
-        return self._said(messages, asking=False)
+        # Some ask for another reply whether they are told to or not.
+        return self._said(messages, asking=False).removesuffix(self.prompt or BOS)
 
-    def prompt(self) -> str:
-        """What follows a question that is to be answered."""
+    def _prompt(self) -> str:
         return self._said([{"role": "user", "content": ASKED}], asking=True)
 
     def _said(self, messages: Sequence[Message], *, asking: bool) -> str:
@@ -73,7 +78,7 @@ class Probe:
         except UsageError:
             return ""
         _, _, said = text.rpartition(ASKED)
-        return said.replace(EOS, "").replace(BOS, "") if len(text) < LONGEST else ""
+        return said.replace(EOS, "").replace(BOS, "") if len(said) < LONGEST else ""
 
 
 def of_all_kinds() -> Message:

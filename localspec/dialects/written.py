@@ -66,6 +66,7 @@ class Written:
         first = yield from tape.ahead()
         if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
             fence = opening[:3] if opening.startswith("`") else ""
+            yield from _rest(tape, re.split(r"[{\[]", head)[0])
             yield from self._objects(tape, parts, known.keys() if strict else None, fence)
         else:
             yield from self._calls(tape, parts, known, head, strict)
@@ -94,14 +95,21 @@ class Written:
     ) -> Reading[None]:
         again = pieces(self.layout.again or "")
         while (yield from self._one(tape, parts, functions, head, strict)):
-            if not again or self.repeats is not None:
+            if self.layout.again is None or self.repeats is not None:
                 yield from _rest(tape, self.layout.close)
                 return
             yield from tape.blank()
-            if not (yield from tape.starts(again[0])):
+            if not (yield from self._goes_on(tape, again)):
                 yield from _rest(tape, self.layout.close)
                 return
-            head = (self.layout.again or "").lstrip()[len(again[0]) :]
+            head = self.layout.again.lstrip()[len(again[0]) :] if again else ""
+
+    def _goes_on(self, tape: Tape, again: Sequence[str]) -> Reading[bool]:
+        """Whether another call follows, of which the first piece is then read."""
+        if again:
+            return bool((yield from tape.starts(again[0])))
+        ahead = yield from tape.ahead()
+        return bool(ahead) and not self.layout.close.lstrip().startswith(ahead)
 
     def _one(
         self, tape: Tape, parts: Parts, functions: Mapping[str, Function], head: str, strict: bool

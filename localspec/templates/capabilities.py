@@ -121,7 +121,10 @@ def _calling(reader: _Reader, takes: Takes) -> Takes:
     for absent in choices:
         found = replace(takes, absent=absent)
         written = reader.shows(_exchange(found, WRITTEN), NAME, WRITTEN, FOUND)
-        objects = reader.shows(_exchange(found, {"k": GIVEN}), NAME, GIVEN, FOUND)
+        exchange = _exchange(found, {"k": GIVEN})
+        objects = reader.shows(exchange, NAME, GIVEN, FOUND)
+        if written and objects:  # some write objects as Python has them, and texts as they are
+            objects = not reader.shows(exchange, str({"k": GIVEN}))
         if written or objects:
             return _counting(reader, replace(found, written=written, objects=objects))
     return replace(takes, calls=False)

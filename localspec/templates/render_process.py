@@ -51,26 +51,51 @@ class Notes(Namespace):
         super().__setitem__(name, value)
 
 
-class Given(list[object]):
+class GivenList(list[object]):
     """A list that came with the request: a template may only read it."""
 
 
+class GivenObject(dict[str, object]):
+    """An object that came with the request."""
+
+
+for given, name in ((GivenList, "list"), (GivenObject, "dict")):
+    given.__module__, given.__name__ = "builtins", name  # as errors of templates spell it
+CHANGES: Mapping[type, tuple[str, ...]] = {
+    list: ("append", "extend", "insert", "pop"),
+    dict: ("update", "setdefault", "pop"),
+}
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Lets a template change the lists that it made itself; some queue identifiers in one."""
+    """Lets a template change lists and objects that it made itself; some keep notes in them."""
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        if type(obj) is list and attr in ("append", "pop"):
+        if attr in CHANGES.get(type(obj), ()):
             return True
         return super().is_safe_attribute(obj, attr, value)
 
 
-def given(value: object) -> object:
-    """The same, with lists that cannot be changed."""
+def guard(variables: dict[str, object]) -> None:
+    """Turn every list and object in the variables into one that a template cannot change."""
+    left: list[object] = [variables]
+    while left:
+        match left.pop():
+            case dict() as inside:
+                for name, value in inside.items():
+                    inside[name] = _held(value, left)
+            case list() as inside:
+                inside[:] = [_held(value, left) for value in inside]
+
+
+def _held(value: object, left: list[object]) -> object:
     match value:
         case dict():
-            return {name: given(each) for name, each in value.items()}
+            left.append(held := GivenObject(value))
+            return held
         case list():
-            return Given(map(given, value))
+            left.append(listed := GivenList(value))
+            return listed
     return value
 
 
@@ -113,7 +138,7 @@ def compiled(source: str) -> jinja2.Template:
     return environment().from_string(source)
 
 
-def answer(source: str, variables: Mapping[str, object] | None) -> dict[str, str]:
+def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
     """The text, or what is wrong; without variables a template is only compiled."""
     try:
         template = compiled(source)
@@ -122,7 +147,8 @@ def answer(source: str, variables: Mapping[str, object] | None) -> dict[str, str
     if variables is None:
         return {}
     try:
-        text = template.render(given(variables))
+        guard(variables)
+        text = template.render(variables)
     except jinja2.TemplateError as error:
         return {"refused": _words(error)}
     except Exception as error:

@@ -197,6 +197,14 @@ HOSTILE = {
     "names in marks": template(
         "{% for c in m.tool_calls %}<{{ c.function.name * 999 }}>{% endfor %}"
     ),
+    "repeated keys": template(
+        "{% for c in m.tool_calls %}{{ c.function.name }}"
+        "{{ 'zqka zqva zqkb ' * 300 }}{{ c.function.arguments }}{% endfor %}"
+    ),
+    "deep": template(
+        "{% for c in m.tool_calls %}{{ '{\"a\":' * 1000 }}{{ c.function.name }}"
+        "{{ '{\"a\":' * 300 }}{{ c.function.arguments | tojson }}{% endfor %}"
+    ),
     "long marks": template(
         "{% for c in m.tool_calls %}{{ '<|a|>' * 9999 }}{{ c.function.name }}"
         "{{ c.function.arguments | tojson }}{% endfor %}"

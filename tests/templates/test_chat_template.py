@@ -181,6 +181,20 @@ def test_a_template_finds_what_the_hub_promises_it(source):
         assert reference(source, [ASKED], [ADD]) == wrote
 
 
+def test_a_template_may_change_only_what_it_made_itself():
+    made = "{% set n = namespace(a=[], b={}) %}{% set _ = n.a.append(1), n.b.update(k=2) %}"
+    assert rendered(made + "{{ n.a.pop() }}{{ n.b.k }}{{ n.a|length }}", [ASKED]) == "120"
+    for given in ("messages[0].update(a=1)", "tools[0].function.pop('name')", "tools.extend([1])"):
+        with pytest.raises(UsageError, match="unsafe"):
+            rendered(f"{{{{ {given} }}}}", [ASKED], [ADD])
+
+
+def test_arguments_that_a_template_would_write_as_python_has_them_come_as_json():
+    source = "{% for m in messages %}{{ m.role }}{{ m.content }}{% for c in m.tool_calls %}"
+    source += "{{ c.function.name }}{{ c.function.arguments }}{% endfor %}{% endfor %}"
+    assert '{"a": 1, "b": {"x": ["é", null, true]}}' in rendered(source, CALLS)
+
+
 def test_extra_variables_reach_the_template_and_take_no_other_place():
     source = "{{ tools is none }} {{ thinking }} {{ documents[0].text }} {{ bos_token }}"
     extra = {"thinking": False, "documents": [{"text": "d"}], "bos_token": "<b>", "messages": []}

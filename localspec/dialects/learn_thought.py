@@ -1,0 +1,72 @@
+"""Find out what reasoning and content stand between."""
+
+from __future__ import annotations
+
+import re
+
+from localspec.dialects.layout import Layout
+from localspec.dialects.probe import GIVEN, SAID, TALK, THINKING, THOUGHT, Probe, calls
+from localspec.dialects.segments import MARK, MARK_LAST
+from localspec.dialects.thought import Thought
+
+LONGEST = 200  # characters of both marks of reasoning
+MOST = 4  # marks that make one
+
+
+def thought_of(probe: Probe, said: str) -> Thought | None:
+    """What reasoning stands between, where it is shown at all."""
+    prompt = probe.prompt
+    for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
+        before, shown, after = probe.reply(message).partition(THOUGHT)
+        last, count = _last_mark(before, said.partition(SAID)[2])
+        opening = _begun(before, prompt) or last
+        closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
+        if shown and opening and closing and SAID not in before:
+            found = Thought(opening, closing[1] + _header(after[closing.end() :], prompt))
+            return found if len(found.open + found.close) < LONGEST else None
+    return None
+
+
+def _begun(before: str, prompt: str) -> str:
+    """What a reply writes before reasoning; where it is in the prompt, the end of that."""
+    if before.startswith(prompt.rstrip()):
+        return before[len(prompt.rstrip()) :].strip()
+    found = MARK_LAST.search(prompt)
+    begun = prompt[found.end(1) :].strip() if found else ""
+    return begun if begun in before else ""
+
+
+def _header(after: str, prompt: str) -> str:
+    """What begins the next message of a reply, as the prompt begins the first one."""
+    starts = (each.start() for each in MARK.finditer(prompt))
+    headers = (prompt[start:].rstrip() for start in starts)
+    return next((each for each in headers if after.startswith(each)), "")
+
+
+def _last_mark(before: str, other: str) -> tuple[str, int]:
+    """The last mark of a text, with so many before it that the whole stands nowhere else."""
+    starts = [each.start() for each in MARK.finditer(before)]
+    for count, start in enumerate(reversed(starts[-MOST:])):
+        if (found := before[start:].strip()) not in other:
+            return found, count
+    return "", 0
+
+
+def answer_of(
+    said: str, ending: str, prompt: str, thought: Thought | None, layout: Layout | None
+) -> tuple[str, str] | None:
+    """The marks around content, if there are any but those that end every reply."""
+    before, _, after = said.partition(SAID)
+    closing = after.removesuffix(ending).strip() if ending else ""
+    close = thought.close if thought else ""
+    if before.startswith(prompt):
+        opening = before[len(prompt) :]
+        opening = (opening.rpartition(close)[2] if close else opening).strip()
+        calling = layout.openings[:1] if layout else ()
+        if opening and calling and prompt.endswith(calling[0]):  # what all replies begin with
+            return calling[0] + opening, closing
+    else:
+        opening, _ = _last_mark(before, after)
+    if not MARK.search(opening) or opening == close or opening in prompt:
+        return None
+    return (opening, closing) if not closing or MARK.match(closing) else None
