@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from weakref import WeakSet
 
 from localspec.server.faults import overloaded
 
@@ -21,12 +22,8 @@ class ModelEvents:
 
     def __init__(self) -> None:
         self.ended: Callable[[], bool] = lambda: False  # whether listeners should go
-        self._queues: set[asyncio.Queue[Event]] = set()
-
-    def require_room(self) -> None:
-        """Refuse one listener too many."""
-        if len(self._queues) >= LISTENERS:
-            raise overloaded(f"{LISTENERS} clients listen already")
+        # Weak, since a listener that goes before it begins to listen tells nobody.
+        self._queues: WeakSet[asyncio.Queue[Event]] = WeakSet()
 
     def tell(self, model: str, event: str, **data: object) -> None:
         for queue in self._queues:
@@ -34,10 +31,15 @@ class ModelEvents:
                 queue.get_nowait()
             queue.put_nowait({"model": model, "event": event, "data": data})
 
-    async def listen(self) -> AsyncGenerator[Event | None]:
-        """Yield events as they come, and None whenever none came for a while."""
+    def listen(self) -> AsyncGenerator[Event | None]:
+        """Events from now on, as they come, and None whenever none came for a while."""
+        if len(self._queues) >= LISTENERS:
+            raise overloaded(f"{LISTENERS} clients listen already")
         queue: asyncio.Queue[Event] = asyncio.Queue(BEHIND)
         self._queues.add(queue)
+        return self._changes(queue)
+
+    async def _changes(self, queue: asyncio.Queue[Event]) -> AsyncGenerator[Event | None]:
         quiet = 0
         try:
             while not self.ended():

@@ -90,7 +90,7 @@ class ModelHost:
         self.idle_seconds = idle_seconds
         self._door = asyncio.Lock()  # one loads or leaves at a time
         self._rung: Bell | None = None
-        self._loading = ""
+        self._loading: set[str] = set()  # models that are loaded, or wait for it
         self._facts: dict[str, ModelFacts] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # which nobody waits for
 
@@ -138,8 +138,7 @@ class ModelHost:
         offer = self.answering(name)
         served = self.loaded.get(offer.name)
         if served is None:
-            async with self._door:
-                served = self.loaded.get(offer.name) or await self._load(offer)
+            served = await self._loaded(offer)
         served.leaving = False
         most = served.runtime.slots + self._waiting
         if served.users + places > most:
@@ -153,6 +152,14 @@ class ModelHost:
             if served.leaving and not served.users:
                 self.work(self._unload(served))
 
+    async def _loaded(self, offer: ServedOffer) -> Served:
+        self._loading.add(offer.name)
+        try:
+            async with self._door:
+                return self.loaded.get(offer.name) or await self._load(offer)
+        finally:
+            self._loading.discard(offer.name)
+
     async def facts(self, name: str) -> ModelFacts:
         """Find out a model's facts, without loading it."""
         offer = self.offer(name)
@@ -164,7 +171,7 @@ class ModelHost:
     def state(self, name: str) -> State:
         if name in self.loaded:
             return "loaded"
-        return "loading" if name == self._loading else "unloaded"
+        return "loading" if name in self._loading else "unloaded"
 
     def begin_loading(self, name: str) -> None:
         """Load a model without waiting for it; events tell how it goes."""
@@ -185,7 +192,11 @@ class ModelHost:
 
         A request for it that comes meanwhile keeps it.
         """
-        served = self.loaded.get(self.offer(name).name)
+        name = self.offer(name).name
+        if name in self._loading:
+            async with self._door:
+                pass
+        served = self.loaded.get(name)
         if served is None:
             return 0
         served.leaving = True
@@ -209,7 +220,6 @@ class ModelHost:
         return self._rung
 
     async def _load(self, offer: ServedOffer) -> Served:
-        self._loading = offer.name
         self.events.tell(offer.name, STATUS, status="loading")
         try:
             served = await self._open(offer)
@@ -217,8 +227,6 @@ class ModelHost:
             self.failed[offer.name] = str(error)
             self.events.tell(offer.name, STATUS, status="unloaded", exit_code=1)
             raise
-        finally:
-            self._loading = ""
         self.failed.pop(offer.name, None)
         self.events.tell(offer.name, STATUS, status="loaded")
         return served

@@ -128,6 +128,7 @@ class Server:
             parts = EngineParts(costs=self.costs, files=files)
             closing = ExitStack()
             closing.callback(self.unloads.append, "scripted")
+            closing.callback(self.model.close)
             return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts), closing)
 
         offers = [

@@ -19,16 +19,28 @@ from tests.server.scripted import Server
 from tests.server.test_load import until
 
 
-@pytest.fixture
-def library():
-    return ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000})
-
-
-@pytest.fixture
-def server(library):
+@pytest.fixture(scope="module")
+def shared():
+    library = ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000})
     made = Server(terms=Terms(library=library))
-    yield made
+    yield made, library
     made.close()
+
+
+@pytest.fixture
+def library(shared):
+    """With nothing downloaded yet."""
+    server, library = shared
+    for name in list(library.here):
+        assert server.client.delete("/models", params={"model": name}).is_success
+    library.piece_seconds = 0.0
+    library.stopped.clear()
+    return library
+
+
+@pytest.fixture
+def server(shared, library):
+    return shared[0]
 
 
 @pytest.fixture

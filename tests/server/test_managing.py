@@ -13,12 +13,24 @@ from localspec.server.safety import Rules
 from tests.server.scripted import Server
 from tests.server.test_load import until
 
+LONG = {"messages": [{"role": "user", "content": "word " * 100}], "stream": True}
 
-@pytest.fixture
-def fresh():
-    made = Server(pause=0.002)
+
+@pytest.fixture(scope="module")
+def shared():
+    made = Server()
     yield made
     made.close()
+
+
+@pytest.fixture
+def fresh(shared):
+    """With nothing loaded, as after a start."""
+    shared.model.pause = 0.0
+    shared.client.post("/models/unload", json={"model": "scripted"})
+    until(lambda: state(shared) == "unloaded")
+    shared.unloads.clear()
+    return shared
 
 
 def state(server):
@@ -57,22 +69,35 @@ def test_a_model_is_loaded_and_unloaded_when_a_client_says_so(fresh):
 
 
 def test_a_model_is_unloaded_once_its_requests_have_ended(fresh):
-    body = {"messages": [{"role": "user", "content": "word " * 40}], "stream": True}
-    with fresh.client.stream("POST", "/v1/chat/completions", json=body) as stream:
+    fresh.model.pause = 0.1
+    with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
         lines = stream.iter_lines()
         next(lines)
         told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
         assert told == {"success": True, "requests": 1}
-        assert [line for line in lines if line][-1] == "data: [DONE]"
+        fresh.model.pause = 0.0
+        *_, last, done = (line for line in lines if line)
+        assert '"finish_reason": "stop"' in last
+        assert done == "data: [DONE]"
     until(lambda: state(fresh) == "unloaded")
     assert fresh.unloads
 
 
+def test_a_model_may_be_unloaded_while_it_is_loaded(fresh):
+    fresh.client.post("/models/load", json={"model": "scripted"})
+    fresh.client.post("/models/unload", json={"model": "scripted"})
+    assert state(fresh) == "unloaded"
+    assert len(fresh.unloads) == 1
+
+
 def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
-    body = {"messages": [{"role": "user", "content": "word " * 40}], "stream": True}
-    with fresh.client.stream("POST", "/v1/chat/completions", json=body) as stream:
-        next(stream.iter_lines())
-        fresh.client.post("/models/unload", json={"model": "scripted"})
+    fresh.model.pause = 0.1
+    with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
+        lines = stream.iter_lines()  # which is closed with what it reads when it goes
+        next(lines)
+        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert told["requests"] == 1
+        fresh.model.pause = 0.0
         fresh.ask("here")
     until(lambda: fresh.idle)
     assert state(fresh) == "loaded"
@@ -91,14 +116,14 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
 
     listening = threading.Thread(target=listen)
     listening.start()
-    until(lambda: fresh.app.state.house.events._queues)
+    until(lambda: len(fresh.app.state.house.events._queues))
     fresh.client.post("/models/load", json={"model": "scripted"})
     until(lambda: state(fresh) == "loaded")
     fresh.client.post("/models/unload", json={"model": "scripted"})
     listening.join(10)
     assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
     assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
-    until(lambda: not fresh.app.state.house.events._queues)
+    until(lambda: not len(fresh.app.state.house.events._queues))
 
 
 def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
@@ -178,12 +203,17 @@ def test_health_is_told_under_both_names(closed):
 
 
 def test_figures_are_told_by_the_names_of_llama_cpp(fresh):
+    before = figures(fresh)
     fresh.ask("here")
-    lines = fresh.client.get("/metrics").text.splitlines()
-    told = dict(line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:"))
-    assert float(told["llamacpp:tokens_predicted_total"]) == len("You said: here") + 1
-    assert float(told["llamacpp:prompt_tokens_total"]) > 20
-    assert float(told["llamacpp:tokens_predicted_seconds_total"]) > 0
-    assert float(told["llamacpp:n_decode_total"]) > 1
-    assert float(told["llamacpp:requests_processing"]) == 0
-    assert float(told["llamacpp:requests_deferred"]) == 0
+    told = {name: count - before[name] for name, count in figures(fresh).items()}
+    assert told["llamacpp:tokens_predicted_total"] == len("You said: here") + 1
+    assert told["llamacpp:prompt_tokens_total"] > 20
+    assert told["llamacpp:tokens_predicted_seconds_total"] > 0
+    assert told["llamacpp:n_decode_total"] > 1
+    assert told["llamacpp:requests_processing"] == told["llamacpp:requests_deferred"] == 0
+
+
+def figures(server):
+    lines = server.client.get("/metrics").text.splitlines()
+    told = [line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:")]
+    return {name: float(count) for name, count in told}

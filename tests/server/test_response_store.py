@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 
 import openai
@@ -11,7 +12,10 @@ from openai.types.responses import Response, ResponseItemList
 
 from localspec.errors import UsageError
 from localspec.server.app import Terms
+from localspec.server.faults import Refused
 from localspec.server.openai.response_store import ResponseStore, StoredResponse
+from localspec.server.openai.responses_request import ResponsesRequest
+from localspec.server.openai.responses_routes import items_of
 from localspec.server.safety import Rules
 from tests.server.scripted import Server
 from tests.server.test_responses import CALL, WEATHER, streamed
@@ -225,7 +229,7 @@ def test_what_is_on_disk_is_there_after_a_restart(tmp_path):
 
 
 def stored(number, owner="", previous=None, text="x"):
-    item = {"type": "message", "id": f"msg_{number}", "content": text}
+    item = {"type": "message", "id": f"msg_{number}", "role": "user", "content": text}
     return StoredResponse(owner, previous, [item], {"id": name(number), "output": []})
 
 
@@ -259,13 +263,35 @@ def test_of_a_conversation_the_newest_stays_longest(place):
 
 
 def test_bytes_are_bounded_too(place):
-    store = ResponseStore(100, place, most_bytes=1100)
+    store = ResponseStore(100, place, most_bytes=1150)
     for number in range(10):
         store.keep(stored(number, text="x" * 200))
     assert [number for number in range(10) if store.find(name(number), "")] == [7, 8, 9]
     store.keep(stored(10, text="x" * 2000))
     assert store.find(name(10), "") is None
     assert store.find(name(9), "")
+
+
+def test_what_was_used_last_outlives_a_restart(tmp_path):
+    store = ResponseStore(3, tmp_path)
+    for number in range(3):
+        store.keep(stored(number))
+        os.utime(tmp_path / "responses" / f"{name(number)}.json", (number, number))
+    assert store.find(name(0), "")
+    again = ResponseStore(2, tmp_path)
+    assert [number for number in range(3) if again.find(name(number), "")] == [0, 2]
+    assert len(list((tmp_path / "responses").iterdir())) == 2
+
+
+def test_items_of_another_version_are_as_good_as_none(tmp_path):
+    store = ResponseStore(9, tmp_path)
+    store.keep(stored(1))
+    body = ResponsesRequest(input="x", previous_response_id=name(1))
+    assert len(items_of(body, store, "")) == 2
+    path = tmp_path / "responses" / f"{name(1)}.json"
+    path.write_text(path.read_text().replace('"user"', "7"))
+    with pytest.raises(Refused, match="not found"):
+        items_of(body, store, "")
 
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path):

@@ -11,11 +11,20 @@ from tests.server.test_load import busy, until
 TEXT = "a text that is long enough to be worth keeping " * 3
 
 
-@pytest.fixture
-def server(tmp_path):
-    made = Server(cache=tmp_path)
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    made = Server(cache=tmp_path_factory.mktemp("cache"))
     yield made
     made.close()
+
+
+@pytest.fixture
+def server(shared):
+    """With nothing in its slots."""
+    shared.model.pause = 0.0
+    for slot in range(shared.slots):
+        assert act(shared, "erase", slot).is_success
+    return shared
 
 
 def act(server, action, slot=0, **body):
@@ -48,7 +57,7 @@ def test_a_slot_is_saved_erased_and_restored(server):
     assert held(server) > len(TEXT)
 
 
-def test_a_slot_outlives_a_restart(server, tmp_path):
+def test_a_slot_outlives_a_restart(server):
     held(server)
     names = [f"{slot}" for slot in range(server.slots)]
     for slot, name in enumerate(names):
@@ -81,10 +90,11 @@ def test_what_makes_no_sense_is_refused(server, action, slot, name, why):
 
 
 def test_a_slot_with_a_request_is_left_alone(server):
-    server.model.pause = 0.01
+    server.model.pause = 0.05
     body = {"messages": [{"role": "user", "content": TEXT}], "stream": True}
     with server.client.stream("POST", "/v1/chat/completions", json=body) as stream:
-        next(stream.iter_lines())
+        lines = stream.iter_lines()
+        next(lines)
         statuses = [act(server, "erase", slot).status_code for slot in range(server.slots)]
     assert sorted(statuses) == [200] * 7 + [503]
     until(lambda: not busy(server))

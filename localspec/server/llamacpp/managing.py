@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import Literal
@@ -73,13 +73,9 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.get("/models/sse")
     async def follow() -> Response:
         """Stream what becomes of the models, for as long as a client listens."""
-        desk.house.events.require_room()
-
-        async def told() -> AsyncIterator[bytes]:
-            async for change in desk.house.events.listen():
-                yield KEEP_ALIVE if change is None else event(change)
-
-        return StreamingResponse(told(), media_type=SSE, headers={"Cache-Control": "no-store"})
+        changes = desk.house.events.listen()
+        told = (KEEP_ALIVE if change is None else event(change) async for change in changes)
+        return StreamingResponse(told, media_type=SSE, headers={"Cache-Control": "no-store"})
 
 
 def done(id: int, action: Action, name: str, slots: Slots) -> tuple[int, int]:

@@ -231,7 +231,7 @@ def read(data: bytes) -> StoredResponse:
 def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[Object]:
     """List items of a request with an identifier, a status and kinds of parts."""
     for at, item in enumerate(items):
-        kind = KINDS.get(str(item["type"]), "item")
+        kind = KINDS.get(str(item.get("type")), "item")
         found: Object = {"id": item_id(kind, response, f"i{at}"), "status": "completed"}
         found |= {key: value for key, value in item.items() if value is not None}
         spoken = "output_text" if item.get("role") == "assistant" else "input_text"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -116,23 +116,32 @@ def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse
 
 def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[Item]:
     """List all items for the model: the conversation so far, and those of the request."""
-    earlier: list[Mapping[str, object]] = []
+    earlier: list[Item] = []
     if body.previous_response_id:
         chain = store.chain(body.previous_response_id, owner)
-        if not chain:
+        earlier = known(item for each in chain for item in each.items)
+        if not earlier:
             raise Refused(gone(body.previous_response_id, kept=store.most > 0))
-        earlier = [item for each in chain for item in each.items]
     given: list[Item] = []
     for item in body.input:
-        if isinstance(item, ReferenceItem):
-            known = store.item(item.id, owner)
-            if known is None:
-                message = f"Item with id {item.id[:80]!r} not found: send the item itself"
-                raise Refused(Fault(404, message, "input"))
-            given += ITEMS.validate_python([known])
-        else:
+        if not isinstance(item, ReferenceItem):
             given.append(item)
-    return [*ITEMS.validate_python(earlier), *given]
+            continue
+        kept = store.item(item.id, owner)
+        found = known([kept]) if kept else []
+        if not found:
+            message = f"Item with id {item.id[:80]!r} not found: send the item itself"
+            raise Refused(Fault(404, message, "input"))
+        given += found
+    return earlier + given
+
+
+def known(items: Iterable[Mapping[str, object]]) -> list[Item]:
+    """Read items that were kept; none if another version kept them that had other items."""
+    try:
+        return ITEMS.validate_python(list(items))
+    except ValidationError:
+        return []
 
 
 def gone(id: str, *, kept: bool) -> Fault:

@@ -101,5 +101,4 @@ def meta(offer: ServedOffer, context: int) -> dict[str, object]:
         "n_ctx_train": looked.context,
         "n_vocab": looked.vocabulary,
         "n_embd": looked.embedding,
-        "vocab_type": looked.tokenizer,
     }
