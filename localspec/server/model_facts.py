@@ -26,6 +26,9 @@ class ModelFacts:
         return self.takes is not None and self.takes.tools
 
 
+UNREAD = ModelFacts("", None, thinks=False, fills_in=False, bos="", eos="")
+
+
 def facts(tokenizer: Tokenizer) -> ModelFacts:
     """Ask a tokenizer and its chat template; takes its time, so not on the event loop."""
 

@@ -13,12 +13,12 @@ from typing import Literal
 
 from localspec.backend import Footprint
 from localspec.engine.job import Result
-from localspec.errors import DoesNotFit, OutOfMemory, UnknownModel
+from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory, UnknownModel
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import overloaded
 from localspec.server.model_events import ModelEvents
-from localspec.server.model_facts import ModelFacts, facts
+from localspec.server.model_facts import UNREAD, ModelFacts, facts
 from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
 
@@ -165,7 +165,10 @@ class ModelHost:
         offer = self.offer(name)
         if offer.name not in self._facts:
             served = self.loaded.get(offer.name)
-            self._facts[offer.name] = await asyncio.to_thread(_facts, offer, served)
+            try:
+                self._facts[offer.name] = await asyncio.to_thread(_facts, offer, served)
+            except LocalSpecError:  # its files are gone or broken, which loading tells
+                return UNREAD
         return self._facts[offer.name]
 
     def state(self, name: str) -> State:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from localspec.errors import ModelFileError
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from tests.server.scripted import Server
@@ -139,7 +141,19 @@ def broken(offer):
     def load():
         raise RuntimeError("no such file")
 
-    return replace(offer, name="broken", load=load)
+    @contextmanager
+    def vocabulary():
+        raise ModelFileError("no such file")
+        yield
+
+    return replace(offer, name="broken", load=load, vocabulary=vocabulary)
+
+
+@pytest.mark.parametrize("path", ["/models", "/props", "/slots", "/api/v0/models", "/api/tags"])
+def test_a_file_that_is_gone_keeps_no_other_model_out_of_a_list(fresh, monkeypatch, path):
+    offers = fresh.app.state.house.offers
+    monkeypatch.setattr(fresh.app.state.house, "offers", {"broken": broken(offers["scripted"])})
+    assert fresh.client.get(path).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/models/load", "/models/unload"])

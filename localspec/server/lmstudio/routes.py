@@ -31,23 +31,24 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["LM Studio"])
     house, allowed = desk.house, [Depends(desk.manager)]
 
-    async def told(name: str, words: Told) -> Object:
-        offer = house.offer(name)
+    async def told(offer: ServedOffer, words: Told) -> Object:
         return words(offer, house.loaded.get(offer.name), await house.facts(offer.name))
 
     @routes.get("/api/v0/models")
     async def models() -> Object:
         """List the models."""
-        return {"object": "list", "data": [await told(name, described) for name in house.names]}
+        offers = list(house.offers.values())
+        return {"object": "list", "data": [await told(offer, described) for offer in offers]}
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await told(name, described)
+        return await told(house.offer(name), described)
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:
         """List the models, with those of them that are loaded."""
-        return {"models": [await told(name, listed) for name in house.names]}
+        offers = list(house.offers.values())
+        return {"models": [await told(offer, listed) for offer in offers]}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)
     async def load(body: LoadRequest) -> Object:
