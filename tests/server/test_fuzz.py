@@ -34,11 +34,16 @@ BUSY = (503, 504)  # these say why, and are nobody's fault
 @pytest.fixture(scope="module")
 def attacked() -> Iterator[Server]:
     """Small, so that what is let through by chance ends soon."""
-    library = ScriptedLibrary({"small": 1000})
-    made = Server(terms=Terms(docs=True, reply_seconds=SECONDS / 2, library=library))
-    made.model.context = 512
+    made = small()
     yield made
     made.close()
+
+
+def small(**more: object) -> Server:
+    library = ScriptedLibrary({"small": 1000})
+    made = Server(terms=Terms(docs=True, reply_seconds=SECONDS / 2, library=library, **more))
+    made.model.context = 512
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +134,18 @@ def test_no_body_makes_the_server_fail(attacked):
     assert not wrong, f"{len(wrong)}: {wrong[:5]}"
     assert statuses[200] > BODIES / 20, "attacks should reach what is behind the first check"
     assert statuses[400] > BODIES / 3
+
+
+def test_no_body_makes_a_strict_server_fail():
+    strict = small(strict=True)
+    try:
+        [listening] = strict.uvicorn.servers
+        going = attack_often(strict.app, BODIES // 6, seed=22)
+        wrong, statuses = asyncio.run_coroutine_threadsafe(going, listening.get_loop()).result()
+    finally:
+        strict.close()
+    assert not wrong, f"{len(wrong)}: {wrong[:5]}"
+    assert statuses[400] > BODIES // 6 / 2
 
 
 def test_no_stream_of_bytes_makes_the_server_fail(attacked):

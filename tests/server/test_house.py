@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 import pytest
 
 from localspec.engine.engine import Engine
-from localspec.errors import DoesNotFit, UnknownModel
+from localspec.errors import DoesNotFit, UnknownModel, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
+from localspec.server.command import named
 from localspec.server.faults import Refused
 from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
@@ -150,3 +152,37 @@ def test_a_model_that_cannot_be_loaded_can_be_asked_for_again():
         await house.close()
 
     asyncio.run(story())
+
+
+def test_a_model_is_known_by_its_other_names():
+    memory = Memory(2)
+
+    async def story():
+        house = memory.opened("a", "b")
+        house.add(replace(memory.offer("b"), aliases=("gpt-4o", "a")))
+        assert house.offer("gpt-4o").name == house.answering("gpt-4o:latest").name == "b"
+        assert house.offer("a").name == "a"  # a name comes before what others are called too
+        assert house.knows("gpt-4o")
+        assert not house.knows("gpt-5")
+        assert house.answering("gpt-5").name == house.answering("").name == "a"
+        await house.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("aliases", "found"),
+    [
+        (["x", "y=b", "z=a"], [("x", "z"), ("y",)]),
+        ([], [(), ()]),
+    ],
+)
+def test_aliases_are_for_the_first_model_or_the_one_they_name(aliases, found):
+    offers = [Memory(1).offer(name) for name in "ab"]
+    assert [offer.aliases for offer in named(offers, aliases)] == found
+
+
+@pytest.mark.parametrize("alias", ["x=c", "=a", ""])
+def test_an_alias_of_a_model_that_is_not_served_is_refused(alias):
+    with pytest.raises(UsageError, match="served: a"):
+        named([Memory(1).offer("a")], [alias])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -230,3 +231,16 @@ def test_nothing_that_is_taken_switches_off_safety():
         assert ask(keyed, headers=key, **more).status_code == 200
     finally:
         keyed.close()
+
+
+def test_of_several_models_the_first_answers_for_a_name_that_is_not_known():
+    made = Server()
+    try:
+        house = made.app.state.house
+        house.add(replace(house.offer("scripted"), name="other", aliases=("gpt-4o",)))
+        for name, names in (("gpt-4o", []), ("", []), ("gpt-5", ["model"])):
+            assert told(ask(made, model=name)) == names
+        assert ask(made, model="gpt-5").json()["model"] == "scripted"
+        assert made.client.get("/v1/models/gpt-5").status_code == 404
+    finally:
+        made.close()
