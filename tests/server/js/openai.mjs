@@ -86,10 +86,17 @@ test("the API of items is spoken too", async () => {
 });
 
 test("what cannot be granted is refused", async () => {
-  const asked = client.chat.completions.create(asking("here", { audio: { voice: "alloy" } }));
-  await assert.rejects(asked, (error) => error instanceof OpenAI.BadRequestError && error.param === "audio");
-  const other = client.chat.completions.create({ ...asking("here"), model: "other" });
+  const asked = client.chat.completions.create(asking("here", { temperature: -1 }));
+  await assert.rejects(asked, (error) => error instanceof OpenAI.BadRequestError && error.param === "temperature");
+  const other = client.models.retrieve("other");
   await assert.rejects(other, (error) => error.status === 404 && error.code === "model_not_found");
+});
+
+test("what changes nothing is told in a header", async () => {
+  const asked = client.chat.completions.create({ ...asking("here", { audio: { voice: "alloy" } }), model: "other" });
+  const { data, response } = await asked.withResponse();
+  assert.equal(data.choices[0].message.content, "You said: here");
+  assert.equal(response.headers.get("x-localspec-ignored"), "audio");
 });
 
 test("models are listed", async () => {
