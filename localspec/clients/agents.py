@@ -1,4 +1,4 @@
-"""How coding agents are told of a server: by variables, arguments and temporary files."""
+"""Coding agents, told of a server by variables, arguments and temporary files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROVIDER = "localspec"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a program is started with; a variable that is None is taken away."""
+    """The start of a program: arguments and variables; a variable that is None is removed."""
 
     variables: Mapping[str, str | None]
     arguments: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What editors and other programs have to be told of a server, and in which of their files."""
+"""The settings by which editors and other programs use a server, and the files for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How a program is connected: by hand, or by a change of its file."""
+    """The way to connect a program: by hand, or by a change of its file."""
 
     how: str
     text: str = ""  # to be put somewhere, or to be run

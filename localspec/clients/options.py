@@ -21,7 +21,7 @@ class AttachOptions:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """For a server that is started."""
+    """Options of a server that is started."""
 
     cache_dir: Path | None = option(FOLDER, "Keep long prompts there, for the next time.")
 

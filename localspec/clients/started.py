@@ -25,7 +25,7 @@ TOLD_LINES = 8  # of its log, where it failed
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a server is started with."""
+    """The command and options that a server is started with."""
 
     model: str
     options: tuple[str, ...]

@@ -52,7 +52,7 @@ def program() -> Iterator[Finding]:
 
 
 def engine(name: str) -> Iterator[Finding]:
-    """What it was built for, the devices it sees, and what its makers would have done about it."""
+    """Report an engine's build, the devices it sees, and its makers' advice."""
     try:
         found = engines.here(name)
     except BackendError as error:

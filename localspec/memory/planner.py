@@ -67,7 +67,7 @@ def limited(devices: Sequence[Device], limits: Limits) -> Machine:
 
 
 def on_cpu(devices: Sequence[Device], options: Options) -> Options:
-    """Everything on the host; an engine that cannot stay there says so when it is asked."""
+    """Put everything on the host; an engine that cannot stay there says so when it is asked."""
     if options.gpu_layers:
         raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
     has_gpu = any("gpu" in device.kind for device in devices)
@@ -75,7 +75,7 @@ def on_cpu(devices: Sequence[Device], options: Options) -> Options:
 
 
 def foreign(options: Options) -> Options:
-    """For a draft model on another engine, which may not know these."""
+    """Drop options for a draft model on another engine, which may not know them."""
     return replace(options, gpu_layers=None, threads=None, flash_attention=None)
 
 

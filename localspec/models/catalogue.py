@@ -69,7 +69,7 @@ def choose(entry: Entry, wish: str, order: Sequence[str]) -> str:
 
 
 def offer_for(entry: Entry, engine: str) -> Offer:
-    """What there is of a model for an engine."""
+    """Find the files of a model for an engine."""
     return entry.offers[spec(engine).format]
 
 

@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, Entry]:
 
 
 def formats() -> list[str]:
-    """Those that engines take here."""
+    """The formats that engines take here."""
     return list(dict.fromkeys(each.format for each in engines.specs().values()))
 
 

@@ -37,7 +37,7 @@ def _offered() -> Mapping[str, BackendSpec | str]:
 
 
 def asked(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
-    """What each entry point has, or what is wrong with it."""
+    """Load each entry point, or say what is wrong with it."""
     found: dict[str, BackendSpec | str] = {}
     for entry in {(each.name, each.value): each for each in entries}.values():
         twice = entry.name in found
@@ -126,7 +126,7 @@ class EngineHere:
 
     @property
     def circumstances(self) -> list[str]:
-        """What decides how it computes, one line each."""
+        """List what decides how it computes, one line each."""
         kinds = sorted((device.name, device.kind) for device in self.devices)
         return [self.name, repr(self.build), repr(kinds), *versions(self.name)]
 
@@ -137,7 +137,7 @@ def here(name: str) -> EngineHere:
 
 
 def versions(name: str) -> list[str]:
-    """Of the packages that decide what an engine does."""
+    """Read the versions of the packages that decide what an engine does."""
     return installed(("localspec", "numpy", *spec(name).packages))
 
 

@@ -55,7 +55,7 @@ class Slots:
         self._idle[slot] = 0
 
     def tidy(self) -> None:
-        """After a round, move an idle text out of the pool, where it slows the others down."""
+        """Move an idle text out of the pool after a round, where it slows the others down."""
         if not self._shared or not self._keeping.has_memory:
             return
         for slot in self._free:

@@ -45,7 +45,7 @@ class Listing:
 
 
 def fitting(models: Sequence[RemoteModel], wanted: str, weights: str = "") -> list[RemoteModel]:
-    """Those of a name or a pattern, or else of a quantisation; the only one is always meant."""
+    """Choose files by a name or a pattern, or else by quantisation; an only one is always meant."""
     if wanted:
         return [each for each in models if is_named(each, wanted)]
     own = [each for each in models if each.role == "model"]

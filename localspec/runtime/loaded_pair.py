@@ -88,7 +88,7 @@ class LoadedPair:
 
     @property
     def models(self) -> tuple[ResolvedModel, ...]:
-        """Of the models that are loaded, the target first."""
+        """The loaded models, the target first."""
         draft = self.known.draft if self.pair.draft is not None else None
         return (self.known.target, draft) if draft else (self.known.target,)
 

@@ -92,7 +92,7 @@ class ServingOptions:
 
 
 def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
-    """From the command line or the environment, and one a line from a file."""
+    """Read keys from the command line or the environment, and one a line from a file."""
     lines: list[str] = []
     if file is not None:
         try:
