@@ -41,6 +41,8 @@ class Listing:
         if model.lacks:
             raise PullError(f"{self.repository} lacks {model.lacks}")
         by_name = {file.name: file for file in self.files}
+        if strange := [name for name in model.files if name not in by_name]:
+            raise PullError(f"{self.repository} has no {strange[0]}, which its engine asks for")
         return tuple(by_name[name] for name in model.files)
 
 

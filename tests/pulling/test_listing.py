@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from localspec.backend_spec import RemoteModel
 from localspec.errors import PullError
 from localspec.models.engines import spec
 from localspec.pulling.listing import Listing, Remote, chosen, drafter
@@ -85,6 +86,12 @@ def test_what_is_not_clear_is_told_with_what_there_is(wanted, quantisation, said
 def test_a_part_that_is_missing_is_named():
     with pytest.raises(PullError, match="lacks part 2 of 3 of m-00001-of-00003"):
         gguf(repository("m-00001-of-00003.gguf", "m-00003-of-00003.gguf"), "")
+
+
+def test_a_file_that_only_the_engine_knows_of_is_told():
+    found = repository("a.gguf")
+    with pytest.raises(PullError, match=r"people/one has no b\.gguf, which its engine asks for"):
+        found.remotes(RemoteModel("a", ("a.gguf", "b.gguf")))
 
 
 def test_a_folder_is_what_mlx_reads_and_nothing_else():
