@@ -27,10 +27,10 @@ from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.planner import planned
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, deepened
-from localspec.server.options import ServingOptions
+from localspec.server.options import FOR_AGENTS, ServingOptions
 from localspec.system.signals import handled, leaving
 
-LARGE, LITTLE = 65_536, 16_384  # tokens of context: room for an agent, and too few for one
+LARGE = 65_536  # tokens of context, by which an agent need not summarise so soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def existing(wanted: Wanted) -> Endpoint | None:
 def tell(server: Endpoint, how: str) -> None:
     what = f"{server.model} with {server.context:,} tokens of context"
     click.echo(f"localspec: {what} at {server.address}, {how}", err=True)
-    if server.context < LITTLE:
-        few = f"agents send 8,000 to 20,000 tokens with a first request, and need {LITTLE:,}"
+    if server.context < FOR_AGENTS:
+        few = f"agents send 8,000 to 20,000 tokens with a first request, and need {FOR_AGENTS:,}"
         click.echo(f"localspec: {few} of context and more", err=True)
 
 
@@ -94,27 +94,28 @@ def beginning(wanted: Wanted) -> Start:
     if not name:
         raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
     pulled(name, wanted.loading)
-    context = wanted.loading.options.context or roomy(name, wanted)
-    larger = ("--context", str(context)) if context == LARGE else ()
+    asked = wanted.loading.options.context
+    context = asked or roomy(name, wanted)
+    larger = ("--context", str(context)) if not asked and context == LARGE else ()
     return Start(name, (*wanted.arguments, *larger), context, free_port())
 
 
-def roomy(name: str, wanted: Wanted) -> int:
+def roomy(name: str, wanted: Wanted, large: int = LARGE) -> int:
     """Choose a large context if it takes no concession, else what is planned by default."""
     loading = replace(wanted.loading, options=replace(wanted.loading.options, slots=SLOTS))
     places = PairFiles.of(name, wanted.draft, loading.backend, alone=loading.alone)
     with places.examined() as (target, helper):
-        trained = target.footprint().context or LARGE
+        trained = target.footprint().context or large
         usual = min(trained, CONTEXT)
-        if trained < LARGE:
+        if trained < large:
             return usual
         loading = deepened(target.footprint, loading)
-        options = replace(loading.options, context=LARGE)
+        options = replace(loading.options, context=large)
         try:
             plan = planned(target, helper, options, loading.limits, insists=loading.insists)
         except DoesNotFit:
             return usual
-    return usual if plan.concessions else LARGE
+    return usual if plan.concessions else large
 
 
 def foreground(command: Sequence[str], setup: Setup) -> int:

@@ -28,13 +28,12 @@ from localspec.server.app import Terms, application
 from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
 from localspec.server.model_library import PulledLibrary
-from localspec.server.options import ServingOptions, keys_of
+from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
-FOR_AGENTS = 16_384  # tokens
 GRACE_SECONDS = 10  # for streams to end in when the server is stopped
 
 

@@ -25,6 +25,7 @@ from localspec.errors import UsageError
 from localspec.server.openai.response_store import STORED
 
 KEY = "LOCALSPEC_API_KEY"
+FOR_AGENTS = 16_384  # tokens of context, below which coding agents have too little
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,11 @@ import pytest
 from localspec.cli import run
 from localspec.clients.agents import AGENTS
 from localspec.clients.endpoint import Endpoint
+from localspec.clients.launch import Wanted, roomy
 from localspec.clients.running import answering, usual_address
 from localspec.errors import UsageError
+from localspec.memory.planner import Limits
+from localspec.runtime.loading import Loading
 from localspec.server.app import Terms
 from localspec.server.options import ServingOptions
 from localspec.server.safety import Rules
@@ -180,3 +183,18 @@ def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, t
     out = capsys.readouterr().out
     assert f"ANTHROPIC_BASE_URL={server.address} " in out
     assert "localspec serve" not in out
+
+
+@pytest.mark.parametrize(
+    ("limits", "context"),
+    [
+        (Limits(), 2048),
+        (Limits(budget=1 << 20), 4096),
+        (Limits(budget=1 << 20, supposed=True), 4096),
+    ],
+)
+def test_a_large_context_is_chosen_where_nothing_is_conceded_for_it(limits, context):
+    model, loading = str(engines.tiny("llama")), Loading(limits=limits)
+    wanted = Wanted(model, None, "", ServingOptions(), loading, None, ())
+    assert roomy(model, wanted, large=2048) == context
+    assert roomy(model, wanted, large=8192) == 4096  # more than it was trained for
