@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 
@@ -36,6 +38,14 @@ def test_the_preferred_engine_comes_first_and_then_they_go_by_name():
         name: replace(GGUF, preference=at) for name, at in zip("dacb", (0, -1, 1, 0), strict=True)
     }
     assert list(engines.in_order({**found, "bad": "it is broken"})) == ["c", "b", "d", "a"]
+
+
+def test_engines_are_asked_without_importing_their_libraries():
+    code = (
+        "import sys; from localspec.models.engines import specs; assert len(specs()) >= 2;"
+        "assert not {'llama_cpp', 'mlx', 'mlx_lm', 'tokenizers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_wrong_with_an_engine_is_told_where_it_is_named(monkeypatch):
