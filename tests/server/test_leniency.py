@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import anthropic.types.beta.message_create_params
+import openai.types.chat.completion_create_params
+import openai.types.completion_create_params
+import openai.types.responses.response_create_params
 import pytest
 
 from localspec.sampling.parameters import PARAMETERS, Sampling
@@ -244,3 +248,47 @@ def test_of_several_models_the_first_answers_for_a_name_that_is_not_known():
         assert made.client.get("/v1/models/gpt-5").status_code == 404
     finally:
         made.close()
+
+
+TEXT = {"type": "text", "text": "here"}
+USE = {"id": "1", "function": {"name": "weather", "arguments": None}}
+CUSTOM = {"id": "1", "type": "custom", "custom": {"name": "patch", "input": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        (CHAT, {"messages": [{"role": "User", "content": TEXT}]}),
+        (CHAT, {"messages": [{"role": "user", "content": ["here"]}]}),
+        (CHAT, {"messages": [{"role": "assistant", "tool_calls": [USE]}, *HERE]}),
+        (CHAT, {"messages": [{"role": "assistant", "tool_calls": [CUSTOM]}, *HERE]}),
+        (CHAT, {"messages": [{"role": "tool", "content": {"a": 1}}, *HERE]}),
+        (CHAT, {"response_format": "text", "top_p": "", "logprobs": 0, "thinking": True}),
+        (CHAT, {"response_format": {}, "prediction": {}, "reasoning": "off", "stop": ["", None]}),
+        ("/v1/responses", {"input": ["here"], "reasoning": "low", "tools": [FUNCTION]}),
+        ("/v1/messages", {"tool_choice": "auto", "thinking": False, "stop_sequences": [""]}),
+        ("/v1/messages", {"messages": [{"role": "developer", "content": "Be brief."}, *HERE]}),
+        ("/api/chat", {"options": {"temperature": "0.0", "num_ctx": "4096"}, "think": ""}),
+    ],
+)
+def test_odd_forms_are_read_as_they_are_meant(server, path, more):
+    answer = ask(server, path, **more)
+    assert answer.status_code == 200, answer.text
+    assert "You said: here" in answer.text
+
+
+LIBRARIES = {
+    CHAT: openai.types.chat.completion_create_params.CompletionCreateParamsBase,
+    "/v1/completions": openai.types.completion_create_params.CompletionCreateParamsBase,
+    "/v1/responses": openai.types.responses.response_create_params.ResponseCreateParamsBase,
+    "/v1/messages": anthropic.types.beta.message_create_params.MessageCreateParamsBase,
+}
+
+
+@pytest.mark.parametrize("path", LIBRARIES)
+def test_null_is_as_good_as_nothing_for_all_that_a_library_knows(server, path):
+    needed = {"messages", "input", "prompt", "max_tokens", "model", "temperature"}
+    nulls = dict.fromkeys(LIBRARIES[path].__annotations__.keys() - needed)
+    said = {"/v1/responses": {"input": "here"}, "/v1/completions": {"prompt": "here"}}
+    answer = ask(server, path, max_tokens=50, **(nulls | said.get(path, {})))
+    assert answer.status_code == 200, answer.text

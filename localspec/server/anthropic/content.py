@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, Tag
 from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object
-from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
+from localspec.server.requests.given import OTHER, as_object, as_texts, readable, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
 
@@ -103,7 +103,7 @@ class ToolUseBlock(RequestPart):
     type: Literal["tool_use"]
     id: str
     name: str
-    input: Object = Field(default_factory=dict)
+    input: Annotated[Object, BeforeValidator(as_object)] = Field(default_factory=dict)
 
     @property
     def call(self) -> Message:
@@ -124,7 +124,7 @@ class ToolResultBlock(RequestPart):
 
 
 class SystemMessage(RequestPart):
-    role: Literal["system"]
+    role: Literal["system", "developer"]
     content: Texts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, Tag
+from pydantic import BeforeValidator, Field, JsonValue, Tag
 
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
@@ -14,7 +14,7 @@ from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.fields import LONGEST, Object, Stops, Wished
-from localspec.server.requests.given import OTHER, tagged, typed
+from localspec.server.requests.given import OTHER, as_type, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Name
 from localspec.templates.message import Json, Message, Tool
@@ -52,7 +52,7 @@ class ToolChoice(RequestPart):
 
 
 class Thinking(RequestPart):
-    type: str
+    type: str = ""
     display: str | None = None  # "omitted": thoughts are not shown
 
 
@@ -70,8 +70,8 @@ class CountRequest(Wished):
     messages: list[Given] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
     tools: list[ToolGiven] | None = None
-    tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
+    tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
+    thinking: Annotated[Thinking | None, BeforeValidator(as_type)] = None
     output_config: Output = Output()
     output_format: OutputFormat | None = None  # as it was called once
 

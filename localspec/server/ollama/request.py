@@ -17,6 +17,7 @@ from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import Object
+from localspec.server.requests.given import as_object
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import ToolGiven, tools_of
 from localspec.templates.fill_in_middle import middle
@@ -53,17 +54,9 @@ class OllamaRequest(RequestPart):
         return [prepared(served, conversation, self.options.settings(served, None))]
 
 
-def read(given: object) -> object:
-    """Arguments that other APIs write as a text."""
-    try:
-        return json.loads(given or "{}") if isinstance(given, str) else given
-    except (ValueError, RecursionError):
-        return given
-
-
 class FunctionCalled(RequestPart):
     name: str
-    arguments: Annotated[Object, BeforeValidator(read)] = Field(default_factory=dict)
+    arguments: Annotated[Object, BeforeValidator(as_object)] = Field(default_factory=dict)
 
 
 class CallGiven(RequestPart):

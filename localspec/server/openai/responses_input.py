@@ -75,7 +75,7 @@ class OutputItem(RequestPart):
     type: Literal["function_call_output", "custom_tool_call_output", "local_shell_call_output"]
     id: str = ""
     call_id: str = ""
-    output: Parts
+    output: Parts = Field(default_factory=list)
     name: str | None = None
 
 
@@ -123,8 +123,9 @@ Item = Annotated[
 
 
 def as_items(given: object) -> object:
-    """Read a text as short for a message of the user."""
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+    """A text is short for a message of the user."""
+    items = given if isinstance(given, list) else [given]
+    return [{"role": "user", "content": x} if isinstance(x, str) else x for x in items]
 
 
 Items = Annotated[list[Item], Field(min_length=1), BeforeValidator(as_items)]

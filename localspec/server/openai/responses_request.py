@@ -24,9 +24,10 @@ from localspec.server.openai.responses_input import (
 )
 from localspec.server.openai.responses_tools import Offered, Tools, offered
 from localspec.server.requests.asking import Prepared, prepared
-from localspec.server.requests.chat_request import Reasoning, reasoning
+from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
 from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, Wished
 from localspec.server.requests.forms import JsonSchema
+from localspec.server.requests.given import as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.templates.message import Message
 
@@ -89,10 +90,6 @@ class Text(RequestPart):
     format: Format = Field(default_factory=lambda: Format(type="text"))
 
 
-def as_type(given: object) -> object:
-    return {"type": given} if isinstance(given, str) else given
-
-
 class ResponsesRequest(Wished):
     input: Items
     instructions: str | None = None
@@ -101,7 +98,7 @@ class ResponsesRequest(Wished):
     tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
     parallel_tool_calls: bool = True
     text: Text | None = None
-    reasoning: Reasoning | None = None
+    reasoning: Annotated[Reasoning | None, BeforeValidator(as_effort)] = None
     include: list[str] = Field(default_factory=list)
     top_logprobs: Logprobs | None = None
     stream: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Literal
 
-from pydantic import Field, Tag
+from pydantic import BeforeValidator, Field, Tag
 
 from localspec.server.requests.forms import Object
 from localspec.server.requests.given import OTHER, tagged, typed
@@ -127,6 +127,12 @@ class SearchGiven(RequestPart):
             yield "tool_search"
 
 
+def flat(given: object) -> object:
+    """A function as chat requests have it."""
+    within = given.get("function") if isinstance(given, dict) else None
+    return within | {"type": "function"} if isinstance(within, dict) else given
+
+
 Member = Annotated[
     Annotated[FunctionGiven, Tag("function")]
     | Annotated[CustomGiven, Tag("custom")]
@@ -154,6 +160,7 @@ ToolGiven = Annotated[
     | Annotated[LeftOut, Tag(OTHER)],
     tagged("function", "custom", "local_shell", "tool_search", "namespace"),
     typed("function"),
+    BeforeValidator(flat),
 ]
 Tools = list[ToolGiven]
 

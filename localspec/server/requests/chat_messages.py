@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag
+from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
 from localspec.server.faults import refused
 from localspec.server.requests.fields import Object, TextPart
@@ -50,11 +50,21 @@ class CalledFunction(RequestPart):
 
 
 class CallGiven(RequestPart):
-    """A call in a message that a client sends back."""
+    """A call in a message that a client sends back; a custom tool is called with a text."""
 
     id: str | None = None
-    type: Literal["function"] = "function"
+    type: str = "function"
     function: CalledFunction
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_custom(cls, given: object) -> object:
+        custom = given.get("custom") if isinstance(given, dict) else None
+        if not isinstance(given, dict) or not isinstance(custom, dict):
+            return given
+        rest = {name: value for name, value in given.items() if name != "custom"}
+        called = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
+        return rest | {"function": called}
 
     @property
     def call(self) -> Json:
@@ -75,9 +85,14 @@ class Thought(RequestPart):
 ROLES = {"function": "tool", "model": "assistant", "ai": "assistant", "human": "user"}
 
 
+def as_role(given: object) -> object:
+    lower = given.lower() if isinstance(given, str) else ""
+    return ROLES.get(lower, lower) if lower else given
+
+
 Role = Annotated[
     Literal["system", "developer", "user", "assistant", "tool"],
-    BeforeValidator(lambda given: ROLES.get(given, given) if isinstance(given, str) else given),
+    BeforeValidator(as_role),
 ]
 
 

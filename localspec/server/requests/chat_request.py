@@ -15,6 +15,7 @@ from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_messages import MessageGiven
 from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
+from localspec.server.requests.given import as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolGiven, tools_of
 
@@ -27,8 +28,14 @@ class Traced(Drafting):
 
 def as_effort(given: object) -> object:
     """LM Studio has one word for it."""
+    if isinstance(given, bool):
+        return {"enabled": given}
     switches = {"on": {"enabled": True}, "off": {"enabled": False}}
     return switches.get(given, {"effort": given}) if isinstance(given, str) else given
+
+
+def as_switch(given: object) -> object:
+    return bool(given) if isinstance(given, int) else given
 
 
 class Reasoning(RequestPart):
@@ -58,12 +65,12 @@ class ChatRequest(Asked):
     tools: list[ToolGiven] | None = None
     tool_choice: Chosen = ToolChoice()
     parallel_tool_calls: bool = True
-    logprobs: bool | None = None
+    logprobs: Annotated[bool | None, BeforeValidator(as_switch)] = None
     top_logprobs: Logprobs | None = None
     reasoning_effort: str | None = None
     reasoning: Annotated[Reasoning, BeforeValidator(as_effort)] = Reasoning()
     enable_thinking: bool | None = None  # as Qwen's own service calls it
-    thinking: Thinking | bool | None = None
+    thinking: Annotated[Thinking, BeforeValidator(as_type)] = Thinking()
     chat_template_kwargs: Object = Field(default_factory=dict)
     modalities: list[str] | None = None
     functions: list[Function] | None = None  # as tools were given once
@@ -85,8 +92,7 @@ class ChatRequest(Asked):
 
     def _told(self) -> dict[str, JsonValue]:
         found = reasoning(self.reasoning_effort or self.reasoning.effort)
-        thinks = self.thinking.enabled if isinstance(self.thinking, Thinking) else self.thinking
-        for each in (self.reasoning.enabled, thinks, self.enable_thinking):
+        for each in (self.reasoning.enabled, self.thinking.enabled, self.enable_thinking):
             if each is not None:
                 found["enable_thinking"] = each
         return found | self.chat_template_kwargs

@@ -38,7 +38,7 @@ Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
 class TextPart(RequestPart):
     type: Literal["text", "input_text", "output_text"]
-    text: str
+    text: str = ""
 
 
 class StreamOptions(RequestPart):
@@ -54,8 +54,8 @@ class Drafting(RequestPart):
 
 
 class Prediction(RequestPart):
-    type: Literal["content"]
-    content: str | list[TextPart]
+    type: Literal["content"] = "content"
+    content: str | list[TextPart] = ""
 
     @property
     def text(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.grammar.grammar import LONGEST, Grammar
 from localspec.server.faults import refused
+from localspec.server.requests.given import as_type
 from localspec.server.requests.leniency import RequestPart
 
 Object = dict[str, JsonValue]
@@ -23,7 +24,7 @@ class JsonSchema(RequestPart):
 
 
 class Format(RequestPart):
-    type: Literal["text", "json_object", "json_schema"]
+    type: Literal["text", "json_object", "json_schema"] = "text"
     json_schema: JsonSchema | None = None
     schema_: Object | None = Field(None, alias="schema")  # as llama.cpp has it
 
@@ -52,7 +53,7 @@ class Structured(RequestPart):
 class Formed(RequestPart):
     """One of them at most, or none."""
 
-    response_format: Format | None = None
+    response_format: Annotated[Format | None, BeforeValidator(as_type)] = None
     json_schema: Object | None = None
     grammar: str = ""  # GBNF
     structured_outputs: Structured = Structured(json=None)

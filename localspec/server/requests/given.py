@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pydantic import BaseModel, BeforeValidator, Discriminator
 from pydantic_core import PydanticCustomError
 
@@ -43,8 +45,28 @@ def tagged(*known: str) -> Discriminator:
 
 
 def as_texts(given: object) -> object:
-    """Read a text as short for a list of one."""
-    parts = given if isinstance(given, list) else [given]
-    if not all(isinstance(each, str | dict) for each in parts):
+    """A text is short for a list of one, and so is a text in a list; data is told as JSON."""
+    return [as_part(each) for each in (given if isinstance(given, list) else [given])]
+
+
+def as_part(given: object) -> object:
+    if isinstance(given, dict) and not {"type", "text"} & given.keys():
+        return {"type": "text", "text": json.dumps(given)}
+    if isinstance(given, str | int | float):
+        return {"type": "text", "text": str(given)}
+    return given
+
+
+def as_type(given: object) -> object:
+    """A word is short for an object of that type; a switch for one that is enabled or not."""
+    if isinstance(given, bool):
+        return {"type": "enabled" if given else "disabled"}
+    return {"type": given} if isinstance(given, str) else given
+
+
+def as_object(given: object) -> object:
+    """Arguments that other APIs write as a text."""
+    try:
+        return json.loads(given or "{}") if isinstance(given, str) else given
+    except (ValueError, RecursionError):
         return given
-    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]

@@ -94,7 +94,8 @@ class Sampled(RequestPart):
 
     @property
     def _extra(self) -> Mapping[str, JsonValue]:
-        return self.model_extra or {}
+        """What is not declared; an empty field of a form is none."""
+        return {name: each for name, each in (self.model_extra or {}).items() if each != ""}
 
     def heeds(self, name: str, value: object) -> bool:
         if name in NAMED:

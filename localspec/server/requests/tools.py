@@ -24,10 +24,17 @@ def printable(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(printable)]
 
 
+def without_nulls(given: object) -> object:
+    """Of a schema that a library wrote with all its fields."""
+    if not isinstance(given, dict):
+        return given
+    return {name: each for name, each in given.items() if each is not None}
+
+
 class Function(RequestPart):
     name: Name
     description: str | None = None
-    parameters: Object | None = None
+    parameters: Annotated[Object | None, BeforeValidator(without_nulls)] = None
     strict: bool | None = None
 
     @property
