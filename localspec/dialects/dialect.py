@@ -60,7 +60,7 @@ def _dialect_of(template: str) -> Dialect:
     found = _learned(template)
     thought = found.thought or thought_by_signs(template)
     answer = found.answer or answer_by_signs(template)
-    return Marked(_form(template, found.layout), thought, answer)
+    return Marked(_form(template, found), thought, answer)
 
 
 def _learned(template: str) -> Learned:
@@ -68,7 +68,7 @@ def _learned(template: str) -> Learned:
     try:
         probe = Probe(template)
         found = learned(probe)
-        reads = found.layout and _reads(_written(found.layout), probe)
+        reads = found.layout and _reads(_written(found.layout, tells=True), probe)
     except LocalSpecError:  # broken, or too slow
         return NOTHING
     return found if reads else found._replace(layout=None)
@@ -88,14 +88,14 @@ def _reads(form: Written, probe: Probe) -> bool:
     return all(values.get(key) == KINDS[key][1] for key in KEYS)
 
 
-def _form(template: str, layout: Layout | None) -> Form:
-    signs = form_by_signs(template)
+def _form(template: str, found: Learned) -> Form:
+    layout, signs = found.layout, form_by_signs(template)
     if layout is None or (signs.bare and signs is not GENERIC and not layout.openings):
         return signs
-    return _written(layout)
+    return _written(layout, found.tells)
 
 
-def _written(layout: Layout) -> Written:
-    if layout.openings:
-        return Written(layout)
+def _written(layout: Layout, tells: bool) -> Written:
+    if layout.openings:  # where tools are told in words, they ask for JSON
+        return Written(layout, bare="" if tells else GENERIC.bare)
     return Written(layout, explicit=False, also=GENERIC.also, bare=GENERIC.bare)

@@ -73,7 +73,9 @@ def _value(
         return (yield from _text(tape, fields, middle, wanted))
     yield from tape.blank()
     if fields.own:
-        return (yield from read(tape, fields.quotes))
+        text = yield from read(tape, fields.quotes)
+        bare = text is not None and text[0] not in '"{['
+        return json.dumps(text) if bare and kinds(wanted) == frozenset({"string"}) else text
     found: list[str] = []
     whole = yield from tape.value(Scanner(), found.append)
     return "".join(found) if whole else None

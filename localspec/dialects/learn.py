@@ -31,6 +31,7 @@ class Learned(NamedTuple):
     layout: Layout | None
     thought: Thought | None
     answer: tuple[str, str] | None  # what content stands between, where it is marked
+    tells: bool = True  # whether it tells its model of tools
 
 
 NOTHING = Learned(None, None, None)
@@ -44,7 +45,8 @@ def learned(probe: Probe) -> Learned:
     layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, "")
     if layout and len(repr(layout)) > LONGEST:
         layout = None
-    return Learned(layout, thought, answer_of(said, ending, probe.prompt, thought, layout))
+    answer = answer_of(said, ending, probe.prompt, thought, layout)
+    return Learned(layout, thought, answer, probe.takes.tools)
 
 
 def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:

@@ -8,7 +8,8 @@ import re
 from localspec.dialects.scanner import DEEPEST, as_json
 from localspec.dialects.tape import Reading, Tape
 
-WORD = re.compile(r"[^\s,:{}\[\]<>]+")
+KEY = re.compile(r"[^\s,:{}\[\]<>]+")
+WORD = re.compile(r"[^,{}\[\]<>\n]+")
 
 Quotes = tuple[str, str]
 
@@ -23,8 +24,8 @@ def read(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
         return (yield from _members(tape, quotes, depth, "}"))
     if opening == "[":
         return (yield from _members(tape, quotes, depth, "]"))
-    word = yield from tape.run(WORD)
-    return as_json(word) if word else None
+    word = (yield from tape.run(WORD)).strip()
+    return (as_json(word) or json.dumps(word, ensure_ascii=False)) if word else None
 
 
 def _string(tape: Tape, quotes: Quotes) -> Reading[str | None]:
@@ -56,7 +57,7 @@ def _key(tape: Tape, quotes: Quotes) -> Reading[str | None]:
     if (yield from tape.starts(quotes[0])):
         key = yield from _string(tape, quotes)
     else:
-        word = yield from tape.run(WORD)
+        word = yield from tape.run(KEY)
         key = json.dumps(word.strip('"'), ensure_ascii=False) if word else None
     yield from tape.blank()
     if key is None or not (yield from tape.starts(":")):

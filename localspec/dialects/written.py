@@ -153,7 +153,7 @@ class Written:
         return f"{slots(lark, head)} {call} {rest}"
 
     def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
-        if not self.bare:
+        if not self.bare or self.layout.openings:
             return ()
         end = self._alone_end(lark, functions, parallel)
         return [Bare(self._words(each), f"{self._given(lark, each)} {end}") for each in functions]

@@ -175,6 +175,22 @@ def test_a_family_that_nobody_wrote_down_is_learnt():
     assert calls_of(read(invented, text)[0]) == CASES["two"]
 
 
+@pytest.mark.parametrize(
+    ("written", "text"), [("42", "42"), ("Oslo", "Oslo"), ('<|"|>a, b<|"|>', "a, b")]
+)
+def test_a_string_without_its_quotes_is_one_where_the_schema_says_so(written, text):
+    call = f"<|tool_call>call:search_all{{text:{written},limit:42}}<tool_call|>"
+    parts, _ = read(TEMPLATES["gemma 4"], call)
+    assert calls_of(parts) == [("search_all", {"text": text, "limit": 42})]
+
+
+def test_json_is_read_too_where_tools_are_told_in_words():
+    source = TEMPLATES["apertus"].replace("{{ tools | tojson }}", "")
+    for text in ('{"name": "now", "arguments": {}}', reply(source, CASES["none"])):
+        assert calls_of(read(source, text)[0]) == CASES["none"]
+    assert read(TEMPLATES["apertus"], text="{}")[0] == [Content("{}")]
+
+
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_calls_of_real_templates_are_read_back_whole(path):
     source = path.read_text()
