@@ -132,7 +132,9 @@ def _closed(call: _Call, head: str, two: str, said: str) -> tuple[Layout, str]:
 def _ended(rest: str, after: str) -> tuple[str, str]:
     """What closes calls, and what ends the reply after them."""
     ending = common_end(rest, after)
-    while (first := MARK.match(ending)) and first[0] in ending[first.end() :]:
+    first = MARK.match(ending)
+    before = rest[: len(rest) - len(ending)]
+    if first and before[-1:].isalnum() and first[0] in before:  # the end of a longer mark
         ending = ending[first.end() :]
     last = rest[: len(rest) - len(ending)].rstrip()
     if after.strip() and not ending.strip():  # calls end a reply in a way of their own

@@ -15,7 +15,7 @@ from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
 from tests.dialects.samples import joined
-from tests.dialects.written import TEMPLATES, template
+from tests.dialects.written import ON_LINES, TEMPLATES, template
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 PLACE = {
@@ -32,8 +32,8 @@ SEARCH = {
         "deep": {"type": "boolean"},
         "limit": {"type": "integer"},
         "near": PLACE,
-        "tags": {"type": "array", "items": {"type": "string"}},
         "text": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["text"],
 }
@@ -47,8 +47,8 @@ WHOLE = {
     "deep": True,
     "limit": -7,
     "near": {"names": ["Å", 'q"u', "a\nb"], "x": 1.5},
-    "tags": [],
     "text": "“é” 'a' \"b\" <c> {d}, [e]\n\tf: 你好 😀",
+    "tags": [],
 }
 SHORT = {"text": "x"}
 CASES = {
@@ -163,6 +163,15 @@ def test_a_call_may_be_cut_off_anywhere(name):
         assert whole == CASES["two"][: len(whole)]
         content = next((part.text for part in parts if isinstance(part, Content)), "")
         assert content[:7] in "I look." or text[:end].lstrip().startswith(content[:7])
+
+
+def test_calls_on_lines_are_read_though_their_quotes_are_not_escaped():
+    text = reply(ON_LINES, CASES["two"], content="Hi")
+    assert calls_of(read(ON_LINES, text)[0]) == CASES["two"]
+    assert read(ON_LINES, text, cuts=True) == read(ON_LINES, text)
+    letters = Letters(())
+    rules = grammar(ON_LINES, letters, required=True)
+    assert letters.accepts(rules, reply(ON_LINES, [("search_all", SHORT), ("now", {})]))
 
 
 def test_a_family_that_nobody_wrote_down_is_learnt():

@@ -91,6 +91,24 @@ TEMPLATES = {
         + DONE
         + "</\uff5cDSML\uff5cfunction_calls>"
     ),
+    "kimi k3": template(
+        "<|open|>tools<|sep|>"
+        + EACH
+        + '<|open|>call tool="{{ f.name }}" index="{{ loop.index }}"<|sep|>'
+        + fields(
+            '<|open|>argument key="',
+            "\" type=\"{{ 'string' if v is string else 'other' }}\"<|sep|>",
+            "<|close|>argument<|sep|>",
+        )
+        + "<|close|>call<|sep|>"
+        + DONE
+        + "<|close|>tools<|sep|>",
+        said=SAID.replace(
+            "{{ m.content or '' }}",
+            "{% if m.role == 'assistant' %}<|open|>response<|sep|>{{ m.content or '' }}"
+            "<|close|>response<|sep|>{% else %}{{ m.content }}{% endif %}",
+        ),
+    ),
     "apertus": template(
         "<|tools_prefix|>["
         + EACH
@@ -171,3 +189,16 @@ TEMPLATES = {
         + DONE
     ),
 }
+
+ON_LINES = template(
+    "<function_calls>\n"
+    + EACH
+    + "{{ f.name }}("
+    + FIELDS
+    + "{{ k }}={% if v is string %}'{{ v }}'{% else %}{{ v | tojson }}{% endif %}"
+    + "{{ ', ' if not loop.last }}"
+    + DONE
+    + ")\n"
+    + DONE
+    + "</function_calls>"
+)
