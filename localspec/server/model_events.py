@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from types import MappingProxyType
 from weakref import WeakSet
 
 from localspec.server.faults import overloaded
@@ -15,6 +16,7 @@ LOOK_SECONDS = 1.0  # after which a listener looks whether the server ends
 PATIENCE = 10  # such looks after which its client should hear that the server still lives
 
 Event = Mapping[str, object]
+NOTHING: Event = MappingProxyType({})
 
 
 class ModelEvents:
@@ -25,11 +27,11 @@ class ModelEvents:
         # Weak, since a listener that goes before it begins to listen tells nobody.
         self._queues: WeakSet[asyncio.Queue[Event]] = WeakSet()
 
-    def tell(self, model: str, event: str, **data: object) -> None:
+    def tell(self, model: str, event: str, data: Mapping[str, object] = NOTHING) -> None:
         for queue in self._queues:
             if queue.full():
                 queue.get_nowait()
-            queue.put_nowait({"model": model, "event": event, "data": data})
+            queue.put_nowait({"model": model, "event": event, "data": dict(data)})
 
     def listen(self) -> AsyncGenerator[Event | None]:
         """Events from now on, as they come, and None whenever none came for a while."""

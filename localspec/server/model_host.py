@@ -223,15 +223,15 @@ class ModelHost:
         return self._rung
 
     async def _load(self, offer: ServedOffer) -> Served:
-        self.events.tell(offer.name, STATUS, status="loading")
+        self.events.tell(offer.name, STATUS, {"status": "loading"})
         try:
             served = await self._open(offer)
         except Exception as error:
             self.failed[offer.name] = str(error)
-            self.events.tell(offer.name, STATUS, status="unloaded", exit_code=1)
+            self.events.tell(offer.name, STATUS, {"status": "unloaded", "exit_code": 1})
             raise
         self.failed.pop(offer.name, None)
-        self.events.tell(offer.name, STATUS, status="loaded")
+        self.events.tell(offer.name, STATUS, {"status": "loaded"})
         return served
 
     async def _open(self, offer: ServedOffer) -> Served:
@@ -258,7 +258,7 @@ class ModelHost:
     async def _leave(self, served: Served) -> None:
         del self.loaded[served.name]
         await asyncio.to_thread(served.runtime.close)
-        self.events.tell(served.name, STATUS, status="unloaded", exit_code=0)
+        self.events.tell(served.name, STATUS, {"status": "unloaded", "exit_code": 0})
 
     async def tidy(self) -> None:
         """Unload models that were unused for a long time, for as long as the server runs."""

@@ -21,7 +21,7 @@ from tests.server.test_load import until
 
 @pytest.fixture(scope="module")
 def shared():
-    library = ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000})
+    library = ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000, "event": 1000})
     made = Server(terms=Terms(library=library))
     yield made, library
     made.close()
@@ -120,20 +120,21 @@ def test_a_model_is_copied_and_deleted(client, library):
         client.copy("small", "../small")
 
 
-def test_listeners_hear_of_a_download(server, library):
+@pytest.mark.parametrize("name", ["small", "event"])  # the second is a word of the listeners' too
+def test_listeners_hear_of_a_download(server, library, name):
     told = []
     with server.client.stream("GET", "/models/sse") as stream:
         lines = stream.iter_lines()
-        server.client.post("/models", json={"model": "small"})
+        server.client.post("/models", json={"model": name})
         for line in lines:
             if line.startswith("data: "):
                 told.append(json.loads(line[6:]))
             if told and told[-1]["event"] == "download_finished":
                 break
     assert told[-2]["event"] == "download_progress"
-    assert told[-2]["data"] == {"small": {"done": 1000, "total": 1000}}
+    assert told[-2]["data"] == {name: {"done": 1000, "total": 1000}}
     assert [each["event"] for each in told if each["model"] == "*"] == ["models_reload"]
-    assert server.client.delete("/models", params={"model": "small"}).json() == {"success": True}
+    assert server.client.delete("/models", params={"model": name}).json() == {"success": True}
     assert not library.here
 
 

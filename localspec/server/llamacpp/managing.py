@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
@@ -30,6 +29,33 @@ class ModelNamed(RequestPart):
 class FileNamed(RequestPart):
     filename: str = ""
     model: str = ""
+
+
+class SlotAction(NamedTuple):
+    slot: int
+    kind: Action
+    filename: str
+
+    def run(self, slots: Slots) -> tuple[int, int]:
+        """Do it between two rounds; how many tokens and bytes that were."""
+        match self.kind:
+            case "save":
+                return slots.save(self.slot, self.filename)
+            case "restore":
+                return slots.restore(self.slot, self.filename)
+            case "erase":
+                return slots.erase(self.slot)
+
+    def told(self, tokens: int, size: int, seconds: float) -> Object:
+        whole, timings = {"id_slot": self.slot, "filename": self.filename}, f"{self.kind}_ms"
+        match self.kind:
+            case "save":
+                found = {"n_saved": tokens, "n_written": size}
+            case "restore":
+                found = {"n_restored": tokens, "n_read": size}
+            case "erase":
+                return {"id_slot": self.slot, "n_erased": tokens}
+        return {**whole, **found, "timings": {timings: seconds * 1000}}
 
 
 def managing(routes: APIRouter, desk: RequestHandler) -> None:
@@ -65,10 +91,10 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
     async def act(id: int, action: Action, body: FileNamed | None = None) -> Object:
         """Save what a slot holds to a file of the cache folder, get it back, or forget it."""
         given, begun = body or FileNamed(), time.perf_counter()
+        wanted = SlotAction(id, action, given.filename)
         async with desk.house.lease(given.model) as served:
-            work = partial(done, id, action, given.filename)
-            count, size = await asyncio.to_thread(served.runtime.slot_action, work)
-        return acted(id, action, given.filename, count, size, time.perf_counter() - begun)
+            found = await asyncio.to_thread(served.runtime.slot_action, wanted.run)
+        return wanted.told(*found, time.perf_counter() - begun)
 
     @routes.get("/models/sse")
     async def follow() -> Response:
@@ -76,28 +102,6 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
         changes = desk.house.events.listen()
         told = (KEEP_ALIVE if change is None else event(change) async for change in changes)
         return StreamingResponse(told, media_type=SSE, headers={"Cache-Control": "no-store"})
-
-
-def done(id: int, action: Action, name: str, slots: Slots) -> tuple[int, int]:
-    match action:
-        case "save":
-            return slots.save(id, name)
-        case "restore":
-            return slots.restore(id, name)
-        case "erase":
-            return slots.erase(id)
-
-
-def acted(id: int, action: Action, name: str, count: int, size: int, seconds: float) -> Object:
-    ms = seconds * 1000
-    match action:
-        case "save":
-            told = {"n_saved": count, "n_written": size, "timings": {"save_ms": ms}}
-        case "restore":
-            told = {"n_restored": count, "n_read": size, "timings": {"restore_ms": ms}}
-        case "erase":
-            return {"id_slot": id, "n_erased": count}
-    return {"id_slot": id, "filename": name, **told}
 
 
 async def follow_download(
@@ -110,7 +114,8 @@ async def follow_download(
             async for look in looks:
                 if look.done != last:
                     last = look.done
-                    tell(name, "download_progress", **{name: {"done": last, "total": look.total}})
+                    far = {"done": last, "total": look.total}
+                    tell(name, "download_progress", {name: far})
         tell(name, "download_finished")
     except Exception as error:
-        tell(name, "download_failed", message=reported(error).message)
+        tell(name, "download_failed", {"message": reported(error).message})
