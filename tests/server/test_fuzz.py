@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -32,16 +33,17 @@ BUSY = (501, 503, 504)  # these say why, and are nobody's fault
 
 
 @pytest.fixture(scope="module")
-def attacked() -> Iterator[Server]:
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Small, so that what is let through by chance ends soon."""
-    made = small()
+    made = small(tmp_path_factory.mktemp("cache"))
     yield made
     made.close()
 
 
-def small(**more: object) -> Server:
+def small(cache: Path | None = None, **more: object) -> Server:
     library = ScriptedLibrary({"small": 1000})
-    made = Server(terms=Terms(docs=True, reply_seconds=SECONDS / 2, library=library, **more))
+    terms = Terms(docs=True, reply_seconds=SECONDS / 2, library=library, **more)
+    made = Server(terms=terms, cache=cache)
     made.model.context = 512
     return made
 

@@ -21,6 +21,7 @@ Bodies = Iterable[bytes | None]  # None: the client should hear that the server 
 
 SSE = "text/event-stream"
 LINES = "application/x-ndjson"
+NOT_OFFERED = 501  # a status that tells of no failure
 KEEP_ALIVE = b": still here\n\n"
 
 log = logging.getLogger("localspec.server")
@@ -131,6 +132,6 @@ async def answered(request: Request, work: Awaitable[T]) -> T:
 def reported(error: Exception) -> Fault:
     """Turn an error into what a client is told, and log what it is not told."""
     fault = fault_of(error)
-    if fault.status >= 500:
+    if fault.status >= 500 and fault.status != NOT_OFFERED:
         log.error("request failed: %s", error, exc_info=fault.status == 500)
     return fault
