@@ -18,6 +18,8 @@ LocalSpecError
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class LocalSpecError(Exception):
     """Anything LocalSpec reports on purpose; the message is one line for the user."""
@@ -75,6 +77,12 @@ class ContextFull(BackendError):
     def __init__(self, slot: int, context: int) -> None:
         super().__init__(f"slot {slot} has no room left in a context of {context:,} tokens")
         self.slot = slot
+
+
+def require_known(owner: str, name: str, known: Collection[str]) -> None:
+    """Raise a UsageError that lists the known names unless this is one of them."""
+    if name not in known:
+        raise UsageError(f"{owner} has no {name}; it has: {', '.join(known)}")
 
 
 def reported(error: Exception) -> LocalSpecError:

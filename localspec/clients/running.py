@@ -8,7 +8,7 @@ from localspec.chat.speakers.http import QUICK_SECONDS, Wire
 from localspec.chat.speakers.server import OURS
 from localspec.chat.speakers.stream import count, objects
 from localspec.clients.endpoint import Endpoint
-from localspec.errors import LocalSpecError, UsageError
+from localspec.errors import LocalSpecError, UsageError, require_known
 from localspec.server.options import ServingOptions, keys_of
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
@@ -26,8 +26,7 @@ def answering(address: str, key: str, model: str = "") -> Endpoint:
     name = model or next(loaded, next(iter(by_name)))
     if name not in by_name and (stem := Path(name).stem) in by_name:
         name = stem  # as the server calls a file
-    if name not in by_name:
-        raise UsageError(f"{wire.address} has no {name}; it has {', '.join(by_name)}")
+    require_known(wire.address, name, by_name)
     return Endpoint(wire.address, name, count(by_name[name], "context_length"), key)
 
 

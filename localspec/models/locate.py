@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.errors import NotPulled, UnknownModel, UsageError
+from localspec.errors import NotPulled, UnknownModel, require_known
 from localspec.models import store
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
@@ -61,8 +61,8 @@ def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
 def _in_package(entry: Entry, engine: str, weights: str) -> Path:
     """Find a model that comes with a package, and so needs no pulling."""
     offer = offer_for(entry, engine)
-    if weights and weights not in offer.weights:
-        raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
+    if weights:
+        require_known(entry.name, weights, offer.weights)
     for each in [offer.weights[weights]] if weights else offer.weights.values():
         if isinstance(each.source, Package):
             if path := each.source.find():

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from localspec.backend import CONTEXT, Estimate, Needs, Options
-from localspec.errors import DoesNotFit, UsageError
+from localspec.errors import DoesNotFit, require_known
 from localspec.memory import plan
 from localspec.memory.machine import Machine, size
 from localspec.memory.plan import Plan, PlanRequest
@@ -21,8 +21,7 @@ def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
     """Choose the weights that were wished for, or the first that fit."""
     offered = offer_for(entry, engine).weights
     if weights:
-        if weights not in offered:
-            raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offered)}")
+        require_known(entry.name, weights, offered)
         return weights
     for name in offered:
         with suppress(DoesNotFit):
@@ -47,8 +46,7 @@ def rough(
 ) -> Plan:
     """Plan by the catalogue's sizes, before any file is here."""
     offer = offer_for(entry, engine)
-    if weights not in offer.weights:
-        raise UsageError(f"{entry.name} has no {weights}; it has: {', '.join(offer.weights)}")
+    require_known(entry.name, weights, offer.weights)
     draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
     options = options or Options()
     wanted = PlanRequest(

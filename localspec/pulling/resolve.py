@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from localspec.errors import PullError, UsageError
+from localspec.errors import PullError, require_known
 from localspec.memory.planner import Limits, there
 from localspec.models.catalogue import choose, entries, find, offer_for
 from localspec.models.engines import AUTO, spec, specs, taker
@@ -115,8 +115,7 @@ def _given(draft: str, engine: str) -> PullPart:
     if known:
         offered = offer_for(known, choose(known, engine, ())).weights
         weights = weights or next(iter(offered))
-        if weights not in offered:
-            raise UsageError(f"{name} has no {weights}; it has: {', '.join(offered)}")
+        require_known(name, weights, offered)
         return listed(offered[weights], engine, weights)
     return part(source(draft), engine, "")
 

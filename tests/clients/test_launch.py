@@ -121,7 +121,7 @@ def test_an_agent_that_is_not_installed_is_one_sentence(capsys, tmp_path, monkey
 
 def test_only_a_server_of_ours_is_used(server):
     assert answering(server.address, "the-key").model == "scripted"
-    with pytest.raises(UsageError, match="has no other; it has scripted"):
+    with pytest.raises(UsageError, match="has no other; it has: scripted"):
         answering(server.address, "the-key", "other")
     with pytest.raises(UsageError, match="give --key"):
         answering(server.address, "", "scripted")

@@ -14,7 +14,7 @@ from localspec.chat.speakers.http import QUICK_SECONDS, Line, Wire
 from localspec.chat.speakers.speaker import Ended, Piece
 from localspec.chat.speakers.stream import Object, StreamTally, count, objects
 from localspec.engine.settings import Settings
-from localspec.errors import BackendError, UsageError, reported
+from localspec.errors import BackendError, UsageError, reported, require_known
 from localspec.templates.message import Json, Message
 
 OURS = "localspec"
@@ -39,9 +39,7 @@ class AttachedServer:
 
     def check(self, name: str) -> None:
         self._models = self._listed() or self._models
-        if name not in self._models:
-            known = ", ".join(self._models)
-            raise UsageError(f"{self._wire.address} has no {name}; it has: {known}")
+        require_known(self._wire.address, name, self._models)
 
     def open(self, name: str) -> Attached:
         self.check(name)
