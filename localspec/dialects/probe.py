@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[str, Json]] = {
 TALK: Message = {"content": SAID}
 THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
 BOS, EOS = "<zqbos>", "<zqeos>"
-SECONDS = 2.0  # in which a template has to answer all of it
+SECONDS = 5.0  # in which a template has to answer all of it; 0.01 is usual
 LONGEST = 1 << 13  # characters of a reply; those of families have less than 2,000
 
 Parameters = Mapping[str, Json]
