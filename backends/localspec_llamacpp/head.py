@@ -68,15 +68,15 @@ class LlamaHead:
     def _append(self, row: Row, position: int, hidden: Hidden) -> None:
         """Go on from a position, which may be an earlier one: the trunk reads some tokens twice."""
         trail = self._trails[row.slot]
-        trail.lost = trail.lost or position > len(trail.tokens)
         if trail.lost:
             return
         known = common_prefix(trail.tokens[position:], row.tokens)
         if known < min(len(trail.tokens) - position, len(row.tokens)):
             self.truncate(row.slot, position + known)
-        if trail.before is None and position < trail.read:
-            trail.before = hidden[trail.read - 1 - position :][:1].copy()
-        if trail.before is not None and known < len(row.tokens):
+        if trail.before is None:  # of a text that is not the one that was told, it is unknown
+            state = hidden[trail.read - 1 - position :][:1] if position < trail.read else None
+            trail.before = self._nothing if state is None else state.copy()
+        if known < len(row.tokens):
             trail.tokens = np.concatenate((trail.tokens, row.tokens[known:]))
             trail.before = np.concatenate((trail.before, hidden[known:]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from localspec.backend import Roll, Row
 from localspec.control.calibration import calibrate
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
-from localspec_llamacpp.head import LAG
+from localspec_llamacpp.head import LAG, LlamaHead
 from tests import engines
 
 DEPTH = 4
@@ -90,6 +91,53 @@ def test_a_text_that_goes_another_way_is_followed(model, fresh, kept):
     text = np.concatenate((TEXT[:kept], OTHER[:30]))
     feed(model, 0, text[:-1], start=held)
     assert roll(model, 0, text) == fresh(text)
+
+
+@pytest.mark.parametrize("kept", [5, LAG + 10])
+def test_the_first_draft_after_a_rollback_reads_the_right_state(model, fresh, kept):
+    feed(model, 0, TEXT[:LONG])
+    held = model.truncate(0, kept)
+    feed(model, 0, TEXT[:kept], start=held)
+    text = np.append(TEXT[:kept], OTHER[7])
+    assert roll(model, 0, text) == fresh(text)
+
+
+@pytest.mark.parametrize("kept", [20, LAG + 10])
+def test_a_text_that_is_not_the_one_promised_is_followed(model, fresh, kept):
+    feed(model, 0, TEXT[:LONG])
+    model.forward([Row(0, TEXT[LONG : LONG + 4], 4, 3)])
+    held = model.truncate(0, min(kept, LONG + 2))
+    text = np.concatenate((TEXT[:held], OTHER[:12]))
+    feed(model, 0, text[:-1], start=held)
+    assert len(roll(model, 0, text)) == DEPTH
+    if not held or held == LONG + 2:
+        assert roll(model, 0, text) == fresh(text)
+
+
+def test_tokens_that_may_be_taken_back_are_not_read_early():
+    with closing(engines.target("glm4moe-mtp")) as model:
+        feed(model, 0, TEXT[: LAG - 4])
+        model.forward([Row(0, TEXT[LAG - 4 : LAG + 5], 9, 8)])
+        assert model.truncate(0, LAG - 2) == LAG - 2
+
+
+class Refusing:
+    """A context that has no memory for another copy."""
+
+    def copy(self, source, target, length):
+        return False
+
+    def clear(self, sequence):
+        pass
+
+
+def test_a_copy_that_its_context_refuses_is_not_drafted_for():
+    head = LlamaHead(Refusing(), 8, slots=2, batch=16)
+    head.note([Row(0, TEXT[:4])], [0], np.zeros((4, 8), np.float32))
+    head._advance(0, 4)  # as if its context held them
+    head.copy(0, 1)
+    head.note([Row(1, TEXT[4:7])], [4], np.zeros((3, 8), np.float32))
+    assert roll(SimpleNamespace(head=head), 1, TEXT[:8]) == []
 
 
 @pytest.mark.parametrize("kept", [5, 20, LONG])
