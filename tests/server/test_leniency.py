@@ -108,6 +108,7 @@ def test_names_that_clients_make_up_cost_little(server, caplog):
 def test_a_header_has_each_name_once_and_only_safe_ones():
     assert header(["b", "a", "b", "c d\n", "\ud800é"]) == "b, a, c?d?, ?"
     assert len(header(["x" * 1000])) == 64
+    assert header(["", "a", ""]) == "?, a"
 
 
 @pytest.mark.parametrize(

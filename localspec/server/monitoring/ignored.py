@@ -29,7 +29,7 @@ class Ignored:
 
     def note(self, request: Request, fields: Sequence[str]) -> None:
         """Note an ignored field for the answer's header, the log and the figures."""
-        client = safe(request.headers.get("user-agent", "").partition(" ")[0]) or "a client"
+        client = safe(request.headers.get("user-agent", "").partition(" ")[0])
         request.scope.setdefault(SCOPE, []).extend(fields)
         for field in map(safe, fields):
             if len(self._labels) < LABELS:

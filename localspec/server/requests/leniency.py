@@ -115,7 +115,7 @@ def _within(value: object) -> Iterator[str]:
 
 def safe(name: str) -> str:
     """A name that a stranger gave, fit for headers, logs and labels."""
-    return UNSAFE.sub("?", name)[:LETTERS]
+    return UNSAFE.sub("?", name)[:LETTERS] or "?"
 
 
 def header(names: Iterable[str]) -> str:
