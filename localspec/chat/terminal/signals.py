@@ -18,7 +18,7 @@ def unechoed() -> Iterator[None]:
         return
     before = termios.tcgetattr(sys.stdin)
     quiet = list(before)
-    quiet[3] &= ~termios.ECHO
+    quiet[3] = quiet[3] & ~termios.ECHO | termios.NOFLSH  # Ctrl-C would drop what is being drawn
     termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
     try:
         yield
