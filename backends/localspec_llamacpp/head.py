@@ -30,8 +30,8 @@ LAG = 64  # tokens that the head may be behind; it reads them together with its 
 
 
 @dataclass(slots=True)
-class Trail:
-    """What the trunk holds of one text, and how far the head has read it."""
+class HeldText:
+    """The tokens that the trunk holds of one text, and how far the head has read them."""
 
     before: Hidden | None  # states before the tokens that are not read, and before the next one
     tokens: Tokens = field(default_factory=lambda: NONE)
@@ -50,7 +50,7 @@ class LlamaHead:
         self._context = context
         self._nothing = np.zeros((1, width), np.float32)
         self._batch = batch
-        self._trails = [Trail(self._nothing) for _ in range(slots)]
+        self._trails = [HeldText(self._nothing) for _ in range(slots)]
         self._own: dict[int, Hidden] = {}  # states of its own while it rolls, by slot
 
     def note(self, rows: Sequence[Row], positions: Sequence[int], hidden: Hidden) -> None:
@@ -157,7 +157,7 @@ class LlamaHead:
         trail = self._trails[slot]
         if not length:
             self._context.clear(slot)
-            self._trails[slot] = Trail(self._nothing)
+            self._trails[slot] = HeldText(self._nothing)
         elif length >= trail.read:
             trail.tokens = trail.tokens[:length]
             if trail.before is not None:
@@ -170,7 +170,9 @@ class LlamaHead:
         """Let a slot hold all that another holds."""
         self.truncate(target, 0)
         copied = not self._trails[source].read or self._context.copy(source, target, -1)
-        self._trails[target] = replace(self._trails[source]) if copied else Trail(None, lost=True)
+        self._trails[target] = (
+            replace(self._trails[source]) if copied else HeldText(None, lost=True)
+        )
 
     def save(self, slot: int, trunk: Data, most: int) -> Data | None:
         """Add what the head holds of a slot to what the trunk holds, in at most so many bytes."""
@@ -186,13 +188,13 @@ class LlamaHead:
     def restore(self, slot: int, data: Data) -> Data:
         """Take what `save` added out of it; return what is the trunk's."""
         trunk, *rest = parted(data)
-        self._trails[slot] = Trail(None, lost=True)
+        self._trails[slot] = HeldText(None, lost=True)
         if rest:
             own, tokens, before = rest
             read = self._context.restore(slot, own) if len(own) else 0
             if read or not len(own):
                 states = before.view(np.float32).reshape(-1, self._nothing.shape[1])
-                self._trails[slot] = Trail(states.copy(), tokens.view(np.int32).copy(), read)
+                self._trails[slot] = HeldText(states.copy(), tokens.view(np.int32).copy(), read)
         return trunk
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ def calibrate(
     return Calibration(found.points, {by: drafting}, {by: reading}, found.attention, found.held)
 
 
-class Forwards(NamedTuple):
+class ForwardTimes(NamedTuple):
     """Seconds of forwards by size behind `held` tokens, and what attention adds for each."""
 
     points: Points
@@ -118,17 +118,17 @@ class CostProbe:
         self._held = SHORT
         self._text = np.resize(model.tokenizer.encode(TEXT), HELD + READ + 1).astype(np.int32)
 
-    def forwards(self, sizes: Sequence[int], seconds: float) -> Forwards:
+    def forwards(self, sizes: Sequence[int], seconds: float) -> ForwardTimes:
         """Time forwards by size; what attention adds is seen from a much shorter text."""
         tasks = {size: partial(self._check, size) for size in sizes}
         self._fill(self._clock() + FILLING * seconds)
         points = self._measure(tasks, seconds)
         held, self._held = self._held, SHORT
         if held - SHORT < FAR_APART or len(sizes) < 2:
-            return Forwards(points)
+            return ForwardTimes(points)
         ends = {size: tasks[size] for size in (sizes[0], sizes[-1])}
         few = self._measure(ends, seconds * FILLING)
-        return Forwards(points, slopes(few, points, held - SHORT), held)
+        return ForwardTimes(points, slopes(few, points, held - SHORT), held)
 
     def head(self, head: Head, seconds: float) -> Points:
         """Time drafts of the model's own head by depth."""

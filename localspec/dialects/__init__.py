@@ -1,4 +1,4 @@
-"""How families of models write calls and reasoning: read from a stream, kept to by grammars."""
+"""Dialects: calls and reasoning as families of models write them, for streams and grammars."""
 
 from localspec.dialects.bounds import Bounds
 from localspec.dialects.dialect import Dialect, dialect_of

@@ -1,4 +1,4 @@
-"""What a reply is held to."""
+"""Bounds of a reply: its tools, its format, and what a prompt has begun."""
 
 from __future__ import annotations
 

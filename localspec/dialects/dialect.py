@@ -28,7 +28,7 @@ from localspec.templates.message import Tool
 
 
 class Dialect(Protocol):
-    """How one family of models writes what is more than text."""
+    """One family's way to write calls and reasoning."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def _dialect_of(template: str) -> Dialect:
 
 
 def _learned(template: str) -> Learned:
-    """What a template tells of itself; a layout that cannot read its calls back is none."""
+    """Learn from a template; drop a layout that cannot read its calls back."""
     try:
         probe = Probe(template)
         found = learned(probe)

@@ -90,7 +90,7 @@ def _value(tape: Tape) -> Reading[str]:
 
 
 class _Fields:
-    """What an object said so far of the call it is."""
+    """Fields of a call that an object has given so far."""
 
     def __init__(self, known: Set[str] | None, keys: tuple[str, str]) -> None:
         self._known = known

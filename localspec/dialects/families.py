@@ -1,4 +1,4 @@
-"""How families write calls whose templates do not show one: by the marks that they name."""
+"""Families whose templates show no call, known by the marks that they name."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _argument(lark: Lark, fields: Fields, function: Function, name: str) -> str:
 
 
 def _middles(fields: Fields, wanted: Mapping[str, Json]) -> list[Middle]:
-    """What may stand between a key and a value of these kinds."""
+    """List what may stand between a key and a value of these kinds."""
     allowed = kinds(wanted)
     found = [m for m in fields.middles if not m.kinds or allowed is None or m.kinds & allowed]
     return found or list(fields.middles)

@@ -1,4 +1,4 @@
-"""What a family's way to write calls has to offer: to be read, and to be written as a grammar."""
+"""The protocol of a way to write calls: to read them, and to write them as a grammar."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Form(Protocol):
 
     @property
     def repeats(self) -> str | None:
-        """What stands between one opening's calls and the next opening; None: there is no next."""
+        """The text between one opening's calls and the next opening; None: there is no next."""
 
     def read(
         self, tape: Tape, parts: Parts, functions: Sequence[Function], opening: str

@@ -1,4 +1,4 @@
-"""What the tools of a request offer to be called."""
+"""Functions that the tools of a request offer."""
 
 from __future__ import annotations
 

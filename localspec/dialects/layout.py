@@ -1,4 +1,4 @@
-"""How a family writes calls: the texts around names, identifiers and arguments."""
+"""The layout of calls: the texts around names, identifiers and arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number 
 
 @dataclass(frozen=True, slots=True)
 class Middle:
-    """What stands between a key and its value."""
+    """The text between a key and its value."""
 
     text: str
     kinds: frozenset[str] = frozenset()  # of values it is for; empty: all

@@ -26,7 +26,7 @@ BLANK = r"\s*"
 
 
 class Learned(NamedTuple):
-    """What a template told; nothing of what it did not."""
+    """Findings about a template; None where it told nothing."""
 
     layout: Layout | None
     thought: Thought | None
@@ -50,7 +50,7 @@ def learned(probe: Probe) -> Learned:
 
 
 def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:
-    """How calls are written, and what ends any reply."""
+    """Learn how calls are written, and what ends any reply."""
     for beside in (TALK, {}):
         one = probe.reply({**calls(*GIVEN[:1]), **beside})
         call = _call(one, said)
@@ -103,7 +103,7 @@ def _call(text: str, said: str) -> _Call | None:
 
 
 def _object(text: str) -> tuple[int, int] | None:
-    """Where the arguments stand as a JSON object."""
+    """Find the arguments as a JSON object."""
     for opening in re.finditer(r"\{", text[: text.find(KEYS[0])]):
         try:
             value, end = json.JSONDecoder().raw_decode(text, opening.start())
@@ -130,7 +130,7 @@ def _closed(call: _Call, head: str, two: str, said: str) -> tuple[Layout, str]:
 
 
 def _ended(rest: str, after: str) -> tuple[str, str]:
-    """What closes calls, and what ends the reply after them."""
+    """Find what closes calls, and what ends the reply after them."""
     ending = common_end(rest, after)
     first = MARK.match(ending)
     before = rest[: len(rest) - len(ending)]
@@ -145,7 +145,7 @@ def _ended(rest: str, after: str) -> tuple[str, str]:
 
 
 def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
-    """What stands between two calls, what follows them, and what follows a name."""
+    """Find what stands between two calls, what follows them, and what follows a name."""
     two = _spelled(two)
     start = two.find(head + NAMES[0])
     first = two[start + len(head) + len(NAMES[0]) :]
@@ -161,7 +161,7 @@ def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
 
 
 def _arguments(text: str, call: _Call) -> tuple[str, str] | None:
-    """What stands before and after the arguments."""
+    """Find what stands before and after the arguments."""
     if call.arguments is None:
         whole = _object(text)
         return (text[: whole[0]], text[whole[1] :]) if whole else None
@@ -195,7 +195,7 @@ def _opened(probe: Probe, layout: Layout, call: _Call, said: str, nothing: str) 
 
 
 def _empty(after: str, layout: Layout) -> str | None:
-    """What follows a name without arguments, if it differs by blanks alone."""
+    """Find what follows a name without arguments, if it differs by blanks alone."""
     usual = layout.name_end + layout.end
     pattern = BLANK.join(re.escape(each) for each in segments(usual) if not each.isspace())
     found = re.match(rf"\s*{pattern}{'' if usual == usual.rstrip() else BLANK}", after)

@@ -76,7 +76,7 @@ def fields(text: str) -> TwoArguments | None:
 
 
 def _regions(text: str, fields: Fields) -> dict[str, str]:
-    """What stands from each key to the next one, by the kind of its value."""
+    """Find the text from each key to the next one, by the kind of its value."""
     places = [text.find(f"{key}{fields.middles[0].text[:1]}") for key in KINDS]
     if -1 in places or places != sorted(places):
         return {}
@@ -89,7 +89,7 @@ def _regions(text: str, fields: Fields) -> dict[str, str]:
 
 
 def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
-    """What stands before a value of each kind, and around strings."""
+    """Find the text before a value of each kind, and around strings."""
     string, number = (regions[kind].partition(word) for kind, word in _PLAIN)
     nested = "'" in regions["object"] or "'" in regions["array"]
     fields = replace(fields, python="True" in regions["boolean"], nested=nested)
@@ -124,7 +124,7 @@ def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
 
 
 def _wrapping(fields: Fields, region: str) -> tuple[str, str] | None:
-    """What a string stands in that has signs of markup."""
+    """Find the text around a string that has signs of markup."""
     _, value = KINDS["zqkg"]
     before, shown, after = region.partition(str(value))
     opening = before.removeprefix(fields.middles[0].text)

@@ -14,7 +14,7 @@ MOST = 4  # marks that make one
 
 
 def thought_of(probe: Probe, said: str) -> Thought | None:
-    """What reasoning stands between, where it is shown at all."""
+    """Learn the marks of reasoning, where it is shown at all."""
     prompt = probe.prompt
     for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
         before, shown, after = probe.reply(message).partition(THOUGHT)
@@ -28,7 +28,7 @@ def thought_of(probe: Probe, said: str) -> Thought | None:
 
 
 def _begun(before: str, prompt: str) -> str:
-    """What a reply writes before reasoning; where it is in the prompt, the end of that."""
+    """Find what a reply writes before reasoning; where it is in the prompt, the end of that."""
     if before.startswith(prompt.rstrip()):
         return before[len(prompt.rstrip()) :].strip()
     found = MARK_LAST.search(prompt)
@@ -37,7 +37,7 @@ def _begun(before: str, prompt: str) -> str:
 
 
 def _header(after: str, prompt: str) -> str:
-    """What begins the next message of a reply, as the prompt begins the first one."""
+    """Find what begins the next message of a reply, as the prompt begins the first one."""
     starts = (each.start() for each in MARK.finditer(prompt))
     headers = (prompt[start:].rstrip() for start in starts)
     return next((each for each in headers if after.startswith(each)), "")

@@ -156,7 +156,7 @@ class _Calls:
         return bool(self._alone)
 
     def forced(self) -> str:
-        """Nothing but calls."""
+        """Allow nothing but calls."""
         if self._alone:
             return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
         lark = self._lark
@@ -167,7 +167,7 @@ class _Calls:
         return f"{first} ({lark.literal(self._between)} {call})*"
 
     def free(self, others: Sequence[str]) -> str:
-        """What a reply may be; it must not begin with these others."""
+        """Allow any reply that does not begin with these others."""
         if self.begun:
             return f"({self._after} {self._more()})"
         lark = self._lark

@@ -19,7 +19,7 @@ ANY_STRING = """(%json {"type": "string"} | "'" /([^'\\\\]|\\\\.)*/ "'")"""
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How values are written: with `quotes` and bare keys, or else as Python writes them."""
+    """Values as they are written: with `quotes` and bare keys, or else as Python writes them."""
 
     lark: Lark
     function: Function

@@ -1,4 +1,4 @@
-"""What a reply is made of: content, reasoning and calls, as they become sure."""
+"""Parts of a reply: content, reasoning and calls, as they become sure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Parts:
         return ready
 
     def close(self) -> None:
-        """Nothing more is coming: the last blanks count where all of the reply is content."""
+        """End the reply: the last blanks count where all of the reply is content."""
         if self._alone and (blanks := self._content.rest(keep=True)):
             self._ready.append(Content(blanks))
 
@@ -99,7 +99,7 @@ class _Edge:
         self._before = self.rest(keep=False)
 
     def add(self, text: str, keep: bool) -> str:
-        """What can be said now; `keep` says whether blanks at the very start count."""
+        """Return what can be said now; `keep` says whether blanks at the very start count."""
         inner = text.strip(BLANKS)
         first, last = text.split(inner) if inner else (text, "")
         self._blanks.append(first)

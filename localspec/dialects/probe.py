@@ -1,4 +1,4 @@
-"""What a chat template makes of conversations whose words are known."""
+"""Probes: a chat template's text of conversations whose words are known."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Probe:
             self.prompt = self._prompt()
 
     def reply(self, message: Message) -> str:
-        """What follows a question: a reply and its end."""
+        """Return what follows a question: a reply and its end."""
         messages: list[Message] = [{"role": "user", "content": ASKED}]
         messages.append({"role": "assistant", **message})
         # Some ask for another reply whether they are told to or not.

@@ -43,7 +43,7 @@ class Scanner:
         return at
 
     def end(self) -> None:
-        """Nothing follows: a number or a word at the very end is whole."""
+        """End the text: a number or a word at the very end is whole."""
         if self._read == self._word:
             self._end_word()
         elif self._read == self._after_quote:
@@ -56,7 +56,7 @@ class Scanner:
         return ready
 
     def held(self) -> str:
-        """What was read but is not known to be JSON."""
+        """Return what was read but is not known to be JSON."""
         return "".join(self._held)
 
     def _put(self, text: str) -> None:

@@ -17,23 +17,23 @@ def segments(text: str) -> list[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """What has to be found of a text wherever it may be cut by blanks."""
+    """Cut a text into the pieces to be found, wherever blanks may stand."""
     return PIECE.findall(text)
 
 
 def marks(text: str) -> list[str]:
-    """Everything in a text that may be a control token."""
+    """List everything in a text that may be a control token."""
     return MARK.findall(text)
 
 
 def common_start(one: str, other: str) -> str:
-    """What two texts begin with, in whole segments."""
+    """Return what two texts begin with, in whole segments."""
     pairs = zip(segments(one), segments(other), strict=False)
     return "".join(a for a, b in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def common_end(one: str, other: str) -> str:
-    """What two texts end with, in whole segments."""
+    """Return what two texts end with, in whole segments."""
     pairs = zip(reversed(segments(one)), reversed(segments(other)), strict=False)
     shared = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return "".join(reversed(shared))

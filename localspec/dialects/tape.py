@@ -36,7 +36,7 @@ class Tape:
         self._written = [written]
 
     def written(self) -> str:
-        """What was read since, as it was written; it is forgotten then."""
+        """Return what was read since the last time, as it was written."""
         written = "".join(self._written)
         self._written.clear()
         return written
@@ -99,7 +99,7 @@ class Tape:
         return text
 
     def _safe(self, marks: Sequence[str]) -> int:
-        """Where the earliest beginning of a mark stands at the end of the text."""
+        """Find the earliest beginning of a mark at the end of the text."""
         size = len(self._text)
         if self._ended or not marks:
             return size

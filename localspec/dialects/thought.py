@@ -12,7 +12,7 @@ from localspec.dialects.tape import Reading, Tape
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """How reasoning is marked."""
+    """The marks of reasoning."""
 
     open: str
     close: str

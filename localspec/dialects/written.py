@@ -167,7 +167,7 @@ class Written:
         return lark.rule(f"{slots(lark, layout.end)} {more} {slots(lark, layout.close)}")
 
     def _words(self, function: Function) -> tuple[str, ...]:
-        """How a call begins, cut where there may be blanks."""
+        """Cut the beginning of a call where there may be blanks."""
         head, name, after = self.layout.head, self._name(function), self.layout.name_end
         if head.endswith('"'):
             return tuple(WORD.findall(head + name + after))
@@ -194,7 +194,7 @@ class Written:
 
 
 def _from(head: str, opening: str) -> str:
-    """What is left of a head after an opening, which may have left out its first mark."""
+    """Return the rest of a head after an opening, which may have left out its first mark."""
     _, found, rest = head.partition(opening) if opening else ("", "", "")
     return rest if found else head
 

@@ -31,7 +31,7 @@ class Listing:
     files: tuple[Remote, ...]
 
     def models(self, spec: BackendSpec) -> Sequence[RemoteModel]:
-        """Whatever of it an engine could take, drafters included."""
+        """List what an engine could take, drafters included."""
         names = [file.name for file in self.files]
         if spec.models is not None:
             return spec.models(names)

@@ -34,7 +34,7 @@ class ModelEvents:
             queue.put_nowait({"model": model, "event": event, "data": dict(data)})
 
     def listen(self) -> AsyncGenerator[Event | None]:
-        """Events from now on, as they come, and None whenever none came for a while."""
+        """Yield events from now on, as they come, and None whenever none came for a while."""
         if len(self._queues) >= LISTENERS:
             raise overloaded(f"{LISTENERS} clients listen already")
         queue: asyncio.Queue[Event] = asyncio.Queue(BEHIND)

@@ -1,1 +1,1 @@
-"""How a model wants to be asked: chat templates, tool calls, fill-in-the-middle."""
+"""Prompts as models want them: chat templates, tool calls, fill-in-the-middle."""

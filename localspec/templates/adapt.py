@@ -72,7 +72,7 @@ def _calling(message: Message, takes: Takes) -> Message:
 
 
 def _reasoned(message: Message) -> Message:
-    """What a model thought, under each of the names by which templates know it."""
+    """Give a model's reasoning under each of the names by which templates know it."""
     for name in REASONING:
         if name in message:
             thought = message[name]
@@ -179,7 +179,7 @@ def _paired(message: Message, results: Sequence[Message], takes: Takes) -> Itera
 
 
 def _by_call(results: Sequence[Message]) -> dict[str | int, list[Message]]:
-    """By the identifier of the call, or else by its place."""
+    """Find a call by its identifier, or else by its place."""
     found: dict[str | int, list[Message]] = {}
     for at, result in enumerate(results):
         identity = result.get("tool_call_id")

@@ -1,4 +1,4 @@
-"""What a chat template can read, found out by showing it small conversations."""
+"""Capabilities of a chat template, found out by showing it small conversations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Said = Callable[[Sequence[Message], Sequence[Tool]], str]  # nothing where the t
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What a template writes into its text, neither refusing nor dropping it."""
+    """The fields that a template writes into its text, neither refusing nor dropping it."""
 
     text: bool = True  # content that is a text
     parts: bool = True  # content that is a list of texts
@@ -55,7 +55,7 @@ SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
 def learned(said: Said, source: str) -> Takes:
-    """What a template takes; nothing is held against one that answers no question at all."""
+    """Learn what a template takes; nothing is held against one that answers no question at all."""
     readers = [_Reader(said, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
     for reader in readers:
         if reader.shows([_user(ASK)], ASK):

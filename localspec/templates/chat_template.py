@@ -21,7 +21,7 @@ END = "(the reply goes on here) "  # its space tells whether a template strips w
 
 
 class Templated(Protocol):
-    """What is needed of a tokenizer to render a conversation."""
+    """The part of a tokenizer that is needed to render a conversation."""
 
     @property
     def chat_template(self) -> str | None: ...
@@ -53,7 +53,7 @@ class ChatTemplate:
 
     @property
     def takes(self) -> Takes:
-        """What the template can read; it is asked once, before the first conversation."""
+        """Learn what the template can read; it is asked once, before the first conversation."""
         if self._takes is None:
             self._takes = self._learned()
         return self._takes

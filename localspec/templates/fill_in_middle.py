@@ -123,7 +123,7 @@ def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def _cut(before: list[int], after: list[int], room: int) -> tuple[list[int], list[int]]:
-    """What is nearest to the middle; where both are long, three quarters are for the prefix."""
+    """Keep the text nearest to the middle; where both are long, three quarters are prefix."""
     if room < 1:
         raise UsageError(
             f"there is room for {max(room, 0)} tokens of text around the middle: allow more"

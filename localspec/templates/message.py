@@ -1,4 +1,4 @@
-"""What a conversation is made of, as it comes in and as templates read it."""
+"""Messages of a conversation, as they come in and as templates read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Tool = Mapping[str, Json]  # `type` and `function`: its name, description and pa
 
 
 def text(message: Message) -> str:
-    """What a message says, its parts of other kinds left out."""
+    """Return the text of a message, without its parts of other kinds."""
     content = message.get("content")
     if isinstance(content, str):
         return content

@@ -9,8 +9,8 @@ import pytest
 
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
-from localspec.server.llamacpp.completion_request import CompletionRequest
-from localspec.server.llamacpp.lines import Block
+from localspec.server.llamacpp.completion_request import LlamaCompletionRequest
+from localspec.server.llamacpp.lines import IndentedBlock
 from localspec.server.requests.chat_request import ChatRequest
 from tests.server.coder import Coder
 from tests.server.scripted import Server
@@ -250,7 +250,7 @@ def test_what_does_nothing_is_harmless(coder):
 def test_only_samplers_that_are_listed_are_used():
     def found(**wishes):
         given = {"prompt": "", "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
-        asked = CompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
+        asked = LlamaCompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
         return asked.settings(Sampling(temperature=1.0)).sampling
 
     assert found() == Sampling(0.7, 5, 0.9, 0.1, 1.5)
@@ -338,7 +338,7 @@ def test_a_server_tells_of_itself(server, coder):
 )
 def test_a_block_ends_before_the_first_line_that_is_indented_by_less(text, said):
     for size in range(1, len(text) + 2):
-        block = Block(2)
+        block = IndentedBlock(2)
         pieces = [block.take(text[at : at + size]) for at in range(0, len(text), size)]
         assert "".join(pieces) + block.rest() == said
 

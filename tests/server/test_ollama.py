@@ -11,8 +11,8 @@ import pytest
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
 from localspec.server.ollama.answer import objects
-from localspec.server.ollama.options import Options
-from localspec.server.ollama.request import ChatRequest, MessageGiven, messages_of
+from localspec.server.ollama.options import OllamaOptions
+from localspec.server.ollama.request import OllamaChatRequest, OllamaMessage, messages_of
 from localspec.server.replies.reply import Called
 from tests.server.coder import Coder
 from tests.server.scripted import TEMPLATE, Server
@@ -170,7 +170,7 @@ def test_results_are_paired_with_calls():
         {"role": "tool", "tool_name": "three"},
     ]
     given = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
-    first, *rest = messages_of([MessageGiven.model_validate(each) for each in given])
+    first, *rest = messages_of([OllamaMessage.model_validate(each) for each in given])
     ids = [call["id"] for call in first["tool_calls"]]
     assert len(set(ids)) == 3
     assert first["reasoning_content"] == "hm"
@@ -208,7 +208,7 @@ def test_a_template_is_told_whether_to_think(thinker):
     ],
 )
 def test_templates_hear_whether_to_think(think, variables):
-    asked = ChatRequest.model_validate({"model": "any", "think": think})
+    asked = OllamaChatRequest.model_validate({"model": "any", "think": think})
     assert asked.extra == variables
 
 
@@ -294,11 +294,11 @@ def test_options_become_what_the_engine_knows():
         "repeat_last_n": -1,
     }
     usual = Sampling(temperature=1, top_k=3)
-    assert Options.model_validate(given).sampling(usual) == Sampling(
+    assert OllamaOptions.model_validate(given).sampling(usual) == Sampling(
         0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3
     )
-    assert Options.model_validate({"seed": None, "top_k": None}).sampling(usual) == usual
-    assert Options.model_validate({"seed": -1}).own_seed is None
+    assert OllamaOptions.model_validate({"seed": None, "top_k": None}).sampling(usual) == usual
+    assert OllamaOptions.model_validate({"seed": -1}).own_seed is None
 
 
 @pytest.mark.parametrize(

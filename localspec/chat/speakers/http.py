@@ -29,7 +29,7 @@ REFUSALS: Mapping[int, str] = {
 }
 
 
-class Line:
+class HttpLine:
     """The connection of one request."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Wire:
             self._succeed(answer)
             return objects(json.loads(self._content(answer)))
 
-    def events(self, path: str, asked: Json, line: Line) -> Iterator[Json]:
+    def events(self, path: str, asked: Json, line: HttpLine) -> Iterator[Json]:
         """Stream the events of an answer until the server says that it is complete."""
         ask = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
         with self._translated(SILENT_SECONDS), ask as answer:

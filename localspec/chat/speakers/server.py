@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
 from localspec.chat.asked import wished
-from localspec.chat.speakers.http import QUICK_SECONDS, Line, Wire
+from localspec.chat.speakers.http import QUICK_SECONDS, HttpLine, Wire
 from localspec.chat.speakers.speaker import Ended, Piece
 from localspec.chat.speakers.stream import Object, StreamTally, count, objects
 from localspec.engine.settings import Settings
@@ -99,7 +99,7 @@ class AttachedAnswer:
     def __init__(self, wire: Wire, asked: Object) -> None:
         self._wire = wire
         self._asked = asked
-        self._line = Line()
+        self._line = HttpLine()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ready: deque[Piece | Ended] = deque()
         self._tally = StreamTally(time.perf_counter())

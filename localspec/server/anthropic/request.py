@@ -23,7 +23,7 @@ CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none",
 THINKS = {"enabled": True, "disabled": False}  # of other types the chat template decides
 
 
-class FunctionTool(RequestPart):
+class AnthropicTool(RequestPart):
     type: Literal["custom"]
     name: Name
     description: str | None = None
@@ -39,19 +39,19 @@ class FunctionTool(RequestPart):
 
 
 ToolGiven = Annotated[
-    Annotated[FunctionTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
+    Annotated[AnthropicTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
     tagged("custom"),
     typed("custom"),
 ]
 
 
-class ToolChoice(RequestPart):
+class AnthropicToolChoice(RequestPart):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool = False
 
 
-class Thinking(RequestPart):
+class AnthropicThinking(RequestPart):
     type: str = ""
     display: str | None = None  # "omitted": thoughts are not shown
 
@@ -70,13 +70,13 @@ class CountRequest(Wished):
     messages: list[Given] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
     tools: list[ToolGiven] | None = None
-    tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
-    thinking: Annotated[Thinking | None, BeforeValidator(as_type)] = None
+    tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(as_type)] = None
+    thinking: Annotated[AnthropicThinking | None, BeforeValidator(as_type)] = None
     output_config: Output = Output()
     output_format: OutputFormat | None = None  # as it was called once
 
     def conversation(self) -> Conversation:
-        choice = self.tool_choice or ToolChoice(type="auto")
+        choice = self.tool_choice or AnthropicToolChoice(type="auto")
         named = choice.name if choice.type == "tool" else None
         if choice.type == "tool" and named is None:
             raise refused('a tool_choice of type "tool" has a name: say which', "tool_choice")
@@ -85,7 +85,7 @@ class CountRequest(Wished):
             system = [{"role": "system", "content": said}]
         return Conversation(
             messages=[*system, *messages(self.messages)],
-            tools=[each.tool for each in self.tools or () if isinstance(each, FunctionTool)],
+            tools=[each.tool for each in self.tools or () if isinstance(each, AnthropicTool)],
             choice=CHOICES[choice.type],
             named=named,
             parallel=not choice.disable_parallel_tool_use,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from localspec.engine.job import Result
 from localspec.sampling.parameters import PARAMETERS
-from localspec.server.llamacpp.completion_request import Wanted
-from localspec.server.llamacpp.lines import Block
+from localspec.server.llamacpp.completion_request import CompletionFields
+from localspec.server.llamacpp.lines import IndentedBlock
 from localspec.server.replies.figures import timings
 from localspec.server.replies.frame import MARK, Frame, event
 from localspec.server.replies.reply import Choices, Reply, Step
@@ -23,9 +23,9 @@ TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 class Continuation:
     """The text of one reply, up to where nothing more of it is wanted."""
 
-    wished: Wanted
+    wished: CompletionFields
     reply: Reply
-    block: Block
+    block: IndentedBlock
     content: list[str] = field(default_factory=list)
     cut: bool = False  # before the model was done
     _broken: bool = False  # whether a line is complete
@@ -57,14 +57,16 @@ class Continuation:
 class Completion:
     """An answer: an object for one prompt, a list of objects for several."""
 
-    wished: Wanted
+    wished: CompletionFields
     choices: Choices
     parts: Sequence[Continuation]
 
     @classmethod
-    def of(cls, wished: Wanted, choices: Choices) -> Completion:
+    def of(cls, wished: CompletionFields, choices: Choices) -> Completion:
         replies = choices.replies
-        parts = [Continuation(wished, each, Block(max(wished.n_indent, 0))) for each in replies]
+        parts = [
+            Continuation(wished, each, IndentedBlock(max(wished.n_indent, 0))) for each in replies
+        ]
         return cls(wished, choices, parts)
 
     async def whole(self) -> object:

@@ -22,7 +22,7 @@ Piece = Id | str
 One = str | list[Piece]  # tokens, and texts between them
 
 
-class Wanted(Formed, Wished):
+class CompletionFields(Formed, Wished):
     """The fields that completions and middles share."""
 
     clamps: ClassVar[bool] = True
@@ -50,7 +50,7 @@ class Wanted(Formed, Wished):
         return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 
 
-class CompletionRequest(Wanted):
+class LlamaCompletionRequest(CompletionFields):
     prompt: One | list[One]
 
     @property
@@ -92,7 +92,7 @@ class Extra(RequestPart):
     filename: str | None = None
 
 
-class InfillRequest(Wanted):
+class InfillRequest(CompletionFields):
     input_prefix: str = ""
     input_suffix: str = ""
     input_extra: Sequence[Extra] = ()

@@ -7,7 +7,7 @@ import re
 PIECES = re.compile(r"\s+|\S+")
 
 
-class Block:
+class IndentedBlock:
     """Passes text on up to the first line after its first that is indented by less."""
 
     def __init__(self, indent: int) -> None:

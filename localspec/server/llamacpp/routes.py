@@ -13,7 +13,7 @@ from localspec.decoding.growing_text import sendable
 from localspec.server.faults import Fault, Refused, overloaded
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.llamacpp.completion import Completion
-from localspec.server.llamacpp.completion_request import CompletionRequest, InfillRequest
+from localspec.server.llamacpp.completion_request import InfillRequest, LlamaCompletionRequest
 from localspec.server.llamacpp.managing import managing
 from localspec.server.llamacpp.props import properties, slots_of
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
@@ -34,7 +34,7 @@ def llamacpp(desk: RequestHandler) -> APIRouter:
 
 def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def answered(
-        request: Request, body: CompletionRequest | InfillRequest, prompts: int = 1
+        request: Request, body: LlamaCompletionRequest | InfillRequest, prompts: int = 1
     ) -> Response:
         errand = ApiRequest(
             body,
@@ -49,7 +49,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/completions", include_in_schema=False)
     @routes.post("/completion")
-    async def completion(request: Request, body: CompletionRequest) -> Response:
+    async def completion(request: Request, body: LlamaCompletionRequest) -> Response:
         """Continue a text."""
         return await answered(request, body, len(body.prompts))
 

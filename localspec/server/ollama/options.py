@@ -21,7 +21,7 @@ LOADING = frozenset(
 )
 
 
-class Options(Sampled):
+class OllamaOptions(Sampled):
     clamps: ClassVar[bool] = True
     num_predict: int = 0  # under 1: no limit
     num_ctx: int = 0

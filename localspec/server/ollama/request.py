@@ -12,7 +12,7 @@ from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.ollama.options import Options
+from localspec.server.ollama.options import OllamaOptions
 from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
@@ -31,7 +31,7 @@ class OllamaRequest(RequestPart):
     model: str = Field(min_length=1)
     stream: bool = True
     format: Literal["", "json"] | Object | None = None
-    options: Options = Options()
+    options: OllamaOptions = OllamaOptions()
     think: bool | str | None = None  # a text is how much
     keep_alive: JsonValue = None
 
@@ -59,23 +59,23 @@ class FunctionCalled(RequestPart):
     arguments: Annotated[Object, BeforeValidator(as_object)] = Field(default_factory=dict)
 
 
-class CallGiven(RequestPart):
+class OllamaCall(RequestPart):
     function: FunctionCalled
     id: str | None = None
 
 
-class MessageGiven(RequestPart):
+class OllamaMessage(RequestPart):
     role: Role
     content: Parts = Field(default_factory=list)
     thinking: str | None = None
     images: list[JsonValue] | None = None
-    tool_calls: list[CallGiven] | None = Field(None, max_length=CALLS)
+    tool_calls: list[OllamaCall] | None = Field(None, max_length=CALLS)
     tool_name: str | None = None
     tool_call_id: str | None = None
 
 
-class ChatRequest(OllamaRequest):
-    messages: list[MessageGiven] = Field(default_factory=list)
+class OllamaChatRequest(OllamaRequest):
+    messages: list[OllamaMessage] = Field(default_factory=list)
     tools: list[ToolGiven] | None = None
 
     @property
@@ -93,7 +93,7 @@ class ChatRequest(OllamaRequest):
         return self.answering(served, conversation)
 
 
-def messages_of(given: Iterable[MessageGiven]) -> list[Message]:
+def messages_of(given: Iterable[OllamaMessage]) -> list[Message]:
     """Turn messages into those of templates, with identifiers for calls and their results."""
     found: list[Message] = []
     waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
@@ -119,12 +119,12 @@ def messages_of(given: Iterable[MessageGiven]) -> list[Message]:
     return found
 
 
-def called(call: CallGiven, identity: str) -> JsonValue:
+def called(call: OllamaCall, identity: str) -> JsonValue:
     function: JsonValue = {"name": call.function.name, "arguments": call.function.arguments}
     return {"id": identity, "type": "function", "function": function}
 
 
-def answering(result: MessageGiven, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
+def answering(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
     """Find the call a result belongs to: the one it names, else the first that has none."""
     same = [call for call in waiting if call[1] == result.tool_call_id]
     named = [call for call in waiting if call[0] == result.tool_name]

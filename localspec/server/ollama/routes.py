@@ -16,7 +16,7 @@ from localspec.server.model_host import ModelHost
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
 from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.managing import Named, managing
-from localspec.server.ollama.request import ChatRequest, GenerateRequest
+from localspec.server.ollama.request import GenerateRequest, OllamaChatRequest
 from localspec.server.replies.streaming import LINES
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
@@ -43,7 +43,7 @@ def ollama(desk: RequestHandler) -> APIRouter:
 
 def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def answered(
-        request: Request, body: ChatRequest | GenerateRequest, kind: Kind
+        request: Request, body: OllamaChatRequest | GenerateRequest, kind: Kind
     ) -> Response:
         begun = time.perf_counter()
         words = Words(body.model, kind)
@@ -68,7 +68,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         return await desk.serve(request, errand)
 
     @routes.post("/api/chat")
-    async def chat(request: Request, body: ChatRequest) -> Response:
+    async def chat(request: Request, body: OllamaChatRequest) -> Response:
         """Answer a conversation; without messages, load the model."""
         return await answered(request, body, "chat")
 
@@ -78,7 +78,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         return await answered(request, body, "generate")
 
 
-def too_long(house: ModelHost, body: ChatRequest | GenerateRequest) -> list[str]:
+def too_long(house: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
     """A wish for more context than there is, which is answered with what there is."""
     offer = house.answering(body.model)
     served = house.loaded.get(offer.name)

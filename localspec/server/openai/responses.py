@@ -12,7 +12,7 @@ from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.openai.logprobs import Spelling
 from localspec.server.openai.response_store import item_id
-from localspec.server.openai.responses_calls import Called, called
+from localspec.server.openai.responses_calls import CalledItem, called
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
 from localspec.server.openai.responses_tools import Offered
 from localspec.server.replies.blocks import (
@@ -120,7 +120,7 @@ class ResponsesAnswer:
                     yield event("response.content_part.done", place | part)
                 yield event("response.output_item.done", item | {"item": self._item(block)})
 
-    def _called(self, block: Block) -> Called:
+    def _called(self, block: Block) -> CalledItem:
         return called(self.tools.get(block.name), block.name)
 
     def _id(self, block: Block) -> str:

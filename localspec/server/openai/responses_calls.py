@@ -14,7 +14,7 @@ Data = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CalledItem:
     kind: Kind
     name: str
     space: str = ""
@@ -51,9 +51,9 @@ class Called:
                 return {"type": "tool_search_call", **search}
 
 
-def called(tool: Offered | None, name: str) -> Called:
+def called(tool: Offered | None, name: str) -> CalledItem:
     """A tool that the model made up is a function."""
-    return Called(tool.kind, tool.called, tool.space) if tool else Called("function", name)
+    return CalledItem(tool.kind, tool.called, tool.space) if tool else CalledItem("function", name)
 
 
 def given(arguments: str) -> Data:

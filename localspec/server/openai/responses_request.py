@@ -48,7 +48,7 @@ ECHOED = (
 MODES: Mapping[str, Choice] = {"none": "none", "required": "required", "any": "required"}
 
 
-class ToolChoice(RequestPart):
+class ResponseToolChoice(RequestPart):
     """A mode, or the kind of tool that has to be called, with a name if it has one."""
 
     type: str
@@ -70,7 +70,7 @@ class ToolChoice(RequestPart):
         return next((name for name, each in tools.items() if each.called == wanted), wanted)
 
 
-class Format(JsonSchema):
+class ResponseFormat(JsonSchema):
     type: Literal["text", "json_object", "json_schema"]
 
     @property
@@ -87,7 +87,7 @@ class Format(JsonSchema):
 
 
 class Text(RequestPart):
-    format: Format = Field(default_factory=lambda: Format(type="text"))
+    format: ResponseFormat = Field(default_factory=lambda: ResponseFormat(type="text"))
 
 
 class ResponsesRequest(Wished):
@@ -95,7 +95,7 @@ class ResponsesRequest(Wished):
     instructions: str | None = None
     max_output_tokens: Most = None
     tools: Tools = Field(default_factory=list)
-    tool_choice: Annotated[ToolChoice | None, BeforeValidator(as_type)] = None
+    tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_type)] = None
     parallel_tool_calls: bool = True
     text: Text | None = None
     reasoning: Annotated[Reasoning | None, BeforeValidator(as_effort)] = None
@@ -128,7 +128,7 @@ class ResponsesRequest(Wished):
     def talk(self, given: Sequence[Item] | None = None) -> Conversation:
         """Make the conversation from these items, or the request's own."""
         items = self.input if given is None else given
-        choice, tools = self.tool_choice or ToolChoice(type="auto"), self.offered(items)
+        choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.offered(items)
         if choice.type == "function" and choice.name is None:
             raise refused('a tool_choice of type "function" has a name: say which', "tool_choice")
         transcript = Transcript(names_of(tools))

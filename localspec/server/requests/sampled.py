@@ -94,7 +94,7 @@ class Sampled(RequestPart):
 
     @property
     def _extra(self) -> Mapping[str, JsonValue]:
-        """What is not declared; an empty field of a form is none."""
+        """Collect what is not declared; an empty field of a form is none."""
         return {name: each for name, each in (self.model_extra or {}).items() if each != ""}
 
     def heeds(self, name: str, value: object) -> bool:

@@ -25,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(printa
 
 
 def without_nulls(given: object) -> object:
-    """Of a schema that a library wrote with all its fields."""
+    """Drop the nulls of a schema that a library wrote with all its fields."""
     if not isinstance(given, dict):
         return given
     return {name: each for name, each in given.items() if each is not None}
