@@ -10,7 +10,8 @@ hidden states of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 
 from localspec.backend import Roll, Row
 from localspec.draft import Draft
+from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokens import NONE, Logits, Tokens, common_prefix
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import Context
 
+LOG = logging.getLogger("localspec")
 Data = NDArray[np.uint8]
 NO_DATA = np.empty(0, np.uint8)
 NAME = "mtp"
@@ -61,9 +64,11 @@ class LlamaHead:
             self._append(row, position, hidden[start:end])
         # What may be taken back is read once that is settled.
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
-        self._catch_up(
-            {slot: n for slot, n in unsettled.items() if self._trails[slot].behind - n > LAG}
-        )
+        late = {slot: n for slot, n in unsettled.items() if self._trails[slot].behind - n > LAG}
+        try:
+            self._catch_up(late)
+        except BackendError as error:
+            self._give_up(late, error)
 
     def _append(self, row: Row, position: int, hidden: Hidden) -> None:
         """Go on from a position, which may be an earlier one: the trunk reads some tokens twice."""
@@ -109,15 +114,24 @@ class LlamaHead:
         able = [roll for roll in rolls if self._follows(roll.row.slot, roll.start - 1)]
         share = self._batch // max(len(able), 1) - 1
         slots = [roll.row.slot for roll in able]
-        self._catch_up({slot: 0 for slot in slots if self._trails[slot].behind > share})
         try:
+            self._catch_up({slot: 0 for slot in slots if self._trails[slot].behind > share})
             drafts = roll_by_forward(self, able, NAME)
+        except BackendError as error:
+            self._give_up(slots, error)
+            drafts = [Draft(NONE, NAME) for _ in able]
         finally:
             for slot in self._own:  # it read what may never be said, by states of its own
                 self._context.remove(slot, self._trails[slot].read)
             self._own.clear()
         made = dict(zip(slots, drafts, strict=True))
         return [made.get(roll.row.slot, Draft(NONE, NAME)) for roll in rolls]
+
+    def _give_up(self, slots: Iterable[int], error: BackendError) -> None:
+        """Draft no more for these texts: no request ends because of its head."""
+        LOG.warning("the drafting head leaves a text: %s", error)
+        for slot in slots:
+            self._trails[slot].lost = True
 
     def _follows(self, slot: int, length: int) -> bool:
         """Whether it knows so many tokens, and the state at the last of them."""

@@ -40,7 +40,7 @@ def load(path: Path, options: Options) -> LlamaModel:
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
         head = head_of(weights, context, form, options) if options.head else None
-        return LlamaModel(weights, context, tokenizer, options, form, head)
+        return LlamaModel(weights, context, tokenizer, options, head)
     except BaseException:
         weights.close()
         raise

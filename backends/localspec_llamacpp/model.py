@@ -14,7 +14,7 @@ from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Part
-from localspec_llamacpp.bindings.context import Context, ContextShape
+from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.order import exchanges
@@ -31,7 +31,6 @@ class LlamaModel:
         context: Context,
         tokenizer: GgufTokenizer,
         options: Options,
-        shape: ContextShape,
         head: LlamaHead | None = None,
     ) -> None:
         self.head: Head | None = head
@@ -39,6 +38,7 @@ class LlamaModel:
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
+        shape = context.shape
         self.context = shape.cells // (1 if shape.pooled else options.slots)
         self.pool = shape.cells
         self.batch, self.tentative = options.batch, options.tentative
@@ -71,7 +71,7 @@ class LlamaModel:
         if len(rows) < 2:
             return rows
         ids = self._context.ids
-        if not self._context.pooled and not self._whole:
+        if not self._context.shape.pooled and not self._whole:
             self._gather([row.slot for row in rows], ids)
         return sorted(rows, key=lambda row: ids[row.slot])
 

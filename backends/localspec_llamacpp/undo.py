@@ -55,7 +55,7 @@ class AttentionUndo:
         return length if self._context.remove(slot, length) else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
-        if self._context.pooled:
+        if self._context.shape.pooled:
             # A cell that two sequences share is not reused once it has left the window: the pool,
             # only as large as the windows, would run full.
             return not self._window and self._context.copy(source, target, length)

@@ -103,13 +103,23 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         openapi_url="/openapi.json" if terms.docs else None,
     )
     app.state.house = house
-    store = ResponseStore(terms.responses, terms.cache_dir)
+    include(app, desk, ResponseStore(terms.responses, terms.cache_dir))
+    app.include_router(status(house, metrics))
+    tell_errors(app)
+    surround(app, terms)
+    return app
+
+
+def include(app: FastAPI, desk: RequestHandler, store: ResponseStore) -> None:
+    """Add the routes of every API."""
     for routes in (anthropic, ollama, llamacpp, lmstudio):
         app.include_router(routes(desk))
     for api in (openai(desk), responses(desk, store)):
         app.include_router(api, prefix="/v1")
-    app.include_router(status(house, metrics))
-    tell_errors(app)
+
+
+def surround(app: FastAPI, terms: Terms) -> None:
+    """Add what each request passes before its route, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
     app.add_middleware(Guard, rules=terms.rules)
     if terms.origins:
@@ -119,7 +129,6 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     app.add_middleware(RequestLog)
     if terms.prefix:
         app.add_middleware(Prefix, prefix=terms.prefix, routes=app.routes)
-    return app
 
 
 def tell_errors(app: FastAPI) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from localspec.backend import Roll, Row
 from localspec.control.calibration import calibrate
+from localspec.errors import ContextFull
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.head import LAG, LlamaHead
@@ -122,7 +123,10 @@ def test_tokens_that_may_be_taken_back_are_not_read_early():
 
 
 class Refusing:
-    """A context that has no memory for another copy."""
+    """A context that has no memory for another copy, and none for a batch."""
+
+    def decode(self, parts):
+        raise ContextFull(0, 16)
 
     def copy(self, source, target, length):
         return False
@@ -138,6 +142,14 @@ def test_a_copy_that_its_context_refuses_is_not_drafted_for():
     head.copy(0, 1)
     head.note([Row(1, TEXT[4:7])], [4], np.zeros((3, 8), np.float32))
     assert roll(SimpleNamespace(head=head), 1, TEXT[:8]) == []
+
+
+def test_a_head_that_fails_ends_no_request():
+    head = LlamaHead(Refusing(), 8, slots=2, batch=16)
+    head.note([Row(0, TEXT[:4])], [0], np.zeros((4, 8), np.float32))
+    assert roll(SimpleNamespace(head=head), 0, TEXT[:5]) == []
+    head.note([Row(1, TEXT[:LONG])], [0], np.zeros((LONG, 8), np.float32))
+    assert roll(SimpleNamespace(head=head), 1, TEXT[: LONG + 1]) == []
 
 
 @pytest.mark.parametrize("kept", [5, 20, LONG])

@@ -67,7 +67,7 @@ class Context:
         if not self.pointer:
             wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {wish}")
-        self.pooled, self.cells = shape.pooled, shape.cells
+        self.shape = shape
         self._memory = lib.llama_get_memory(self.pointer)
         if not self._memory:
             lib.llama_free(self.pointer)
@@ -92,7 +92,7 @@ class Context:
         status = lib.llama_decode(self.pointer, self._batch.struct)
         if status:
             if status == NO_CELLS:
-                raise ContextFull(parts[0].sequence, self.cells)
+                raise ContextFull(parts[0].sequence, self.shape.cells)
             kind = OutOfMemory if status == NO_MEMORY else BackendError
             raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
         return self._logits(outputs)
@@ -133,7 +133,7 @@ class Context:
         for that, and at once: llama.cpp would put it off until the next batch, when the source may
         hold something else.
         """
-        if self.pooled:
+        if self.shape.pooled:
             ids = self.ids[source], self.ids[target]
             lib.llama_memory_seq_cp(self._memory, *ids, -1, length)
             return True
