@@ -84,6 +84,7 @@ class Footprint:
     experts: int = 0
     active_experts: int = 0  # of these for each token
     drafting_layers: int = 0  # of a head in the same file (MTP)
+    drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those
@@ -126,10 +127,11 @@ class Needs:
     output: int = 0  # goes to a GPU with the last layer
     tied: bool = False  # the output is a copy of embeddings, made only there
     host: int = 0  # working memory of the host beside a GPU
+    head: int = 0  # a drafting head in a file of its own; lies where the output does
 
     @property
     def total(self) -> int:
-        return self.weights + self.kept + self.working
+        return self.weights + self.kept + self.working + self.head
 
 
 Estimate = Callable[["Options"], Needs]
@@ -164,7 +166,7 @@ class Options:
     threads: int | None = None
     adapter: Path | None = None  # a LoRA to put on the weights
     bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
-    head: bool = False  # load the drafting head in the file (MTP), too
+    head: Path | None = None  # the file of a drafting head to load, too: this one or one beside it
     drafting: bool = False  # the model will be asked to roll rather than to verify
     verbose: bool = False  # let the engine write its log to stderr
 
@@ -185,6 +187,8 @@ def within(name: str, value: int | None, low: int, high: int) -> None:
 
 class Head(Protocol):
     """A drafting head that reads its target's hidden states, which stay inside the backend."""
+
+    proposer: str  # the name by which it drafts
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the target holds of each slot; a row is the newest token alone."""

@@ -232,6 +232,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("heads", f"{f.heads}, {f.kv_heads} for keys and values" if f.heads else ""),
         ("experts", experts if f.experts else ""),
         ("MTP head", f"{f.drafting_layers} layers" if f.drafting_layers else ""),
+        ("drafting head", f"{f.drafter}: give it with --draft" if f.drafter else ""),
         ("vision", f"{f.projector.name} beside it" if f.projector else ""),
         ("context", f"{f.context:,} tokens"),
         ("16-bit KV", kept),

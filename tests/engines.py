@@ -61,8 +61,9 @@ def target(name: str, **options) -> Model:
     wishes = replace(OPTIONS, **options)
     if name in MLX:
         return mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
-    wishes = replace(wishes, head=options.get("head", name in WITH_HEADS))
-    return llamacpp.load(tiny(name), roomy(wishes))
+    path = tiny(name)
+    wishes = replace(wishes, head=options.get("head", path if name in WITH_HEADS else None))
+    return llamacpp.load(path, roomy(wishes))
 
 
 def roomy(options: Options) -> Options:

@@ -49,6 +49,8 @@ class HeldText:
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
 
+    proposer = NAME
+
     def __init__(self, context: Context, width: int, slots: int, batch: int) -> None:
         self._context = context
         self._nothing = np.zeros((1, width), np.float32)

@@ -15,7 +15,7 @@ import psutil
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system import free_memory
-from localspec_llamacpp import ggml
+from localspec_llamacpp import ggml, head_kinds
 from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
@@ -34,7 +34,8 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    weights = ModelWeights(path, all_or(options.gpu_layers), options.split, head=options.head)
+    inside = options.head == path
+    weights = ModelWeights(path, all_or(options.gpu_layers), options.split, head=inside)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
@@ -207,16 +208,25 @@ def performance_cores() -> int | None:
     return library.system_number(b"hw.perflevel0.physicalcpu")
 
 
+def check_head(footprint: Footprint, path: Path) -> None:
+    """Refuse a head that is not there, or not for this model."""
+    if not nextn.available():
+        raise UsageError("this release of llama-cpp-python has no drafting heads: upgrade it")
+    if path != footprint.path:
+        head_kinds.require_fit(footprint, path)
+        raise UsageError(f"{path.name}: heads in files of their own are not loaded yet")
+    if not footprint.drafting_layers:
+        raise UsageError(f"{path.name} has no drafting head (MTP) inside")
+
+
 def check(footprint: Footprint, options: Options) -> None:
     """Refuse options that llama.cpp lacks, or lacks for this model."""
     if not footprint.weight_bytes:
         raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
     if footprint.positions:  # llama.cpp aborts beyond the last one
         within("context", options.context, 1, footprint.positions)
-    if options.head and not footprint.drafting_layers:
-        raise UsageError(f"{footprint.path.name} has no drafting head (MTP) inside")
-    if options.head and not nextn.available():
-        raise UsageError("this release of llama-cpp-python has no drafting heads: upgrade it")
+    if options.head:
+        check_head(footprint, options.head)
     known = ("auto", *KV_TYPES)
     if options.kv_type not in known:
         raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")

@@ -49,6 +49,8 @@ class LlamaRehearsal:
 
     @cached_property
     def footprint(self) -> Footprint:
+        if self._headers.drafter:  # nothing can be laid out without its target
+            return self._headers
         weights = self._weights(0)
         check_kind(weights, self._headers)
         form = shape(weights, Options(), "")
@@ -63,7 +65,7 @@ class LlamaRehearsal:
 
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
-        weights = self._weights(all_or(options.gpu_layers), head=options.head)
+        weights = self._weights(all_or(options.gpu_layers), head=options.head == self._path)
         form, sizes = self._laid_out(weights, options)
         logits = form.outputs * weights.vocabulary * LOGIT
         if options.head:  # its logits, and hidden states of the trunk and of its own

@@ -11,7 +11,7 @@ import click
 
 from localspec.bench import machine, modes, picture, prompts
 from localspec.bench.measure import questions, replies
-from localspec.bench.modes import Kind, Lineup
+from localspec.bench.modes import Lineup
 from localspec.bench.page import page
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import MeasuredReply
@@ -62,23 +62,21 @@ def bench(context: click.Context, model: str) -> None:
     wanted, loaded = read(context, BenchOptions), read(context, LoadingOptions)
     loading = how_to_load(loaded)
     settings = _settings(wanted)
-    _kinds(wanted, has_draft=True)  # fail before anything is looked for
+    names = _names(wanted)
+    modes.kinds(names, modes.ANY)  # fail before anything is looked for
     asked = _prompts(wanted)
     _check_files(wanted)
     places = PairFiles.of(model, loaded.draft, loading.backend)
-    kinds = _kinds(wanted, has_draft=places.draft is not None)
-    with modes.load(places, loading, kinds) as (lineup, known):
+    with modes.load(places, loading, names) as (lineup, known):
         heading = [*_heading(known, lineup.pairing), ("asked", _asked(wanted, len(asked)))]
         found, finished = _measured(wanted.repeat, lineup, asked, settings)
-    names = [mode.name for mode in lineup.modes]
-    _publish(wanted, report(heading, names, found))
+    _publish(wanted, report(heading, [mode.name for mode in lineup.modes], found))
     if not finished:
         raise click.Abort
 
 
-def _kinds(wanted: BenchOptions, *, has_draft: bool) -> tuple[Kind, ...]:
-    names = [name.strip() for name in wanted.modes.split(",") if name.strip()]
-    return modes.kinds(names, has_draft=has_draft)
+def _names(wanted: BenchOptions) -> list[str]:
+    return [name.strip() for name in wanted.modes.split(",") if name.strip()]
 
 
 def _prompts(wanted: BenchOptions) -> list[Prompt]:

@@ -28,7 +28,8 @@ AUTO = "auto"
 DEPTH = 4  # where a mode names none
 DEEPEST = loading.DEEP
 USUAL = (PLAIN, AUTO, "suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
-WITH_A_DRAFT = (PLAIN, AUTO, "suffix:4", "draft-model:2", "draft-model:4", "draft-model:8")
+WITH_A_DRAFTER = (PLAIN, AUTO, "suffix:4", "{}:2", "{}:4", "{}:8")
+ANY = "*"  # in place of a drafter, before one is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,38 +66,43 @@ class Lineup:
         return mode.make()
 
 
-def kinds(names: Sequence[str], has_draft: bool) -> tuple[Kind, ...]:
-    """Parse modes by name; plain decoding is always among them, and first."""
-    wanted = names or (WITH_A_DRAFT if has_draft else USUAL)
-    return tuple(_kind(name, has_draft) for name in dict.fromkeys((PLAIN, *wanted)))
+def kinds(names: Sequence[str], drafter: str = "") -> tuple[Kind, ...]:
+    """Parse modes by name; plain decoding is always among them, and first.
+
+    The drafter is the proposer of the draft model or of the head that the model comes with.
+    """
+    usual = USUAL if drafter in ("", ANY) else [name.format(drafter) for name in WITH_A_DRAFTER]
+    return tuple(_kind(name, drafter) for name in dict.fromkeys((PLAIN, *(names or usual))))
 
 
-def _kind(name: str, has_draft: bool) -> Kind:
+def _kind(name: str, drafter: str) -> Kind:
     if name == PLAIN:
         return Kind(name, (), 0)
     if name == AUTO:
-        return Kind(name, registry.names("auto", has_draft=has_draft), None)
+        return Kind(name, registry.names("auto", drafter), None)
     proposer, colon, depth = name.partition(":")
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
         known = ", ".join((PLAIN, AUTO, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
-    if proposer == registry.DRAFT and not has_draft:
-        raise UsageError(f"mode {name} needs a draft model: give one with --draft")
+    if proposer in (registry.DRAFT, *registry.HEADS) and drafter not in (ANY, proposer):
+        what = "draft model" if proposer == registry.DRAFT else "drafting head"
+        raise UsageError(f"mode {name} needs a {what}: give one with --draft")
     return Kind(name, (proposer,), int(depth or DEPTH))
 
 
 @contextmanager
 def load(
-    places: PairFiles, wish: Loading, wanted: Sequence[Kind]
+    places: PairFiles, wish: Loading, names: Sequence[str]
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
-    """Load a model, and a draft model if there is one, for all these modes."""
+    """Load a model, and what drafts for it if there is such a thing, for all these modes."""
     with places.examined() as looks:
-        head = places.draft is None and looks[0].footprint().drafting_layers > 0
-        wanted = [_with_head(kind) if head else kind for kind in wanted]
-        wish = _deep_enough(loading.deepened(looks[0].footprint, wish), wanted)
-        known = checked(looks, wish.options, wish.limits, insists=True)
+        wanted = kinds(names, looks.drafter)
+        wish = _deep_enough(loading.deepened(looks.target.footprint, wish), wanted)
+        used = any(looks.drafter in kind.proposers for kind in wanted)
+        options = replace(wish.options, head=looks.head if used else None)
+        known = checked(looks, options, wish.limits, insists=True)
     with loaded(known, insists=True) as found:
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)
@@ -107,18 +113,10 @@ def load(
         yield Lineup(target, models, modes, pair.match), known
 
 
-def _with_head(kind: Kind) -> Kind:
-    """Let `auto` draft with the head inside the model, too."""
-    if kind.depth is not None:
-        return kind
-    return replace(kind, proposers=registry.names("auto", has_draft=False, has_head=True))
-
-
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
     """Make room for the drafts of every mode, also where they take memory."""
     deepest = max(wish.options.tentative, *(kind.depth or 0 for kind in wanted))
-    head = any(registry.HEAD in kind.proposers for kind in wanted)
-    return replace(wish, options=replace(wish.options, tentative=deepest, head=head))
+    return replace(wish, options=replace(wish.options, tentative=deepest))
 
 
 def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:

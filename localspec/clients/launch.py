@@ -26,7 +26,7 @@ from localspec.commands.interactive_load import pulled
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.planner import planned
 from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, deepened
+from localspec.runtime.loading import Loading, deepened, wished
 from localspec.server.options import FOR_AGENTS, ServingOptions
 from localspec.system.signals import handled, leaving
 
@@ -104,15 +104,16 @@ def roomy(name: str, wanted: Wanted, large: int = LARGE) -> int:
     """Choose a large context if it takes no concession, else what is planned by default."""
     loading = replace(wanted.loading, options=replace(wanted.loading.options, slots=SLOTS))
     places = PairFiles.of(name, wanted.draft, loading.backend, alone=loading.alone)
-    with places.examined() as (target, helper):
-        trained = target.footprint().context or large
+    with places.examined() as looks:
+        trained = looks.target.footprint().context or large
         usual = min(trained, CONTEXT)
         if trained < large:
             return usual
-        loading = deepened(target.footprint, loading)
-        options = replace(loading.options, context=large)
+        loading = deepened(looks.target.footprint, loading)
+        _, options = wished(looks, loading)
+        options = replace(options, context=large)
         try:
-            plan = planned(target, helper, options, loading.limits, insists=loading.insists)
+            plan = planned(*looks, options, loading.limits, insists=loading.insists)
         except DoesNotFit:
             return usual
     return usual if plan.concessions else large

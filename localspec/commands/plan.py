@@ -13,16 +13,17 @@ from localspec.commands.options.loading import LOADING, DraftingOptions, Loading
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
+from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.memory.plan import Plan
 from localspec.memory.planner import planned, there
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough
 from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, deepened
+from localspec.runtime.loading import Loading, deepened, wished
 
 BAR = 60  # characters
-MARKS = {"weights": "W", "context": "C", "draft model": "D", "buffers": "B"}
+MARKS = {"weights": "W", "context": "C", DRAFT_MODEL: "D", DRAFT_HEAD: "H", "buffers": "B"}
 FREE, RESERVE, OTHERS = ".", "-", "x"
 
 
@@ -57,10 +58,11 @@ def plan(context: click.Context, model: str) -> None:
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """Plan by the files that are here."""
     places = PairFiles.of(model, draft, loading.backend, alone=loading.alone)
-    with places.examined() as (target, helper):
-        loading = deepened(target.footprint, loading)
-        found = planned(target, helper, loading.options, loading.limits, insists=loading.insists)
-        known = target.footprint()
+    with places.examined() as looks:
+        loading = deepened(looks.target.footprint, loading)
+        _, options = wished(looks, loading)
+        found = planned(*looks, options, loading.limits, insists=loading.insists)
+        known = looks.target.footprint()
     return f"{known.name} {known.quantisation}, {places.target.engine}", found
 
 

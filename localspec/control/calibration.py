@@ -24,7 +24,7 @@ HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and a
 FAR_APART = 96  # tokens more, by which attention is told from the rest
 FILLING = 0.25  # of the time may go into these
 HEADS = 0.5  # of the time of forwards goes into drafts of a head
-HEAD, READ_ALONG = "mtp", 1e-6  # a head reads with its target, at almost no time of its own
+READ_ALONG = 1e-6  # seconds: a head reads with its target, at almost no time of its own
 LEAST = 0.25  # of a forward, at least, is not attention to so few tokens
 LOOKS = 3  # at each size, if there is time
 LATE = 4  # times the time there was, after which there is none
@@ -84,7 +84,8 @@ def calibrate(
     target.truncate(0, 0)
     if target.head is not None:
         drafting = CostProbe(target, clock).head(target.head, share * HEADS)
-        return Calibration(found.points, {HEAD: drafting}, {HEAD: READ_ALONG}, *found[1:])
+        by = target.head.proposer
+        return Calibration(found.points, {by: drafting}, {by: READ_ALONG}, *found[1:])
     if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]

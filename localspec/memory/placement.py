@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from localspec.backend import Needs, Options
 from localspec.memory.machine import Machine
 
+DRAFT_MODEL, DRAFT_HEAD = "draft model", "drafting head"
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """Bytes of one kind in one pool."""
 
     pool: str
-    what: str  # "weights", "context", "draft model" or "buffers"
+    what: str  # "weights", "context", "draft model", "drafting head" or "buffers"
     bytes: int
 
 
@@ -78,7 +80,9 @@ def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item
     yield Item(pool, "weights", target.weights)
     yield Item(pool, "context", target.kept)
     if draft_needs:
-        yield Item(pool, "draft model", draft_needs.weights + draft_needs.kept)
+        yield Item(pool, DRAFT_MODEL, draft_needs.weights + draft_needs.kept)
+    if target.head:
+        yield Item(pool, DRAFT_HEAD, target.head)
     yield Item(pool, "buffers", target.working + (draft_needs.working if draft_needs else 0))
 
 
@@ -92,7 +96,8 @@ def divided(
     rooms = [max(gpu.room - target.working, 0) for gpu in gpus]
     rooms[home] = max(rooms[home] - helper, 0)
     inner = target.weights - target.embeddings - (0 if target.tied else target.output)
-    whole = (inner + target.kept) * min(layers, target.layers) // target.layers + target.output
+    whole = (inner + target.kept) * min(layers, target.layers) // target.layers
+    whole += target.output + (target.head if layers > target.layers else 0)
     # One GPU is faster than several, where one is enough.
     roomy = [room if room >= whole else 0 for room in rooms]
     if any(roomy):
@@ -108,8 +113,10 @@ def divided(
             items.append(Item(gpu.name, "weights", weights))
             items.append(Item(gpu.name, "context", target.kept * own // target.layers))
             items.append(Item(gpu.name, "buffers", target.working))
+        if has_output and target.head:
+            items.append(Item(gpu.name, DRAFT_HEAD, target.head))
         if at == home and draft_needs:
-            items.append(Item(gpu.name, "draft model", draft_needs.weights + draft_needs.kept))
+            items.append(Item(gpu.name, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
             items.append(Item(gpu.name, "buffers", draft_needs.working))
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
@@ -117,6 +124,8 @@ def divided(
     rest = inner * left // target.layers + target.embeddings + output
     items.append(Item(host, "weights", rest))
     items.append(Item(host, "context", target.kept * left // target.layers))
+    if target.head and layers <= target.layers:
+        items.append(Item(host, DRAFT_HEAD, target.head))
     items.append(Item(host, "buffers", target.host + (draft_needs.host if draft_needs else 0)))
     if len(gpus) > 1:
         drafting = way.drafting and replace(

@@ -15,6 +15,8 @@ from localspec.backend import CELLS, Estimate, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.placement import (
+    DRAFT_HEAD,
+    DRAFT_MODEL,
     Item,
     PairOptions,
     Placement,
@@ -28,6 +30,7 @@ ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
 HALVED = "q8_0"
 NO_DRAFT = "no draft model: prompt lookup drafts instead"
+NO_HEAD = "no drafting head: prompt lookup drafts instead"
 NEAREST = 3  # other plans that an error names at most
 
 
@@ -74,7 +77,7 @@ class Plan:
 
     @property
     def for_draft(self) -> int:
-        return sum(item.bytes for item in self.items if item.what == "draft model")
+        return sum(item.bytes for item in self.items if item.what in (DRAFT_MODEL, DRAFT_HEAD))
 
     def taken(self, pool: Pool) -> int:
         return sum(item.bytes for item in self.items if item.pool == pool.name)
@@ -139,10 +142,12 @@ def smaller_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conc
 
 
 def no_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    if fit.way.drafting is None or wanted.insists:
+    """Do without the draft model, or without the drafting head."""
+    options = fit.way.options
+    if (fit.way.drafting is None and options.head is None) or wanted.insists:
         return None
-    found = fitted(wanted, replace(fit.way, drafting=None), machine)
-    return NO_DRAFT, found
+    what = NO_HEAD if options.head else NO_DRAFT
+    return what, fitted(wanted, PairOptions(replace(options, head=None), None), machine)
 
 
 def smaller_kv_cells(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
@@ -225,7 +230,8 @@ def nearest(wanted: PlanRequest, machine: Machine) -> Iterator[str]:
     options = wanted.options
     relaxed: list[tuple[str, PlanRequest]] = []
     if wanted.insists:
-        relaxed.append(("no draft model", replace(wanted, draft=None, insists=False)))
+        alone = replace(wanted, draft=None, options=replace(options, head=None), insists=False)
+        relaxed.append(("no drafting head" if options.head else "no draft model", alone))
     if options.context is not None:
         open_context = replace(wanted, options=replace(options, context=None))
         relaxed.append(("", replace(open_context, context=options.context)))

@@ -71,14 +71,14 @@ class Examined:
     def check_runs(self, options: Options, room: int) -> None:
         """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
         small = replace(tried(options, CONTEXT), threads=None)
-        verdict = self._record.verdict(repr(small))
+        verdict = self._record.verdict(small)
         if verdict is None:
             if self.needs(small).total > room:
                 return
             verdict = self._verdict(options)
             if verdict is None:
                 return
-            self._record.keep_verdict(repr(small), verdict)
+            self._record.keep_verdict(small, verdict)
         if verdict:
             raise ModelFileError(verdict)
 

@@ -120,10 +120,8 @@ def answer(trial: Trial, request: dict[str, Any]) -> object:
 
 
 def decoded(options: dict[str, Any]) -> Options:
-    adapter = options["adapter"]
-    return Options(
-        **options | {"split": tuple(options["split"]), "adapter": adapter and Path(adapter)}
-    )
+    paths = {key: options[key] and Path(options[key]) for key in ("adapter", "head")}
+    return Options(**options | paths | {"split": tuple(options["split"])})
 
 
 def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:

@@ -45,12 +45,12 @@ class Record:
 
     def needs(self, options: Options) -> Needs | None:
         with suppress(TypeError, KeyError):
-            return Needs(**self._kept["needs"][repr(options)])
+            return Needs(**self._kept["needs"][key(options)])
         return None
 
-    def verdict(self, way: str) -> str | None:
+    def verdict(self, way: Options) -> str | None:
         """Read the fault of a file when it is loaded in one way; "" if there is none."""
-        verdict = self._kept["verdicts"].get(way)
+        verdict = self._kept["verdicts"].get(key(way))
         return verdict if isinstance(verdict, str) else None
 
     def keep_footprint(self, footprint: Footprint) -> None:
@@ -58,14 +58,21 @@ class Record:
         self._write()
 
     def keep_needs(self, options: Options, needs: Needs) -> None:
-        self._kept["needs"][repr(options)] = asdict(needs)
+        self._kept["needs"][key(options)] = asdict(needs)
         self._write()
 
-    def keep_verdict(self, way: str, verdict: str) -> None:
-        self._kept["verdicts"][way] = verdict
+    def keep_verdict(self, way: Options, verdict: str) -> None:
+        self._kept["verdicts"][key(way)] = verdict
         self._write()
 
     def _write(self) -> None:
         """Write the record; a full disk is no reason to fail."""
         with suppress(OSError):
             write(self._place, json.dumps(self._kept, default=str))
+
+
+def key(way: Options) -> str:
+    """Name a way of loading; a head beside a model is known by what its file holds."""
+    if way.head is None:
+        return repr(way)
+    return f"{replace(way, head=None)!r} {fingerprint([way.head], [])}"

@@ -1,4 +1,4 @@
-"""Draft with the head inside the target's file (multi-token prediction)."""
+"""Draft with the head of a target: in its file (MTP), or beside it (EAGLE-3, DFlash)."""
 
 from __future__ import annotations
 

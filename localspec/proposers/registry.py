@@ -9,15 +9,17 @@ from typing import cast
 from localspec.errors import UsageError
 from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
+from localspec.proposers import head
 
 GROUP = "localspec.proposers"
 AUTO = ("forced", "prediction", "suffix")  # and the draft model, if there is one
 DRAFT = "draft-model"
-HEAD = "mtp"  # inside the target's file
+HEAD = "mtp"  # inside the target's file, or a companion beside it
+HEADS = (HEAD, "eagle3", "dflash")  # supplied by the engine, with the target
 
 
 def known() -> list[str]:
-    return sorted(each.name for each in entry_points(group=GROUP))
+    return sorted({*HEADS, *(each.name for each in entry_points(group=GROUP))})
 
 
 def check(wish: str) -> tuple[str, ...]:
@@ -33,21 +35,18 @@ def check(wish: str) -> tuple[str, ...]:
     return wanted
 
 
-def names(wish: str, *, has_draft: bool, has_head: bool = False) -> tuple[str, ...]:
-    """Choose the proposers for a model that was given a draft model, or was not."""
+def names(wish: str, drafter: str = "") -> tuple[str, ...]:
+    """Choose the proposers for a model that comes with a draft model, with a head, or alone."""
     wanted = check(wish)
     if wish == "auto":
-        best = (DRAFT,) if has_draft else (HEAD,) if has_head else ()
-        return (*wanted, *best)
-    if HEAD in wanted and not has_head:
-        raise UsageError(f"proposer {wish} needs a drafting head (MTP) inside the model's file")
-    if has_draft != (DRAFT in wanted):
-        fault = (
-            "does without a draft model: give none"
-            if has_draft
-            else "needs a draft model: give one"
-        )
-        raise UsageError(f"proposer {wish} {fault}")
+        return (*wanted, drafter) if drafter else wanted
+    for name in wanted:
+        if name in (DRAFT, *HEADS) and name != drafter:
+            what = "draft model" if name == DRAFT else f"drafting head ({name})"
+            raise UsageError(f"proposer {wish} needs a {what}: give one with --draft")
+    if drafter and drafter != HEAD and drafter not in wanted:
+        what = "draft model" if drafter == DRAFT else "drafting head"
+        raise UsageError(f"proposer {wish} does without a {what}: give none")
     return wanted
 
 
@@ -55,6 +54,9 @@ def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
     """Make the proposers of these names, for a pair."""
     made: dict[str, Proposer] = {}
     for name in wanted:
+        if name in HEADS:
+            made[name] = head.make(pair)
+            continue
         [entry] = entry_points(group=GROUP, name=name)
         maker = cast(Callable[[Pair], Proposer], entry.load())
         made[name] = maker(pair)

@@ -38,7 +38,7 @@ def usual(models: Pair) -> Proposers:
     if (draft_model := models.draft) is not None:
         found["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
     if (head := models.target.head) is not None:
-        found["mtp"] = lambda: HeadProposer(head, floor=0)
+        found[head.proposer] = lambda: HeadProposer(head, floor=0)
     alone = dict(found)
     found["auto"] = lambda: Unpriced(
         Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))

@@ -15,8 +15,8 @@ CONTEXT = 2048  # tokens for each slot, if the user wishes no other number
 
 def roomy(places: PairFiles, loading: Loading, slots: int) -> AbstractContextManager[LoadedPair]:
     wished = loading.options
-    with trial.examined(places.target) as looked:
-        head = places.draft is None and looked.footprint().drafting_layers > 0
+    with places.examined() as looks:
+        head = looks.head
     context = wished.context or slots * CONTEXT
     options = replace(wished, slots=slots, context=context, head=head)
     return opened(places, options, loading.limits)

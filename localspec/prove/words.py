@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from localspec.proposers.registry import HEADS
 from localspec.prove.greedy import Comparison, Difference
 from localspec.prove.sampled import PLAIN
 from localspec.prove.verdict import Drafts, GreedyVerdict, SampledVerdict, Verdict
@@ -13,7 +14,7 @@ ABOUT = {
     "ngram": "what followed the last token before",
     "suffix": "what mostly followed the end of the text before",
     "draft-model": "the draft model, however unsure",
-    "mtp": "the head inside the model, however unsure",
+    **dict.fromkeys(HEADS, "the drafting head, however unsure"),
     "auto": "the best of these",
     "slips": "the plain text, with mistakes strewn in",
 }

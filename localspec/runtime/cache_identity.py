@@ -17,8 +17,10 @@ def identity(loaded_pair: LoadedPair) -> str:
     """Identify a KV cache by its weights, the engine, and the way of loading."""
     target = loaded_pair.known.target
     name, path = target.engine.name, target.files.path
-    way = replace(loaded_pair.plan.options, threads=None, batch=512, tentative=8, verbose=False)
-    weights = [sampled(file) for file in weight_files(name, path)]
+    options = loaded_pair.plan.options
+    way = replace(options, threads=None, batch=512, tentative=8, verbose=False, head=None)
+    files = [*weight_files(name, path), *([options.head] if options.head else [])]
+    weights = [sampled(file) for file in files]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*ways, *weights])
 

@@ -40,7 +40,7 @@ def place(loaded_pair: LoadedPair) -> str:
     """Return the key of a pair's measurements: weights, options, device, versions."""
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan
-    ways = [replace(way, context=None) for way in (plan.options, plan.drafting) if way]
+    ways = [replace(way, context=None, head=None) for way in (plan.options, plan.drafting) if way]
     engines = [line for model in loaded_pair.models for line in model.engine.circumstances]
     return fingerprint(
         [model.files.path for model in loaded_pair.models],

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from localspec.backend import Model, Options
 from localspec.errors import OutOfMemory
@@ -19,8 +20,28 @@ from localspec.models.trial import Examined, ResolvedModel
 from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
+from localspec.proposers.registry import DRAFT, HEAD
 
-Looks = tuple[Examined, Examined | None]  # at a target and a draft model
+
+class Looks(NamedTuple):
+    """The files of a pair, looked at: a target, and what drafts for it."""
+
+    target: Examined
+    draft: Examined | None  # a draft model, or a drafting head in a file of its own
+
+    @property
+    def drafter(self) -> str:
+        """The proposer that these files are for, if they are for one."""
+        if self.draft is not None:
+            return self.draft.footprint().drafter or DRAFT
+        return HEAD if self.target.footprint().drafting_layers else ""
+
+    @property
+    def head(self) -> Path | None:
+        """The file of the drafting head, if there is one."""
+        if self.drafter in ("", DRAFT):
+            return None
+        return (self.draft or self.target).found.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +84,7 @@ class PairFiles:
             if self.draft is not None:
                 same = target.engine if self.draft.engine == self.target.engine else None
                 draft = looking.enter_context(trial.examined(self.draft, engine=same))
-            yield target, draft
+            yield Looks(target, draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +109,10 @@ class LoadedPair:
 
     @property
     def models(self) -> tuple[ResolvedModel, ...]:
-        """The loaded models, the target first."""
-        draft = self.known.draft if self.pair.draft is not None else None
+        """The loaded models, the target first; a head in a file of its own is one, too."""
+        draft = self.known.draft
+        if self.pair.draft is None and draft and draft.files.path != self.plan.options.head:
+            draft = None
         return (self.known.target, draft) if draft else (self.known.target,)
 
     def alone(self) -> LoadedPair:

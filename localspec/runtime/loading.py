@@ -58,8 +58,9 @@ class Loading:
 
     @property
     def alone(self) -> bool:
-        """Tell whether a draft model that comes with a pair would have nothing to do."""
-        return self.proposer != "auto" and registry.DRAFT not in registry.check(self.proposer)
+        """Tell whether a drafter that comes with a model would have nothing to do."""
+        drafters = {registry.DRAFT, *registry.HEADS}
+        return self.proposer != "auto" and not drafters & set(registry.check(self.proposer))
 
     @property
     def insists(self) -> bool:
@@ -100,19 +101,24 @@ def load_pair(places: PairFiles, loading: Loading) -> Runtime:
 
 def chosen(looks: Looks, loading: Loading) -> tuple[tuple[str, ...], ResolvedPair]:
     """Choose the proposers, and plan for them; a head that was not asked for must not hinder."""
-    given = looks[1] is not None
-    head = not given and looks[0].footprint().drafting_layers > 0
-    wanted = registry.names(loading.proposer, has_draft=given, has_head=head)
-    options = replace(loading.options, head=registry.HEAD in wanted)
+    wanted, options = wished(looks, loading)
     try:
-        return wanted, checked(looks, options, loading.limits, insists=loading.insists)
+        pair = checked(looks, options, loading.limits, insists=loading.insists)
     except LocalSpecError as error:
         if not options.head or loading.insists:
             raise
-        wanted = registry.names(loading.proposer, has_draft=given)
-        pair = checked(looks, loading.options, loading.limits, insists=loading.insists)
+        pair = checked(Looks(looks.target, None), loading.options, loading.limits, insists=False)
         LOG.warning("the drafting head is left away: %s", error)
-        return wanted, pair
+    if options.head and not pair.plan.options.head:
+        wanted = tuple(name for name in wanted if name not in registry.HEADS)
+    return wanted, pair
+
+
+def wished(looks: Looks, loading: Loading) -> tuple[tuple[str, ...], Options]:
+    """Choose the proposers, and the options to plan with: with the head if one is to draft."""
+    wanted = registry.names(loading.proposer, looks.drafter)
+    head = looks.head if looks.drafter in wanted else None
+    return wanted, replace(loading.options, head=head)
 
 
 def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:

@@ -196,7 +196,7 @@ def test_a_head_that_does_not_follow_drafts_nothing(model):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_its_head_a_model_has_none(name):
-    with closing(engines.target(name, head=False)) as model:
+    with closing(engines.target(name, head=None)) as model:
         assert model.head is None
 
 

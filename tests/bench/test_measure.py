@@ -225,15 +225,15 @@ def test_a_watched_model_is_the_model_it_watches():
     assert not model.held
 
 
-@pytest.mark.parametrize("draft", [False, True])
+@pytest.mark.parametrize("draft", ["", "draft-model", "eagle3"])
 def test_plain_comes_first_whatever_is_asked_for(draft):
     assert kinds(("ngram:2", "plain"), draft)[0] == Kind("plain", (), 0)
     assert [kind.name for kind in kinds(("ngram:2", "ngram:2"), draft)] == ["plain", "ngram:2"]
     usual = kinds((), draft)
     assert [(kind.name, kind.depth) for kind in usual[:2]] == [("plain", 0), ("auto", None)]
     assert {2, 4, 8} <= {kind.depth for kind in usual}
-    assert any(kind.proposers == ("draft-model",) for kind in usual) == draft
-    assert ("draft-model" in usual[1].proposers) == draft
+    assert any(kind.proposers == (draft,) for kind in usual) == bool(draft)
+    assert (draft in usual[1].proposers) == bool(draft)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_plain_comes_first_whatever_is_asked_for(draft):
     [("ngram", "ngram", 4), ("suffix:1", "suffix", 1), ("draft-model:16", "draft-model", 16)],
 )
 def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
-    assert kinds((name,), has_draft=True)[1] == Kind(name, (proposer,), depth)
+    assert kinds((name,), "draft-model")[1] == Kind(name, (proposer,), depth)
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,12 @@ def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
         ("ngram:17", "depth 17"),
         ("draft-model", "mode draft-model needs a draft model"),
         ("draft-model:2", "mode draft-model:2 needs a draft model"),
+        ("dflash:2", "mode dflash:2 needs a drafting head"),
     ],
 )
 def test_a_mode_that_there_is_not_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
-        kinds((name,), has_draft=False)
+        kinds((name,))
 
 
 def test_the_slowest_gaps_show_in_the_timings_of_a_reply():

@@ -200,12 +200,22 @@ def test_where_depth_is_left_open_there_is_room_for_long_drafts_unless_they_take
 
 def test_proposers_are_known_by_name():
     assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(registry.known())
-    assert registry.names("auto", has_draft=True)[-1] == "draft-model"
-    assert registry.names("ngram, suffix", has_draft=False) == ("ngram", "suffix")
-    assert registry.names("none", has_draft=False) == ()
-    for wish, draft in (("oracle", False), ("draft-model", False), ("ngram", True), ("", False)):
+    assert registry.names("auto", "draft-model")[-1] == "draft-model"
+    assert registry.names("auto", "eagle3")[-1] == "eagle3"
+    assert registry.names("ngram, suffix") == ("ngram", "suffix")
+    assert registry.names("ngram", "mtp") == ("ngram",)  # it is there anyway
+    assert registry.names("none") == ()
+    for wish, drafter in (
+        ("oracle", ""),
+        ("draft-model", ""),
+        ("draft-model", "mtp"),
+        ("dflash", "eagle3"),
+        ("ngram", "draft-model"),
+        ("ngram", "eagle3"),
+        ("", ""),
+    ):
         with pytest.raises(UsageError):
-            registry.names(wish, has_draft=draft)
+            registry.names(wish, drafter)
 
 
 class Forgetful(ScriptedModel):

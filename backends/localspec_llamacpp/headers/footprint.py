@@ -7,6 +7,7 @@ from pathlib import Path
 
 from localspec.backend import Footprint
 from localspec_llamacpp.bindings.library import FILE_TYPES
+from localspec_llamacpp.head_kinds import drafter
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 from localspec_llamacpp.headers.parts import whole
@@ -60,6 +61,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         experts=number("expert_count"),
         active_experts=number("expert_used_count"),
         drafting_layers=number("nextn_predict_layers"),
+        drafter=drafter(architecture),
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
         projector=projector(header.path),

@@ -1,0 +1,69 @@
+"""The kinds of drafting heads: what each reads of its target, and whether a file fits one.
+
+A further kind is added to `KINDS`, under the architecture that its file names; `head_files.py`
+opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.backend import Footprint
+from localspec.errors import ModelFileError
+from localspec_llamacpp.headers.header import read
+from localspec_llamacpp.headers.metadata import Header
+
+TOKENS = "tokenizer.ggml.tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadKind:
+    """A kind of head in a file of its own, beside the target's."""
+
+    proposer: str  # the name by which it drafts
+    width: str = ""  # the key of the width of the target's hidden states
+
+
+KINDS: Mapping[str, HeadKind] = {  # by architecture
+    "eagle3": HeadKind("eagle3", "target_hidden_size"),
+    "dflash": HeadKind("dflash", "embedding_length"),
+}
+
+
+def drafter(architecture: str) -> str:
+    """Name the proposer that files of an architecture are for; empty: they are models."""
+    return KINDS[architecture].proposer if architecture in KINDS else ""
+
+
+def kind_of(header: Header) -> HeadKind:
+    """Tell the kind of a head by its file."""
+    architecture = header.text("general.architecture") or "unknown"
+    if architecture not in KINDS:
+        header.refuse(f"({architecture}) is no drafting head: give it as a draft model")
+    return KINDS[architecture]
+
+
+def require_fit(target: Footprint, path: Path) -> None:
+    """Refuse a head that was made for another target, before an engine dies of it."""
+    header = read(path)
+    kind, architecture = kind_of(header), header.text("general.architecture")
+    if kind.width:
+        _same(target, path, "hidden states", header.number(f"{architecture}.{kind.width}"))
+    tokens = header.length(TOKENS)
+    if tokens != target.vocabulary:
+        raise misfit(target, path, f"{tokens:,} tokens, the model's {target.vocabulary:,}")
+    last, layers = header.number(f"{architecture}.target_layers"), target.layers
+    if last > layers:
+        raise misfit(target, path, f"reads layer {last}, and the model has {layers}")
+
+
+def _same(target: Footprint, path: Path, what: str, width: int) -> None:
+    if width != target.embedding:
+        numbers = f"{width:,} numbers, the model's {target.embedding:,}"
+        raise misfit(target, path, f"is for {what} of {numbers}")
+
+
+def misfit(target: Footprint, path: Path, why: str) -> ModelFileError:
+    return ModelFileError(f"{path.name} was made for another model than {target.path.name}: {why}")
