@@ -261,6 +261,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
 }
 
+_DENSE = {"expert_feed_forward_length": FEED_FORWARD}  # a mixture that is dense throughout
 _EXPERTS = {
     **_ATTENTION,
     "expert_count": EXPERTS,
@@ -279,6 +280,21 @@ WITH_HEADS: Mapping[str, Architecture] = {
     "glm4moe-soft-mtp": Architecture(
         (*[_with_gain(_glm4moe, 0.1)] * 3, _drafts(_with_gain(_glm4moe_head, 0.1), 0.05)),
         _EXPERTS,
+    ),
+    # Each block drafts one token. step35 gives hidden states of outputs only, hy_v3 of all.
+    "hy_v3-chain-mtp": Architecture(
+        (*_three(_qwen3), *[_drafts(_with_gain(_qwen3, LATER))] * 2),
+        {**_ATTENTION, **_DENSE, "nextn_predict_layers": 2},
+    ),
+    "step35-chain-mtp": Architecture(
+        (*_three(_llama), *[_drafts(_with_gain(_llama, LATER))] * 3),
+        {
+            **_ATTENTION,
+            **_DENSE,
+            "attention.sliding_window": WINDOW,
+            "attention.sliding_window_pattern": [1, 1, 0, 1, 0, 1],
+            "nextn_predict_layers": 3,
+        },
     ),
     "qwen35-mtp": Architecture(
         (_qwen35_attention, _qwen35_delta, _qwen35_delta, _drafts(_qwen35_attention)),

@@ -23,11 +23,9 @@ from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokens import NONE, Logits, Tokens, common_prefix
 from localspec_llamacpp.bindings.batch import Hidden, Part
-from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 
 LOG = logging.getLogger("localspec")
-Data = NDArray[np.uint8]
-NO_DATA = np.empty(0, np.uint8)
 NAME = "mtp"
 LAG = 64  # tokens that the head may be behind; it reads them together with its next draft
 
@@ -51,12 +49,13 @@ class LlamaHead:
 
     proposer = NAME
 
-    def __init__(self, context: Context, width: int, slots: int, batch: int) -> None:
-        self._context = context
+    def __init__(self, blocks: Blocks, width: int, slots: int, batch: int) -> None:
+        self._blocks = blocks
+        self._memory = blocks.memory
         self._nothing = np.zeros((1, width), np.float32)
         self._batch = batch
         self._trails = [HeldText(self._nothing) for _ in range(slots)]
-        self._own: dict[int, Hidden] = {}  # states of its own while it rolls, by slot
+        self._drafted: dict[int, DraftedText] = {}  # while it rolls, by slot
 
     def note(self, rows: Sequence[Row], positions: Sequence[int], hidden: Hidden) -> None:
         """Take in what the trunk has just read, and its hidden state at every token."""
@@ -80,17 +79,24 @@ class LlamaHead:
         known = common_prefix(trail.tokens[position:], row.tokens)
         if known < min(len(trail.tokens) - position, len(row.tokens)):
             self.truncate(row.slot, position + known)
-        if trail.before is None:  # of a text that is not the one that was told, it is unknown
-            state = hidden[trail.read - 1 - position :][:1] if position < trail.read else None
-            trail.before = self._nothing if state is None else state.copy()
+        if trail.before is None:
+            trail.before = self._state_before(trail.read, position, hidden)
         if known < len(row.tokens):
+            assert trail.before is not None
             trail.tokens = np.concatenate((trail.tokens, row.tokens[known:]))
             trail.before = np.concatenate((trail.before, hidden[known:]))
+
+    def _state_before(self, read: int, position: int, hidden: Hidden) -> Hidden | None:
+        """Take the state at the last token that was read, if the trunk reads it again by now."""
+        if position >= read:  # it will not: this is not the text that was told
+            return self._nothing
+        state = hidden[read - 1 - position :][:1]
+        return state.copy() if len(state) else None
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
         """Read what is known of these slots, but for so many tokens of each."""
         while parts := self._portions(kept_back):
-            self._context.decode(parts)
+            self._blocks.read(parts)
             for part in parts:
                 self._advance(part.sequence, len(part.tokens))
 
@@ -113,21 +119,35 @@ class LlamaHead:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the trunk holds and the newest token, the only one of each row."""
-        able = [roll for roll in rolls if self._follows(roll.row.slot, roll.start - 1)]
-        share = self._batch // max(len(able), 1) - 1
+        limit = self._blocks.limit
+        able = [
+            replace(roll, depth=min(roll.depth, limit))
+            for roll in rolls
+            if self._follows(roll.row.slot, roll.start - 1)
+        ]
         slots = [roll.row.slot for roll in able]
         try:
-            self._catch_up({slot: 0 for slot in slots if self._trails[slot].behind > share})
-            drafts = roll_by_forward(self, able, NAME)
+            drafts = self._roll(able)
         except BackendError as error:
             self._give_up(slots, error)
             drafts = [Draft(NONE, NAME) for _ in able]
         finally:
-            for slot in self._own:  # it read what may never be said, by states of its own
-                self._context.remove(slot, self._trails[slot].read)
-            self._own.clear()
+            for slot in self._drafted:  # it read what may never be said, by states of its own
+                self._memory.remove(slot, self._trails[slot].read)
+            self._drafted.clear()
         made = dict(zip(slots, drafts, strict=True))
         return [made.get(roll.row.slot, Draft(NONE, NAME)) for roll in rolls]
+
+    def _roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        slots = [roll.row.slot for roll in rolls]
+        share = self._batch // max(len(slots), 1) - self._blocks.widest
+        self._catch_up({slot: 0 for slot in slots if self._trails[slot].behind > share})
+        drafts = roll_by_forward(self, rolls, NAME)
+        if texts := list(self._drafted.values()):
+            self._blocks.finish(texts)
+        for text in texts:
+            self._advance(text.slot, text.settled)
+        return drafts
 
     def _give_up(self, slots: Iterable[int], error: BackendError) -> None:
         """Draft no more for these texts: no request ends because of its head."""
@@ -142,23 +162,22 @@ class LlamaHead:
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         """Read one more token of each row: the newest with all before it, then drafted ones."""
-        parts = [self._step(row) for row in rows]
-        logits = self._context.decode(parts)
-        ends = np.cumsum([len(part.tokens) for part in parts])
-        hidden = self._context.hidden(int(ends[-1]))[ends - 1]
-        for at, part in enumerate(parts):
-            slot = part.sequence
-            if slot not in self._own:
-                self._advance(slot, len(part.tokens) - 1)
-            self._own[slot] = hidden[at : at + 1]
+        texts = [self._text(row) for row in rows]
+        logits, hidden = self._blocks.step(texts)
+        for text, state in zip(texts, hidden, strict=True):
+            text.states = np.concatenate((text.states, state[None]))
         return [logits[at : at + 1] for at in range(len(rows))]
 
-    def _step(self, row: Row) -> Part:
-        trail, own = self._trails[row.slot], self._own.get(row.slot)
-        if own is not None:
-            return Part(row.slot, len(trail.tokens) + row.tentative, row.tokens, 1, own)
-        tokens = np.concatenate((trail.tokens[trail.read :], row.tokens))
-        return Part(row.slot, trail.read, tokens, 1, trail.before)
+    def _text(self, row: Row) -> DraftedText:
+        text = self._drafted.get(row.slot)
+        if text is None:
+            trail = self._trails[row.slot]
+            assert trail.before is not None
+            known = trail.tokens[trail.read :]
+            text = DraftedText(row.slot, trail.read, len(known), known, trail.before)
+            self._drafted[row.slot] = text
+        text.tokens = np.concatenate((text.tokens, row.tokens))
+        return text
 
     def enough(self, slot: int, length: int) -> int:
         """Choose how many tokens the trunk shall keep of so many.
@@ -172,20 +191,20 @@ class LlamaHead:
         """Know no more than so many tokens; the trunk may hold fewer, and read the rest again."""
         trail = self._trails[slot]
         if not length:
-            self._context.clear(slot)
+            self._memory.clear(slot)
             self._trails[slot] = HeldText(self._nothing)
         elif length >= trail.read:
             trail.tokens = trail.tokens[:length]
             if trail.before is not None:
                 trail.before = trail.before[: length - trail.read + 1]
         else:
-            self._context.remove(slot, length)
+            self._memory.remove(slot, length)
             trail.tokens, trail.read, trail.before = trail.tokens[:length], length, None
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""
         self.truncate(target, 0)
-        copied = not self._trails[source].read or self._context.copy(source, target, -1)
+        copied = not self._trails[source].read or self._memory.copy(source, target, -1)
         self._trails[target] = (
             replace(self._trails[source]) if copied else HeldText(None, lost=True)
         )
@@ -195,10 +214,10 @@ class LlamaHead:
         trail = self._trails[slot]
         if trail.before is None or trail.lost:
             return joined(trunk)
-        own = self._context.save(slot, most - len(trunk)) if trail.read else None
-        if trail.read and own is None:
+        own = self._memory.save(slot, most - len(trunk)) if trail.read else NO_DATA
+        if own is None:
             return joined(trunk)
-        whole = joined(trunk, own if own is not None else NO_DATA, trail.tokens, trail.before)
+        whole = joined(trunk, own, trail.tokens, trail.before)
         return whole if len(whole) <= most else None
 
     def restore(self, slot: int, data: Data) -> Data:
@@ -207,14 +226,15 @@ class LlamaHead:
         self._trails[slot] = HeldText(None, lost=True)
         if rest:
             own, tokens, before = rest
-            read = self._context.restore(slot, own) if len(own) else 0
-            if read or not len(own):
-                states = before.view(np.float32).reshape(-1, self._nothing.shape[1])
-                self._trails[slot] = HeldText(states.copy(), tokens.view(np.int32).copy(), read)
+            states = before.view(np.float32).reshape(-1, self._nothing.shape[1])
+            text = HeldText(states.copy(), tokens.view(np.int32).copy())
+            text.read = len(text.tokens) + 1 - len(states)
+            if not len(own) or self._memory.restore(slot, own) == text.read:
+                self._trails[slot] = text
         return trunk
 
     def close(self) -> None:
-        self._context.close()
+        self._blocks.close()
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:

@@ -20,6 +20,7 @@ from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.blocks import Chain, OneBlock, cuts_hidden
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
@@ -82,7 +83,10 @@ def head_of(
     """Set up the drafting head in the model's file."""
     context = Context(weights, head_shape(form, options), trunk)
     trunk.tell_hidden()
-    return LlamaHead(context, weights.hidden_width, options.slots, form.batch)
+    context.tell_hidden(outputs_only=cuts_hidden(context))
+    count = weights.drafting_layers
+    blocks = Chain(context, count) if count > 1 else OneBlock(context)
+    return LlamaHead(blocks, weights.hidden_width, options.slots, form.batch)
 
 
 def head_shape(form: ContextShape, options: Options) -> ContextShape:

@@ -73,10 +73,9 @@ class Context:
             lib.llama_free(self.pointer)
             raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
-        self._hidden_width = weights.hidden_width
-        self._batch = LlamaBatch(shape.batch, shape.sequences, self._hidden_width if trunk else 0)
-        if trunk:
-            self.tell_hidden()
+        self.hidden_width = weights.hidden_width
+        self._outputs_only = False
+        self._batch = LlamaBatch(shape.batch, shape.sequences, self.hidden_width if trunk else 0)
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int], Logits] = {}
 
@@ -97,13 +96,27 @@ class Context:
             raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
         return self._logits(outputs)
 
-    def tell_hidden(self) -> None:
-        """Give hidden states from now on."""
-        nextn.tell(self.pointer)
+    def tell_hidden(self, *, outputs_only: bool = False) -> None:
+        """Give hidden states from now on: of all tokens, or of outputs only."""
+        nextn.tell(self.pointer, outputs_only=outputs_only)
+        self._outputs_only = outputs_only
 
     def hidden(self, rows: int) -> Hidden:
-        """The hidden states of all tokens of the newest batch."""
-        return nextn.hidden(self.pointer, rows, self._hidden_width)
+        """The first hidden states of the newest batch."""
+        return nextn.hidden(self.pointer, rows, self.hidden_width)
+
+    def hidden_of_outputs(self, parts: Sequence[Part]) -> Hidden:
+        """The hidden states of the newest batch, at its outputs."""
+        if self._outputs_only:
+            return self.hidden(sum(part.outputs for part in parts))
+        ends = np.cumsum([len(part.tokens) for part in parts])
+        pairs = zip(ends, parts, strict=True)
+        wanted = [at for end, part in pairs for at in range(end - part.outputs, end)]
+        return self.hidden(int(ends[-1]))[wanted]
+
+    def choose_block(self, block: int) -> None:
+        """Choose which of a head's blocks runs from now on."""
+        nextn.choose_block(self.pointer, block)
 
     def _logits(self, rows: int) -> Logits:
         if not rows:

@@ -22,15 +22,17 @@ def available() -> bool:
     return ext is not None
 
 
-def tell(context: object) -> None:
-    """Let a context give the hidden states of all tokens.
-
-    Those of outputs only are what the graphs of heads have not: there, the first rows would be
-    taken for them.
-    """
+def tell(context: object, *, outputs_only: bool) -> None:
+    """Let a context give the hidden states of all tokens, or of outputs only."""
     if ext is None:
         raise BackendError("this release of llama-cpp-python gives no hidden states: upgrade it")
-    ext.llama_set_embeddings_nextn(context, True, False)
+    ext.llama_set_embeddings_nextn(context, True, outputs_only)
+
+
+def choose_block(context: object, block: int) -> None:
+    """Choose which of a head's blocks runs next."""
+    assert ext is not None
+    ext.llama_set_nextn_layer_offset(context, block)
 
 
 def hidden(context: object, rows: int, width: int) -> Hidden:
