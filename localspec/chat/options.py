@@ -14,7 +14,7 @@ class ChatOptions:
     resume: bool = flag("Go on with the last conversation.")
     system: str = option(TEXT, "What it is told beforehand.", "TEXT", default="")
     lens: bool = flag("Colour each token by its proposer.")
-    attach: str | None = option(TEXT, "Talk to a server that runs already.", "URL")
+    attach: str | None = option(TEXT, "Talk to a server that runs already, or unix:PATH.", "URL")
     key: str | None = option(
         TEXT,
         "Of the server, if it wants one; or in LOCALSPEC_API_KEY.",

@@ -64,13 +64,13 @@ def launch(agent: Agent, arguments: Sequence[str], wanted: Wanted) -> int:
 def served(wanted: Wanted, folder: Path) -> Iterator[Endpoint]:
     server = existing(wanted)
     if server is not None:
-        tell(server, "that runs already")
+        tell(server, "that runs already", wanted)
         yield server
         return
     start = beginning(wanted)
     click.echo(f"localspec: loading {start.model}", err=True)
     with started(start, folder) as server:
-        tell(server, "for as long as this takes")
+        tell(server, "for as long as this takes", wanted)
         yield server
 
 
@@ -80,9 +80,13 @@ def existing(wanted: Wanted) -> Endpoint | None:
     return found(wanted.serving, wanted.key, wanted.model)
 
 
-def tell(server: Endpoint, how: str) -> None:
+def tell(server: Endpoint, how: str, wanted: Wanted) -> None:
     what = f"{server.model} with {server.context:,} tokens of context"
     click.echo(f"localspec: {what} at {server.address}, {how}", err=True)
+    asked = wanted.loading.options.context or 0
+    if asked > server.context:
+        have = f"--context {asked} asks for more than that server has"
+        click.echo(f"localspec: {have}: {server.context:,} tokens", err=True)
     if server.context < FOR_AGENTS:
         few = f"agents send 8,000 to 20,000 tokens with a first request, and need {FOR_AGENTS:,}"
         click.echo(f"localspec: {few} of context and more", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.chat.speakers.http import QUICK_SECONDS, Wire
+from localspec.chat.speakers.http import QUICK_SECONDS, Wire, socket_path
 from localspec.chat.speakers.server import OURS
 from localspec.chat.speakers.stream import count, objects
 from localspec.clients.endpoint import Endpoint
@@ -16,6 +16,8 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and 
 
 def answering(address: str, key: str, model: str = "") -> Endpoint:
     """Find a model at an address, one that is loaded if none is named; or raise."""
+    if socket_path(address):
+        raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
     wire = Wire(address, key)
     listed = wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
     models = [objects(each) for each in listed] if isinstance(listed, list) else []

@@ -28,7 +28,8 @@ class Sampling:
     """The parameters of sampling, in order: bias, penalties, temperature, top-k, top-p, min-p.
 
     `repetition` divides or multiplies the logits of every token of prompt and reply; `presence`
-    and `frequency` are subtracted, once and per occurrence, for tokens of the reply.
+    and `frequency` are subtracted, once and per occurrence, for tokens of the reply. All three
+    look at the last `penalty_window` tokens.
     """
 
     temperature: float = 0.0  # 0: greedy
@@ -38,6 +39,7 @@ class Sampling:
     repetition: float = 1.0
     presence: float = 0.0
     frequency: float = 0.0
+    penalty_window: int = -1  # -1: all tokens
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -48,7 +50,8 @@ class Sampling:
 
     @property
     def penalises(self) -> bool:
-        return self.repetition != 1 or self.presence != 0 or self.frequency != 0
+        wanted = self.repetition != 1 or self.presence != 0 or self.frequency != 0
+        return wanted and self.penalty_window != 0
 
     def distribution(self, logits: Logits) -> Distribution:
         """Return the distribution of the next token, by logits with bias and penalties in them."""
@@ -194,6 +197,14 @@ PARAMETERS = (
         *(-100, 100, "0 is none."),
         lambda sampling: sampling.frequency,
         lambda sampling, value: replace(sampling, frequency=value),
+    ),
+    Parameter(
+        "penalty_window",
+        ("repeat_last_n", "penalty_last_n"),
+        *(-1, 1 << 31, "Tokens that penalties look at; -1 is all."),
+        lambda sampling: sampling.penalty_window,
+        lambda sampling, value: replace(sampling, penalty_window=int(value)),
+        whole=True,
     ),
 )
 GREEDY = Sampling()

@@ -112,6 +112,27 @@ def test_penalties_count_prompt_and_reply_and_what_is_drafted():
     assert logits.tolist() == [4, -2, 6, 1, 3, 5], "the engine's own logits are left alone"
 
 
+@pytest.mark.parametrize("window", [0, 1, 2, 4, 6, 9])
+def test_penalties_look_at_a_window_of_the_last_tokens(window):
+    text, reply, drafted = [0, 5, 1], [2, 2, 3], [2, 4]
+    sampling = Sampling(1.0, repetition=2.0, presence=0.5, frequency=0.25, penalty_window=window)
+    sampler = Sampler(sampling, 0, tokens_of(text))
+    sampler.emit(reply[:1])
+    sampler.emit(reply[1:])
+    logits = np.array([4, -2, 6, 1, 3, 5], np.float32)
+    kept = len(reply + drafted) if window > len(reply + drafted) else window
+    said = (reply + drafted)[len(reply + drafted) - kept :]
+    seen = (text + reply + drafted)[len(text + reply + drafted) - min(window, 8) :]
+    expected = logits.copy()
+    for token in set(seen):
+        expected[token] = logits[token] / 2 if logits[token] > 0 else logits[token] * 2
+    for token in set(said):
+        expected[token] -= 0.5 + 0.25 * said.count(token)
+    weights = np.exp(expected - expected.max())
+    found = sampler.distribution(logits, drafted)
+    assert found.probs.tolist() == pytest.approx((weights / weights.sum()).tolist(), rel=1e-5)
+
+
 def test_bias_can_forbid_and_force_a_token():
     logits = np.array([3, 2, 1], np.float32)
     forced = Sampler(Sampling(bias={2: 100.0}), 0, tokens_of([0])).distribution(logits)

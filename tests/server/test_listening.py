@@ -15,7 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from localspec.chat.speakers.server import AttachedServer
+from localspec.chat.speakers.speaker import Ended
 from localspec.cli import run
+from localspec.clients.running import answering
+from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.server.app import Terms
 from localspec.server.listening import check_certificate, listening
@@ -87,6 +91,16 @@ def test_a_server_at_a_unix_socket_answers_and_leaves_nothing(place):
             time.sleep(0.02)
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(place)), timeout=30) as client:
             assert client.get("http://any.name/health").json()["status"] == "ok"
+        for address in (f"unix:{place}", f"unix://{place}", str(place)):
+            attached = AttachedServer(address, "", lambda name: Settings(max_tokens=3))
+            speaker = attached.open(*attached.names())
+            assert str(place) in speaker.about[0]
+            answer = speaker.ask([{"role": "user", "content": "a"}], Settings(max_tokens=3))
+            while not isinstance(piece := answer.next(10), Ended):
+                assert piece is not None
+            assert piece.finish == "length"
+        with pytest.raises(UsageError, match="unix socket"):
+            answering(str(place), "")
         process.terminate()
         assert process.wait(20) == -signal.SIGTERM
     finally:

@@ -207,7 +207,6 @@ def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
     ("wish", "named"),
     [
         ({"grammar": 'root ::= "a'}, "grammar"),
-        ({"n_probs": 3}, "n_probs"),
         ({"mirostat": 1}, "mirostat"),
         ({"typical_p": 0.5}, "typical_p"),
         ({"dry_multiplier": 0.8}, "dry_multiplier"),
@@ -216,7 +215,6 @@ def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
         ({"samplers": ["unheard_of"]}, "samplers"),
         ({"lora": [{"id": 0, "scale": 0.5}]}, "lora"),
         ({"unheard_of": 1}, "unheard_of"),
-        ({"repeat_penalty": 1.1, "repeat_last_n": 64}, "repeat_last_n"),
     ],
 )
 def test_what_nobody_implements_is_refused_by_its_name(strict, wish, named):
@@ -390,9 +388,28 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
 
 
 def test_a_conversation_is_drawn_as_the_editor_says():
-    asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5, "repeat_last_n": -1})
+    asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
     found = asked.settings(Sampling(temperature=1.0))
-    assert found.sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5)
+    assert found.sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64)
     assert found.max_tokens is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
     assert asked.settings(Sampling()).sampling == Sampling(0.8, 40)
+
+
+def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder):
+    wishes = {"n_probs": 2, "return_tokens": True, "n_predict": 3}
+    told = complete(coder, **wishes)
+    assert len(told["tokens"]) == len(told["completion_probabilities"]) == 3
+    for token, each in zip(told["tokens"], told["completion_probabilities"], strict=True):
+        assert each["id"] == token == each["top_logprobs"][0]["id"]  # it is greedy
+        assert each["logprob"] == each["top_logprobs"][0]["logprob"] <= 0
+        assert len(each["top_logprobs"]) == 2
+    assert (
+        b"".join(bytes(each["bytes"]) for each in told["completion_probabilities"]).decode()
+        == (told["content"])
+    )
+    *pieces, _ = events(post(coder, "completion", prompt="1, 2,", stream=True, **wishes))
+    assert [token for each in pieces for token in each["tokens"]] == told["tokens"]
+    listed = [one for each in pieces for one in each.get("completion_probabilities", ())]
+    assert listed == told["completion_probabilities"]
+    assert "completion_probabilities" not in complete(coder, n_predict=3)

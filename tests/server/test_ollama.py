@@ -282,6 +282,22 @@ def test_a_wish_for_more_context_is_answered_with_what_there_is(client):
     assert said == ask(client, options={"num_predict": 3}).message.content
 
 
+def test_log_probabilities_are_told_whole_and_streamed(client):
+    whole = ask(client, logprobs=True, top_logprobs=2)
+    assert len(whole.logprobs) == whole.eval_count
+    first = whole.logprobs[0]
+    assert (first.token, first.top_logprobs[0].token) == ("Y", "Y")
+    assert first.logprob == first.top_logprobs[0].logprob <= 0
+    assert len(first.top_logprobs) == 2
+    streamed = ask(client, logprobs=True, top_logprobs=2, stream=True)
+    told = [each for piece in streamed for each in piece.logprobs or ()]
+    assert told == list(whole.logprobs)
+    plain = client.generate("scripted", "here", logprobs=True)
+    assert "".join(each.token for each in plain.logprobs).startswith(plain.response)
+    assert not plain.logprobs[0].top_logprobs
+    assert ask(client).logprobs is None
+
+
 def test_options_become_what_the_engine_knows():
     given = {
         "temperature": 0.5,
@@ -307,7 +323,6 @@ def test_options_become_what_the_engine_knows():
         {"mirostat": 2},
         {"typical_p": 0.5},
         {"tfs_z": 0.5},
-        {"repeat_last_n": 64, "repeat_penalty": 1.3},
         {"unheard_of": 1},
         {"top_p": 2.0},
     ],
@@ -324,7 +339,7 @@ def test_an_option_that_nobody_implements_is_refused_by_its_name(strict, option)
     [
         ("chat", {"messages": [{**HERE[0], "images": ["aGVsbG8="]}]}, "images"),
         ("chat", {"messages": HERE, "format": "xml"}, "format"),
-        ("chat", {"messages": HERE, "logprobs": True}, "logprobs"),
+        ("chat", {"messages": HERE, "top_logprobs": 2}, "top_logprobs"),
         ("chat", {"messages": [{"role": "clown", "content": ""}]}, "role"),
         ("generate", {"prompt": "a", "template": "Say: {{ .Prompt }}"}, "template"),
         ("generate", {"prompt": "a", "context": [1, 2]}, "context"),

@@ -108,6 +108,35 @@ def test_a_response_is_retrieved_and_deleted(client):
         client.responses.input_items.list(reply.id)
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("most", [{"most": 6}, {"most_bytes": 6 * 1000}])
+def test_one_owner_cannot_push_out_what_another_keeps(tmp_path, on_disk, most):
+    cache = tmp_path if on_disk else None
+
+    def id_of(number):
+        return f"resp_{number:024x}"
+
+    def keep(store, owner, number):
+        output = [{"type": "message", "content": "x" * 850}]
+        response = {"id": id_of(number), "output": output}
+        store.keep(StoredResponse(owner, None, [], response))
+
+    store = ResponseStore(cache=cache, **most)
+    keep(store, "a", 0)
+    keep(store, "a", 1)
+    if on_disk:
+        store = ResponseStore(cache=cache, **most)
+    for number in range(2, 40):
+        keep(store, "b", number)
+    assert store.find(id_of(0), "a")
+    assert store.find(id_of(1), "a")
+    found = [number for number in range(2, 40) if store.find(id_of(number), "b")]
+    assert found == [36, 37, 38, 39]
+    keep(store, "c", 40)
+    assert store.find(id_of(40), "c")
+    assert not store.find(id_of(36), "b")
+
+
 def test_what_a_client_wants_forgotten_is_not_kept(client):
     reply = ask(client, "one", store=False)
     assert reply.store is False

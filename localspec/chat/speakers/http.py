@@ -52,22 +52,32 @@ class HttpLine:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
+def socket_path(address: str) -> str:
+    """Return the path of a unix socket, which is written unix:PATH or as the path alone."""
+    path = address.removeprefix("unix://").removeprefix("unix:")
+    return path if path != address or "/" in path[:1] else ""
+
+
 class Wire:
     """A client of one server."""
 
     def __init__(self, address: str, key: str) -> None:
         try:
+            path = socket_path(address)
+            if path:
+                address = "http://localhost"
             url = httpx.URL(address if "://" in address else f"http://{address}")
             if url.scheme not in ("http", "https") or not url.host:
                 raise UsageError(f"{address!r} is no address of a server, as http://HOST:PORT is")
-            self.address = str(url).rstrip("/").removesuffix("/v1")
+            self.address = path or str(url).rstrip("/").removesuffix("/v1")
             near = url.host in HERE
             self._client = httpx.Client(
-                base_url=self.address,
+                base_url=str(url).rstrip("/").removesuffix("/v1"),
                 headers=headers(key),
                 timeout=patient(SILENT_SECONDS),
                 trust_env=not near,
                 verify=not near or url.scheme == "https",  # to read all certificates takes 40 ms
+                transport=httpx.HTTPTransport(uds=path) if path else None,
             )
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise UsageError(f"{address!r} cannot be asked: {error}") from error

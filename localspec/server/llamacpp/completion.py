@@ -8,12 +8,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from localspec.engine.job import Result
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.sampling.parameters import PARAMETERS
 from localspec.server.llamacpp.completion_request import CompletionFields
 from localspec.server.llamacpp.lines import IndentedBlock
 from localspec.server.replies.figures import timings
 from localspec.server.replies.frame import MARK, Frame, event
 from localspec.server.replies.reply import Choices, Reply, Step
+from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
 TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
@@ -30,6 +32,10 @@ class Continuation:
     cut: bool = False  # before the model was done
     _broken: bool = False  # whether a line is complete
     _until: float | None = None
+
+    @property
+    def said(self) -> str:
+        return "".join(self.content)
 
     def take(self, step: Step) -> str:
         """Read what a step adds."""
@@ -74,7 +80,7 @@ class Completion:
             async for each in steps:
                 for number, step in each:
                     self.parts[number].take(step) if step else ""
-        found = [self._end(at, "".join(part.content)) for at, part in enumerate(self.parts)]
+        found = [self._end(at, part.said) for at, part in enumerate(self.parts)]
         return found if found[1:] else found[0]
 
     def opening(self) -> Bodies:
@@ -84,11 +90,24 @@ class Completion:
         if step is None:
             return [None]
         text = self.parts[number].take(step)
-        if not text:
+        more = self._tokens(step.chunk.tokens, step.chunk.logprobs) if step.chunk else {}
+        if not text and not more:
             return ()
-        if number:
-            return [event({"index": number, "content": text, "stop": False})]
+        if number or more:
+            return [event({"index": number, "content": text, "stop": False, **more})]
         return [TEXT.around(text)]
+
+    def _tokens(
+        self, tokens: Sequence[int], logprobs: Sequence[EmittedLogprob] | None
+    ) -> dict[str, object]:
+        """List tokens and their log-probabilities, where they are wanted and anything is said."""
+        found: dict[str, object] = {}
+        if self.wished.most and self.wished.return_tokens and tokens:
+            found["tokens"] = tokens
+        if self.wished.most and logprobs:
+            spelling = Spelling(self.choices.served.runtime.tokenizer)
+            found["completion_probabilities"] = spelling.numbered(logprobs)
+        return found
 
     async def closing(self) -> Bodies:
         return [event(self._end(at, "")) for at in range(len(self.parts))]
@@ -107,6 +126,7 @@ class Completion:
         return {
             "index": number,
             "content": content,
+            "tokens": [],
             "stop": True,
             "stop_type": "limit" if limited else "word" if word else "eos",
             "stopping_word": word,
@@ -123,6 +143,7 @@ class Completion:
                 "stop": list(settings.stop),
             },
             "timings": paces(result),
+            **({} if self.wished.stream else self._tokens(result.tokens, result.logprobs)),
         }
 
 

@@ -13,7 +13,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import CHOICES, LONGEST, Id, Stops, Wished
+from localspec.server.requests.fields import CHOICES, LONGEST, Id, Logprobs, Stops, Wished
 from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
 from localspec.templates.fill_in_middle import middle
@@ -34,6 +34,8 @@ class CompletionFields(Formed, Wished):
     stream: bool = False
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
+    n_probs: Logprobs = 0  # the likeliest at each token, whose log-probabilities are told
+    return_tokens: bool = False
     image_data: list[JsonValue] = Field(default_factory=list)
 
     @property
@@ -45,7 +47,8 @@ class CompletionFields(Formed, Wished):
         if self.image_data:
             raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
-        found = self.wishes(usual, None if most < 0 else max(most, 1), tuple(self.stop))
+        limit = None if most < 0 else max(most, 1)
+        found = self.wishes(usual, limit, tuple(self.stop), self.n_probs or None)
         depth = found.depth if most else 0
         return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 

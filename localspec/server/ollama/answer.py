@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from localspec.dialects import Reasoning
+from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.replies.frame import new_id
 from localspec.server.replies.reply import Called, Choices, Step, said
+from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
 Kind = Literal["chat", "generate"]
@@ -69,8 +71,8 @@ class OllamaAnswer:
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
         [reply] = self.choices.replies
-        calls = objects(reply.calls)
-        return self.words.body(reply.content, reply.reasoning, calls, self._end())
+        calls, logged = objects(reply.calls), self._logged(reply.result.logprobs or ())
+        return self.words.body(reply.content, reply.reasoning, calls, {**self._end(), **logged})
 
     def opening(self) -> Bodies:
         return ()
@@ -89,9 +91,14 @@ class OllamaAnswer:
         thinking = "".join(part.text for part in step.parts if isinstance(part, Reasoning))
         fresh = objects(calls[self._called : whole], self._called)
         self._called = whole
-        if content or thinking or fresh:
-            return line(self.words.body(content, thinking, fresh))
+        logged = self._logged(step.chunk.logprobs if step.chunk else ())
+        if content or thinking or fresh or logged:
+            return line(self.words.body(content, thinking, fresh, {**NOT_DONE, **logged}))
         return None
+
+    def _logged(self, logprobs: Sequence[EmittedLogprob]) -> Mapping[str, object]:
+        found = Spelling(self.choices.served.runtime.tokenizer).listed(logprobs)
+        return {"logprobs": found} if found else {}
 
     def _end(self) -> dict[str, object]:
         [reply] = self.choices.replies

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
@@ -16,7 +18,7 @@ from localspec.server.ollama.options import OllamaOptions
 from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
-from localspec.server.requests.fields import Object
+from localspec.server.requests.fields import Logprobs, Object
 from localspec.server.requests.given import as_object
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import ToolGiven, tools_of
@@ -34,6 +36,8 @@ class OllamaRequest(RequestPart):
     options: OllamaOptions = OllamaOptions()
     think: bool | str | None = None  # a text is how much
     keep_alive: JsonValue = None
+    logprobs: bool = False
+    top_logprobs: Logprobs = 0
 
     @property
     def grammar(self) -> Grammar | None:
@@ -50,8 +54,17 @@ class OllamaRequest(RequestPart):
             return {"enable_thinking": self.think, "thinking": self.think}
         return {**reasoning(self.think), "thinking": True}
 
+    def settings(self, served: Served, grammar: Grammar | None = None) -> Settings:
+        found = self.options.settings(served, grammar)
+        return replace(found, logprobs=self.top_logprobs) if self.logprobs else found
+
     def answering(self, served: Served, conversation: Conversation) -> list[Prepared]:
-        return [prepared(served, conversation, self.options.settings(served, None))]
+        return [prepared(served, conversation, self.settings(served))]
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if self.top_logprobs and not self.logprobs:
+            yield "top_logprobs"
 
 
 class FunctionCalled(RequestPart):
@@ -179,11 +192,11 @@ class GenerateRequest(OllamaRequest):
     def _raw(self, served: Served) -> Prepared:
         if self.system:
             raise refused("a raw prompt has no system message: write it into the prompt", "system")
-        settings = self.options.settings(served, self.grammar)
+        settings = self.settings(served, self.grammar)
         return plain(served, served.runtime.read(self.prompt), settings)
 
     def _filling(self, served: Served) -> Prepared:
-        settings = self.options.settings(served, self.grammar)
+        settings = self.settings(served, self.grammar)
         context = served.runtime.context
         wanted = min(settings.max_tokens or context, context // 2)
         tokens = middle(served.runtime.tokenizer, self.prompt, self.suffix, limit=context - wanted)

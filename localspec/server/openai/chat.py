@@ -10,10 +10,10 @@ from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk
 from localspec.server.faults import Fault
-from localspec.server.openai.logprobs import Spelling
 from localspec.server.replies.figures import progress, timings, usage
 from localspec.server.replies.frame import MARK, Frame, event, new_id
 from localspec.server.replies.reply import Choices, Reply, Step
+from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 from localspec.server.requests.chat_request import ChatRequest
 

@@ -11,10 +11,10 @@ from localspec.decoding.growing_text import sendable
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.openai.chat import DONE
 from localspec.server.openai.completion_request import CompletionRequest
-from localspec.server.openai.logprobs import Spelling
 from localspec.server.replies.figures import timings, usage
 from localspec.server.replies.frame import MARK, Frame, event, new_id
 from localspec.server.replies.reply import Choices, Reply, Step, said
+from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
 

@@ -7,18 +7,20 @@ import logging
 import os
 import re
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from localspec.prefix_cache.disk import prepare
 from localspec.system.atomic_write import write
 
 STORED = 1024  # responses
 STORE_BYTES = 64 << 20  # of all of them together
+OWNER_BYTES = 256  # of a record, within which its owner is named
+OWNED = re.compile(r'\{"owner": "([^"\\]*)"')
 ID = re.compile(r"resp_[0-9a-f]{24}")
 ITEM = re.compile(r"[a-z]+_(?P<response>[0-9a-f]{24})[io][0-9]+")
 
@@ -51,11 +53,16 @@ def item_id(kind: str, response: str, at: str) -> str:
     return f"{kind}_{response.removeprefix('resp_')}{at}"
 
 
+class Size(NamedTuple):
+    bytes: int
+    owner: str
+
+
 class Shelf(Protocol):
     """Bytes under identifiers."""
 
-    def known(self) -> Iterable[tuple[str, int]]:
-        """List identifiers and sizes; the longest unused first."""
+    def known(self) -> Iterable[tuple[str, Size]]:
+        """List identifiers with sizes and owners; the longest unused first."""
 
     def read(self, id: str) -> bytes: ...
 
@@ -71,7 +78,7 @@ class Memory:
     def __init__(self) -> None:
         self._data: dict[str, bytes] = {}
 
-    def known(self) -> Iterable[tuple[str, int]]:
+    def known(self) -> Iterable[tuple[str, Size]]:
         return ()
 
     def read(self, id: str) -> bytes:
@@ -95,13 +102,14 @@ class Folder:
         prepare(cache)
         prepare(self._folder)
 
-    def known(self) -> Iterable[tuple[str, int]]:
+    def known(self) -> Iterable[tuple[str, Size]]:
         found = []
         for path in self._folder.glob("resp_*.json"):
             if ID.fullmatch(path.stem):
                 with suppress(OSError):
                     info = path.stat()
-                    found.append((info.st_mtime_ns, path.stem, info.st_size))
+                    size = Size(info.st_size, owner_in(path))
+                    found.append((info.st_mtime_ns, path.stem, size))
         return [(id, size) for _, id, size in sorted(found)]
 
     def read(self, id: str) -> bytes:
@@ -121,9 +129,10 @@ class Folder:
 
 
 class ResponseStore:
-    """Holds at most so many responses, of so many bytes; the longest unused goes first.
+    """Holds at most so many responses, of so many bytes.
 
-    Any thread may call it. A response is there only for the owner that it was kept for.
+    The longest unused one goes first, of the owner that holds most: so that no client can push
+    out what others keep. Any thread may call it. A response is there for its owner only.
     """
 
     def __init__(
@@ -148,7 +157,7 @@ class ResponseStore:
             except OSError as error:
                 LOG.warning("a response could not be kept: %s", error)
                 return
-            self._sizes[id] = len(data)
+            self._sizes[id] = Size(len(data), stored.owner)
             self._make_room()
 
     def find(self, id: str, owner: str) -> StoredResponse | None:
@@ -205,16 +214,27 @@ class ResponseStore:
             self._shelf.touch(id)
 
     def _make_room(self) -> None:
-        total = sum(self._sizes.values())
+        total = sum(size.bytes for size in self._sizes.values())
         while len(self._sizes) > self.most or total > self._most_bytes:
-            oldest = next(iter(self._sizes))
-            total -= self._sizes[oldest]
+            held = Counter[str]()
+            for size in self._sizes.values():
+                held[size.owner] += 1 if len(self._sizes) > self.most else size.bytes
+            [(largest, _)] = held.most_common(1)
+            oldest = next(id for id, size in self._sizes.items() if size.owner == largest)
+            total -= self._sizes[oldest].bytes
             self._drop(oldest)
 
     def _drop(self, id: str) -> None:
         del self._sizes[id]
         with suppress(OSError):
             self._shelf.remove(id)
+
+
+def owner_in(path: Path) -> str:
+    """Read whose a kept record is from its beginning; of a damaged one, whoever that shows."""
+    with path.open("rb") as file:
+        found = OWNED.match(file.read(OWNER_BYTES).decode("ascii", "replace"))
+    return found[1] if found else ""
 
 
 def read(data: bytes) -> StoredResponse:

@@ -10,7 +10,6 @@ from itertools import count
 
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
-from localspec.server.openai.logprobs import Spelling
 from localspec.server.openai.response_store import item_id
 from localspec.server.openai.responses_calls import CalledItem, called
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
@@ -28,6 +27,7 @@ from localspec.server.replies.blocks import (
 )
 from localspec.server.replies.frame import new_id
 from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
 Data = dict[str, object]

@@ -14,7 +14,6 @@ from localspec.server.faults import refused
 from localspec.server.requests.leniency import RequestPart
 
 NAMED = {name: each for each in PARAMETERS for name in each.names}
-WINDOWS = ("repeat_last_n", "penalty_last_n")  # tokens that penalties look at; -1: all
 # Of samplers that LocalSpec lacks: how, where NEUTRAL in `leniency` says whether.
 MANNERS = frozenset(
     {
@@ -81,8 +80,6 @@ class Sampled(RequestPart):
                     value = self._bounded(each, name, number(each, name, self._extra[name]))
                     found = each.put(found, value)
                     break
-        if any(self._extra.get(name) == 0 for name in WINDOWS):
-            found = replace(found, repetition=1.0, presence=0.0, frequency=0.0)
         return listed(found, self.samplers)
 
     def _bounded(self, each: Parameter, name: str, value: float) -> float:
@@ -100,13 +97,7 @@ class Sampled(RequestPart):
     def heeds(self, name: str, value: object) -> bool:
         if name in NAMED:
             return True
-        if name in WINDOWS:
-            return value in (-1, 0) or not self._penalises()
         return name in MANNERS or super().heeds(name, value)
-
-    def _penalises(self) -> bool:
-        found = self.sampling(GREEDY)
-        return found.penalises
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()

@@ -31,6 +31,17 @@ class Spelling:
             for each in logprobs
         ]
 
+    def numbered(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
+        """Format them as llama.cpp's completions do, each with the number of its token."""
+        return [
+            self._numbered(each.token, each.logprob)
+            | {"top_logprobs": [self._numbered(other.token, other.logprob) for other in each.top]}
+            for each in logprobs
+        ]
+
+    def _numbered(self, token: int, logprob: float) -> dict[str, object]:
+        return {"id": token, **self._one(token, logprob)}
+
     def _one(self, token: int, logprob: float) -> dict[str, object]:
         said = self.tokenizer.token_bytes(token)
         return {"token": self.text(token), "logprob": logprob, "bytes": list(said)}
