@@ -41,6 +41,15 @@ def nothing(_: Sequence[str]) -> Iterable[Finding]:
     return ()
 
 
+class Builder(NamedTuple):
+    """The way to build an engine's library for this machine."""
+
+    kinds: tuple[str, ...]  # that can be asked for, as "cuda"
+    # Installs a kind, or for "" the one that fits here unless it is there; from source alone if
+    # so told. Tells what the environment has then; `BackendError` if it failed.
+    build: Callable[[str, bool], str]
+
+
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
     """An engine, described without its library."""
@@ -58,3 +67,4 @@ class BackendSpec:
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
+    builder: Builder | None = None  # where its library is built for a machine

@@ -4,10 +4,8 @@
 """
 
 import contextlib
-import functools
 import hashlib
 import os
-import re
 import shutil
 import signal
 import sys
@@ -15,8 +13,8 @@ import sysconfig
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT, CalledProcessError, Popen, TimeoutExpired, run
-from typing import IO, NoReturn
+from subprocess import DEVNULL, CalledProcessError, run
+from typing import IO, Any, NoReturn
 
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit(
@@ -27,6 +25,15 @@ if sys.version_info < (3, 11):  # noqa: UP036
 import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "backends"))  # needs nothing that is not in the standard library
+
+from localspec_build import pip, records  # noqa: E402
+from localspec_build.choice import AUTO, RPC  # noqa: E402
+from localspec_build.failure import SetupFailed  # noqa: E402
+from localspec_build.pip import say  # noqa: E402
+from localspec_build.rebuild import rebuild  # noqa: E402
+from localspec_build.wheels import Target  # noqa: E402
+
 VENV = ROOT / ".venv"
 LOG = VENV / "pip.log"
 LOCK = ROOT / ".cache" / "environment.lock"  # not in .venv, which is cleared under the lock
@@ -34,19 +41,6 @@ STAMP = VENV / "ready"  # what the last successful set-up made true, a fact a li
 JAVASCRIPT = ROOT / "tests" / "server" / "js"
 HOME = f"home {str(ROOT)!r} {sysconfig.get_platform()} {sysconfig.get_python_version()}"
 PROBE = "from importlib.util import find_spec as f; print(f('localspec') and f('llama_cpp') or '')"
-
-# pip exits with 1 for everything, so the cause is looked up in its log.
-DISK_FULL = r"No space left on device|Disk quota exceeded|WinError 112\b"
-MEMORY_FULL = r"\bKilled\b|out of heap space|Cannot allocate memory"
-BUILD_FAILED = r"Failed building wheel|CMake configuration failed"
-UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versions: none\)"
-COMPILER_ADVICE = {
-    "darwin": "run `xcode-select --install`",
-    "win32": "install the Visual Studio Build Tools with `Desktop development with C++`",
-    "linux": "install g++ or clang, as root: apt-get install g++ (or dnf install gcc-c++)",
-}
-
-say = functools.partial(print, file=sys.stderr)
 
 
 def ensure(extras: Iterable[str]) -> str:
@@ -60,6 +54,8 @@ def ensure(extras: Iterable[str]) -> str:
     except KeyboardInterrupt:
         say("\nStopped. The same command starts the set-up again.")
         sys.exit(130)
+    except SetupFailed as error:
+        sys.exit(str(error))
     except (OSError, ValueError) as error:
         sys.exit(f"The set-up of {VENV} failed: {error}")
     return program("python")
@@ -94,14 +90,24 @@ def become(*command: str) -> NoReturn:
 
 def facts(extras: Iterable[str]) -> set[str]:
     """State what a set-up has to make true; a new lint rule in pyproject.toml installs nothing."""
-    tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    tables = project()
     read_by_pip = repr([tables["build-system"], tables["project"], tables["tool"]["hatch"]])
     digest = hashlib.sha256(read_by_pip.encode()).hexdigest()
-    return {HOME, f"project {digest}", *(f"extra {extra}" for extra in extras)}
+    return {HOME, f"project {digest}", build(), *(f"extra {extra}" for extra in extras)}
 
 
-def stamped() -> set[str]:
-    return set(STAMP.read_text(encoding="utf-8").splitlines()) if STAMP.is_file() else set()
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def build() -> str:
+    """State the build of llama.cpp that was chosen; no environment has it before."""
+    wish = records.wished()
+    return f"build {RPC} {wish.kind} {wish.cmake}" if wish else "build to choose"
+
+
+def stamped(stamp: Path = STAMP) -> set[str]:
+    return set(stamp.read_text(encoding="utf-8").splitlines()) if stamp.is_file() else set()
 
 
 def holds(wanted: set[str]) -> bool:
@@ -151,14 +157,27 @@ def set_up(wanted: set[str]) -> None:
         say(f"Updating .venv for {extras}. Less than a minute, as a rule.")
         STAMP.replace(aside)
     else:
-        say("Setting up .venv: packages, and building llama.cpp. About five minutes, once.")
+        say("Setting up .venv: packages, and llama.cpp for this machine.")
         create()
-    if not installs(f".[{extras}]"):
+    try:
+        if build() not in stamped(aside):
+            build_engine()
+        install(f".[{extras}]")
+    except SetupFailed:
         if aside.exists():
             aside.replace(STAMP)  # pip failed in good order: what was there before still is
-        sys.exit(explain())
-    aside.write_text("\n".join(sorted(wanted)), encoding="utf-8")
+        raise
+    kept = {fact for fact in wanted if not fact.startswith("build ")}
+    aside.write_text("\n".join(sorted({*kept, build()})), encoding="utf-8")
     aside.replace(STAMP)
+
+
+def build_engine() -> None:
+    """Install the build of llama.cpp that was chosen before, or the one that fits here."""
+    names = project()["project"]["dependencies"]
+    requirement = next(name for name in names if name.startswith("llama-cpp-python"))
+    target = Target(program("python"), VENV, requirement)
+    rebuild(records.wished() or records.Wish(AUTO), target, or_processor=True)
 
 
 def create() -> None:
@@ -171,63 +190,10 @@ def create() -> None:
         venv.create(VENV, clear=True, with_pip=True, symlinks=sys.platform != "win32")
     except CalledProcessError as error:
         LOG.write_bytes(error.output)
-        sys.exit(explain())
+        raise SetupFailed(pip.explain(LOG)) from error
 
 
-def installs(package: str) -> bool:
-    command = [program("python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--no-input", "--editable", package]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or pip would outlive the lock
-    with LOG.open("wb") as log:
-        pip = Popen(command, cwd=ROOT, stdin=DEVNULL, stdout=log, stderr=STDOUT)
-    try:
-        return watch(pip) == 0
-    except KeyboardInterrupt:
-        with contextlib.suppress(KeyboardInterrupt, TimeoutExpired):
-            pip.wait(timeout=5)  # pip got the Ctrl-C too, and tidies up
-        pip.kill()
-        raise
-
-
-def watch(pip: Popen[bytes]) -> int:
-    """Wait for pip, and show now and then how long it has been at work and on what."""
-    begun = time.monotonic()
-    interval_seconds, end = (1, "\r") if sys.stderr.isatty() else (60, "\n")
-    while pip.poll() is None:
-        with contextlib.suppress(TimeoutExpired):
-            pip.wait(timeout=interval_seconds)
-        minutes, seconds = divmod(int(time.monotonic() - begun), 60)
-        status = f"{minutes}:{seconds:02} {''.join(log_text().splitlines()[-1:]).strip()}"
-        say(f"{status:79.79}", end=end if pip.returncode is None else "\n")
-    return pip.returncode
-
-
-def log_text() -> str:
-    return LOG.read_text(encoding="utf-8", errors="replace").strip()
-
-
-def explain() -> str:
-    """Name the cause of a failed set-up as far as the log and the machine tell it."""
-    log = log_text()
-    if re.search(DISK_FULL, log) or shutil.disk_usage(VENV).free < 2**20:
-        cause = "The disk is full, here or where temporary files go: free 2 GB"
-    elif re.search(BUILD_FAILED, log) and not has_compiler():
-        advice = COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
-        cause = f"llama.cpp has to be built and there is no C++ compiler: {advice}"
-    elif re.search(MEMORY_FULL, log):
-        cause = "The memory is full: set CMAKE_BUILD_PARALLEL_LEVEL=1 (a slower build)"
-    elif re.search(UNREACHABLE, log) and not re.search(BUILD_FAILED, log):
-        cause = "The package index cannot be reached: check the network (or pip's configuration)"
-    else:
-        return "\n".join([*log.splitlines()[-15:], f"\npip failed; its whole output is in {LOG}"])
-    return f"{cause}, then run the same command again.\npip's output is in {LOG}"
-
-
-def has_compiler() -> bool:
-    """Tell whether a C++ compiler is in sight; looked for only after a build has failed."""
-    if sys.platform == "darwin" and "CXX" not in os.environ:
-        return answers("xcode-select", "-p")  # /usr/bin/c++ is there before there is a compiler
-    names = os.environ.get("CXX", "c++ g++ clang++ cl").split()
-    vswhere = f"{os.environ.get('PROGRAMFILES(X86)')}/Microsoft Visual Studio/Installer/vswhere.exe"
-    find = (vswhere, "-products", "*", "-find", r"VC\Tools\MSVC\**\cl.exe")
-    return any(map(shutil.which, names)) or answers(*find)
+def install(package: str) -> None:
+    command = [program("python"), "-m", "pip"]
+    if not pip.run(command, "install", "--editable", package, log=LOG, folder=ROOT):
+        raise SetupFailed(pip.explain(LOG))

@@ -14,7 +14,9 @@ from localspec.models.trial_child import Trial
 def _a_home_of_its_own(tmp_path_factory):
     home = str(tmp_path_factory.mktemp("home"))
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA"):
+        for name in ("HOME", "USERPROFILE", "LOCALAPPDATA"):
+            patch.setenv(name, home)
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, home)
         patch.setenv("HF_HUB_OFFLINE", "1")
         yield

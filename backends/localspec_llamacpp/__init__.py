@@ -1,6 +1,6 @@
 """GGUF models through llama.cpp, on CPU, CUDA, Metal and Vulkan."""
 
-from localspec_llamacpp import threads  # noqa: F401  (before llama.cpp is loaded)
+from localspec_llamacpp import libraries, threads  # noqa: F401  (before llama.cpp is loaded)
 from localspec_llamacpp.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from localspec.backend_spec import Finding
+from localspec_build import records
 
-REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python"
-# What tells that a kind of GPU is there, and how llama.cpp is built for it.
+# What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
 GPUS = (
-    ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version"), "CUDA", "-DGGML_CUDA=on"),
-    ("an AMD GPU", ("/dev/kfd",), "HIP", "-DGGML_HIP=on"),
+    ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version"), "CUDA"),
+    ("an AMD GPU", ("/dev/kfd",), "ROCm"),
 )
 FAST = {"x86_64": ("AVX2", "AVX512"), "AMD64": ("AVX2",), "aarch64": ("NEON", "DOTPROD")}
 ROWS = ("flags", "Features")  # of /proc/cpuinfo
 FLAGS = {"AVX2": "avx2", "AVX512": "avx512f", "NEON": "asimd", "DOTPROD": "asimddp"}
 
 
-def advise(features: Sequence[str], root: Path = Path("/")) -> Iterator[Finding]:
-    for name, signs, feature, flag in GPUS:
+def advise(
+    features: Sequence[str], root: Path = Path("/"), prefix: Path = Path(sys.prefix)
+) -> Iterator[Finding]:
+    if made := records.installed(prefix):
+        yield Finding("", f"built for {made.kind} ({made.because}), {made.source}")
+    for name, signs, feature in GPUS:
         there = any((root / sign.lstrip("/")).exists() for sign in signs)
         if there and feature not in features and "Vulkan" not in features:
             state = f"{name} is here, but llama.cpp was built without {feature}"
-            yield Finding("gpu", state, f"CMAKE_ARGS={flag} {REBUILD}")
+            yield Finding("gpu", state, "localspec doctor --fix")
     flags = cpu_flags(root)
     lacking = [
         name
@@ -33,7 +38,8 @@ def advise(features: Sequence[str], root: Path = Path("/")) -> Iterator[Finding]
     ]
     if lacking:
         state = f"the processor has {', '.join(lacking)}, but llama.cpp was built without"
-        yield Finding("cpu", state, f"CMAKE_ARGS=-DGGML_NATIVE=on {REBUILD}")
+        kind = made.kind if made else "cpu"
+        yield Finding("cpu", state, f"localspec doctor --rebuild {kind} --build")
 
 
 def cpu_flags(root: Path) -> set[str]:

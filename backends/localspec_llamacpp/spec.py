@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec
+from localspec.backend_spec import BackendSpec, Builder
+from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import models, parts
 
@@ -28,6 +29,12 @@ def claims(path: Path) -> bool:
         return False
 
 
+def build(kind: str, from_source: bool) -> str:
+    from localspec_llamacpp import building  # only here: it takes time to import
+
+    return building.build(kind, from_source)
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -39,4 +46,5 @@ SPEC = BackendSpec(
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),
     advise=advise,
+    builder=Builder(NAMES, build),
 )

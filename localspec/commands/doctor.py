@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from localspec.backend_spec import Finding
-from localspec.errors import BackendError
+from localspec.errors import BackendError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
 from localspec.system import folders, free_memory
@@ -23,8 +23,17 @@ LITTLE = 4 << 30  # bytes of memory, in which only small models fit
 
 
 @click.command()
-def doctor() -> None:
+@click.option("--fix", is_flag=True, help="Build engines for the graphics card that is here.")
+@click.option("--rebuild", metavar="KIND", help="Build for cuda, hip, vulkan, metal or cpu; auto.")
+@click.option(
+    "--build", is_flag=True, help="Compile, also where the engine's makers offer a build."
+)
+def doctor(fix: bool, rebuild: str | None, build: bool) -> None:
     """Look at engines, devices, memory and disk, and tell what to do for more speed."""
+    if build and not (fix or rebuild):
+        raise UsageError("--build says how: add --fix or --rebuild KIND")
+    if fix or rebuild:
+        built(rebuild or "", build)
     steps = 0
     for finding in findings():
         click.echo(f"{finding.subject:<10} {finding.state}")
@@ -32,6 +41,17 @@ def doctor() -> None:
             steps += 1
             click.echo(f"{'':<10} -> {finding.step}")
     click.echo(f"\n{steps or 'no'} suggestion{'' if steps == 1 else 's'}")
+
+
+def built(kind: str, from_source: bool) -> None:
+    """Build what can be built for this machine; a kind by the engine that has it."""
+    builders = [(name, spec.builder) for name, spec in engines.specs().items() if spec.builder]
+    known = sorted({each for _, builder in builders for each in builder.kinds})
+    if kind and kind not in known:
+        raise UsageError(f"--rebuild is {kind!r}; known: {', '.join(known)}")
+    for name, builder in builders:
+        if not kind or kind in builder.kinds:
+            click.echo(f"{name:<10} {builder.build(kind, from_source)}")
 
 
 def findings() -> Iterator[Finding]:

@@ -1,0 +1,243 @@
+"""Choose the build of llama.cpp for a machine, from what was found there and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from localspec_build.failure import Lacking
+from localspec_build.machine import Machine, Nvcc, Nvidia, Version
+
+AUTO = "auto"
+RPC = "-DGGML_RPC=on"  # in every build: it takes seconds, and reaches devices of other machines
+
+# CUDA of the wheels that llama-cpp-python's makers publish, the newest first, and the compute
+# capabilities that they hold code for.
+PREBUILT = {
+    "cu132": ((13, 2), 75, 90),
+    "cu130": ((13, 0), 75, 90),
+    "cu125": ((12, 5), 60, 90),
+    "cu124": ((12, 4), 60, 90),
+    "cu123": ((12, 3), 60, 90),
+    "cu122": ((12, 2), 60, 90),
+    "cu121": ((12, 1), 60, 90),
+}
+ATTEMPTS = 2  # to find a wheel of theirs: each costs seconds
+INDEXED = (13, 0)  # the first CUDA whose compiler is in the package index
+TURING = 75  # the oldest compute capability that CUDA 13 compiles for
+
+TOOLKIT = {
+    "apt-get": "sudo apt-get install nvidia-cuda-toolkit",
+    "pacman": "sudo pacman -S cuda",
+    "winget": "winget install Nvidia.CUDA",
+}
+VULKAN = {
+    "apt-get": "sudo apt-get install libvulkan-dev glslc spirv-headers mesa-vulkan-drivers",
+    "dnf": "sudo dnf install vulkan-loader-devel vulkan-headers glslc spirv-headers-devel",
+    "pacman": "sudo pacman -S vulkan-headers vulkan-icd-loader shaderc spirv-headers",
+    "zypper": "sudo zypper install vulkan-devel shaderc spirv-headers",
+    "apk": "sudo apk add vulkan-headers vulkan-loader-dev shaderc spirv-headers",
+    "winget": "winget install KhronosGroup.VulkanSDK",
+}
+
+
+class Published(NamedTuple):
+    """An index of wheels by llama-cpp-python's makers."""
+
+    tag: str
+    runtime: str = ""  # packages with the libraries that its wheels want
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A build of llama.cpp, and the ways to get it."""
+
+    kind: str
+    because: str  # of what was found
+    cmake: tuple[str, ...] = (RPC,)
+    environment: tuple[tuple[str, str], ...] = ()  # for the build
+    published: tuple[Published, ...] = ()  # that run here, the best first
+    toolkit: str = ""  # packages with the compiler that the build wants
+    unbuildable: str = ""  # why only a wheel of the makers can serve, and what to do
+    hints: tuple[str, ...] = ()  # what would make more of this machine
+    offers: tuple[str, ...] = ()  # what could be installed besides
+
+
+def choose(machine: Machine, wish: str = AUTO) -> Choice:
+    """Choose the kind that was wished for, or the first in order that is possible."""
+    if wish != AUTO:
+        return KINDS[wish](machine)
+    hints: list[str] = []
+    *cards, last = order(machine)
+    for kind in cards:
+        try:
+            return replace(KINDS[kind](machine), hints=tuple(hints))
+        except Lacking as lack:
+            hints.append(str(lack))
+    return replace(KINDS[last](machine), hints=tuple(hints))
+
+
+def order(machine: Machine) -> list[str]:
+    """List the kinds that the cards here call for, the fastest first, and the processor last."""
+    if machine.system == "darwin":
+        return ["metal"]
+    nvidia = machine.nvidia is not None or "nvidia" in machine.vendors
+    # Where vulkaninfo cannot be asked, a controller of these makers is likely to have a driver.
+    likely = not machine.vulkan.asked and machine.vendors & {"amd", "intel", "nvidia"}
+    others = machine.vulkan.devices or likely
+    seen = {"cuda": nvidia, "hip": machine.amd and machine.rocm, "vulkan": others}
+    return [*(kind for kind, there in seen.items() if there), "cpu"]
+
+
+def cuda(machine: Machine) -> Choice:
+    """CUDA by the makers' wheel, the installed toolkit, or the one of the package index."""
+    card = machine.nvidia
+    if card is None:
+        raise Lacking(f"No driver for an NVIDIA card is here: install it, then {fix(machine)}")
+    if card.fault:
+        raise Lacking(
+            f"An NVIDIA card's driver is out of order ({card.fault}): mend it, then {fix(machine)}"
+        )
+    name = ", ".join(card.names) or "an NVIDIA card"
+    because = f"{name}, driver for CUDA {dotted(card.cuda)}"
+    choice = Choice("cuda", because, offers=mlx(machine, card))
+    return compiled(replace(choice, published=published(machine, card)), machine, card)
+
+
+def compiled(choice: Choice, machine: Machine, card: Nvidia) -> Choice:
+    """Add the way to compile for a card, or the reason why there is none."""
+    cmake = (RPC, "-DGGML_CUDA=on", *for_card(card))
+    if machine.nvcc and suits(machine.nvcc, card):
+        return replace(choice, cmake=(*cmake, f"-DCMAKE_CUDA_COMPILER={machine.nvcc.path}"))
+    cuda = card.cuda or INDEXED
+    oldest = min(numbers(card), default=TURING)
+    if machine.system == "linux" and cuda >= INDEXED and oldest >= TURING:
+        versions = f">={dotted(INDEXED)},<{cuda[0]}.{cuda[1] + 1}"
+        toolkit = f"cuda-toolkit[nvcc,cudart,cublas,cccl]{versions}"
+        return replace(choice, cmake=cmake, toolkit=toolkit)
+    get = TOOLKIT.get(machine.manager, "see developer.nvidia.com/cuda-downloads")
+    reason = f"CUDA for {choice.because} needs NVIDIA's toolkit: {get}; then {fix(machine)}"
+    if not choice.published:
+        raise Lacking(reason)
+    return replace(choice, unbuildable=reason)
+
+
+def suits(found: Nvcc, card: Nvidia) -> bool:
+    """Tell whether an installed compiler makes code for the cards that their driver runs."""
+    runs = not card.cuda or found.version[0] <= card.cuda[0]
+    makes = not found.architectures or found.architectures >= set(card.architectures)
+    return found.has_cublas and runs and makes
+
+
+def for_card(card: Nvidia) -> tuple[str, ...]:
+    """State the architectures of the cards, and how the driver's library is reached."""
+    real = ";".join(f"{each}-real" for each in card.architectures) or "all-major"
+    # Without the driver at hand nothing can link with it; then pools of memory are the older ones.
+    link = f"-DCUDA_cuda_driver_LIBRARY={card.driver}" if card.driver else "-DGGML_CUDA_NO_VMM=on"
+    # Compilers newer than a toolkit knows are mostly fine.
+    return (
+        f"-DCMAKE_CUDA_ARCHITECTURES={real}",
+        link,
+        "-DCMAKE_CUDA_FLAGS=-allow-unsupported-compiler",
+    )
+
+
+def published(machine: Machine, card: Nvidia) -> tuple[Published, ...]:
+    """List the makers' wheels that this driver runs and that hold code for all the cards."""
+    found = machine.nvcc  # on Windows the wheel takes CUDA's libraries from an installed toolkit
+    here = machine.system == "linux" or (machine.system == "win32" and found is not None)
+    if not (here and machine.processor in ("x86_64", "AMD64") and card.architectures):
+        return ()
+    fitting = (
+        Published(tag, runtime(cuda) if machine.system == "linux" else "")
+        for tag, (cuda, oldest, newest) in PREBUILT.items()
+        if cuda <= card.cuda and all(oldest <= each <= newest for each in numbers(card))
+    )
+    return tuple(islice(fitting, ATTEMPTS))
+
+
+def runtime(cuda: Version) -> str:
+    return f"cuda-toolkit[cudart,cublas]=={dotted(cuda)}.*"
+
+
+def numbers(card: Nvidia) -> list[int]:
+    return [int(each.rstrip("af")) for each in card.architectures]
+
+
+def mlx(machine: Machine, card: Nvidia) -> tuple[str, ...]:
+    """Offer MLX's own build for CUDA, which exists for Linux."""
+    if machine.system != "linux" or card.cuda < (12,):
+        return ()
+    extra = f"mlx-cuda{min(card.cuda[0], 13)}"
+    return (f'MLX can use the card as well: pip install ".[{extra}]"',)
+
+
+def hip(machine: Machine) -> Choice:
+    """HIP, by the compiler of an installed ROCm."""
+    found = machine.rocm
+    if not machine.amd:
+        raise Lacking("No AMD card answers rocminfo: install ROCm, or take `--rebuild vulkan`")
+    if found is None or not found.has_blas:
+        raise Lacking(
+            "HIP needs hipcc, hipblas and rocblas of ROCm: install them, or take `--rebuild vulkan`"
+        )
+    targets = ";".join(machine.amd)
+    return Choice(
+        "hip",
+        f"{', '.join(machine.amd)}, ROCm {dotted(found.version)}",
+        (RPC, "-DGGML_HIP=on", f"-DGPU_TARGETS={targets}"),
+        (("HIPCXX", f"{found.folder}/llvm/bin/clang"), ("HIP_PATH", found.folder)),
+        (Published(f"rocm{''.join(map(str, found.version))}"),),
+    )
+
+
+def vulkan(machine: Machine) -> Choice:
+    """Vulkan, for any card with a driver for it."""
+    found = machine.vulkan
+    name = ", ".join(found.devices) or "a graphics card"
+    get = VULKAN.get(machine.manager, "install LunarG's SDK (vulkan.lunarg.com), set VULKAN_SDK")
+    reason = f"Vulkan for {name} needs {', '.join(found.lacks)}: {get}; then {fix(machine)}"
+    # The makers' build is a general one: without a device it would be slower than the processor's.
+    general = found.devices and machine.processor in ("x86_64", "AMD64")
+    if found.lacks and not general:
+        raise Lacking(reason)
+    reason = reason if found.lacks else ""
+    wheels = (Published("vulkan"),) if general else ()
+    return Choice("vulkan", name, (RPC, "-DGGML_VULKAN=on"), published=wheels, unbuildable=reason)
+
+
+def metal(machine: Machine) -> Choice:
+    """Metal, which llama.cpp builds by itself on a Mac."""
+    if machine.system != "darwin":
+        raise Lacking("Metal is for Macs")
+    return Choice("metal", f"a Mac ({machine.processor})", published=(Published("metal"),))
+
+
+def cpu(machine: Machine) -> Choice:
+    """The processor; the makers' general build only where nothing can be compiled."""
+    if machine.system == "darwin":
+        raise Lacking("On a Mac llama.cpp always has Metal: choose the processor by `--device cpu`")
+    return Choice(
+        "cpu", machine.processor, published=() if machine.compiler else (Published("cpu"),)
+    )
+
+
+def fix(machine: Machine) -> str:
+    return f"`{machine.program} doctor --fix`"
+
+
+def dotted(version: Version) -> str:
+    return ".".join(map(str, version)) or "unknown"
+
+
+KINDS: Mapping[str, Callable[[Machine], Choice]] = {
+    "cuda": cuda,
+    "hip": hip,
+    "vulkan": vulkan,
+    "metal": metal,
+    "cpu": cpu,
+}
+
+NAMES = (AUTO, *KINDS)

@@ -1,0 +1,246 @@
+"""Look at this machine: its graphics cards, and what a build for them needs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Version = tuple[int, ...]
+
+SECONDS = 20  # for a tool to answer: a card that sleeps takes some
+VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sysfs tells them
+CONTROLLERS = "sys/class/drm/card*/device/vendor"
+MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew", "winget")
+SPIRV = [f"{each}/cmake/SPIRV-Headers" for each in ("share", "lib", "lib/*", "lib64")]
+LOADERS = ("lib*/libvulkan.so", "lib/*/libvulkan.so", "Lib/vulkan-1.lib")
+HEADERS = (1, 3, 272)  # of Vulkan: the first with the layer settings that llama.cpp names
+SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|PHYSICAL_DEVICE_TYPE_CPU", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Nvidia:
+    """The cards of a driver, and the newest CUDA that it runs."""
+
+    names: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()  # as 89; empty where the driver does not tell
+    cuda: Version = ()
+    driver: str = ""  # path of libcuda.so.1, to link with
+    fault: str = ""  # the driver's answer, where it is out of order
+
+
+@dataclass(frozen=True, slots=True)
+class Nvcc:
+    """An installed compiler for CUDA."""
+
+    path: str
+    version: Version
+    has_cublas: bool  # which llama.cpp needs, and some installations leave out
+    architectures: frozenset[str] = frozenset()  # that it compiles for; empty if it does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class Rocm:
+    """An installed compiler for AMD's cards."""
+
+    folder: str
+    version: Version
+    has_blas: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Vulkan:
+    asked: bool = False  # whether vulkaninfo is here and answers
+    devices: tuple[str, ...] = ()  # without those that the processor plays
+    lacks: tuple[str, ...] = ()  # of what a build needs
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    system: str = sys.platform
+    processor: str = platform.machine()
+    vendors: frozenset[str] = frozenset()  # of the display controllers
+    nvidia: Nvidia | None = None
+    nvcc: Nvcc | None = None
+    amd: tuple[str, ...] = ()  # targets, as gfx1100
+    rocm: Rocm | None = None
+    vulkan: Vulkan = Vulkan()
+    compiler: bool = True
+    manager: str = ""  # the program that installs packages here
+    program: str = "localspec"  # the command by which this program is called here
+
+
+class Tools:
+    """The programs of a PATH, asked with a time limit; one that fails has said nothing."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = environment
+
+    def find(self, name: str, *folders: str) -> str:
+        places = os.pathsep.join([self.environment.get("PATH", ""), *folders])
+        return shutil.which(name, path=places) or ""
+
+    def ask(self, program: str, *arguments: str) -> tuple[str, bool]:
+        """Return the whole output of a program, and whether it succeeded."""
+        if not program:
+            return "", False
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=SECONDS,
+                env=dict(self.environment),
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return "", False
+        return done.stdout.decode(errors="replace"), done.returncode == 0
+
+
+def look(
+    environment: Mapping[str, str] = os.environ, root: Path = Path("/"), program: str = "localspec"
+) -> Machine:
+    """Ask drivers and compilers; nothing is installed or changed."""
+    tools = Tools(environment)
+    vendors = frozenset(
+        name
+        for each in root.glob(CONTROLLERS)
+        if (name := VENDORS.get(text(each).strip().lower(), "other"))
+    )
+    return Machine(
+        vendors=vendors,
+        nvidia=nvidia(tools),
+        nvcc=nvcc(tools, root),
+        amd=amd(tools),
+        rocm=rocm(tools, root),
+        vulkan=vulkan(tools, root),
+        compiler=has_compiler(tools),
+        manager=next((name for name in MANAGERS if tools.find(name)), ""),
+        program=program,
+    )
+
+
+def nvidia(tools: Tools) -> Nvidia | None:
+    """Ask the driver; None where there is none. CUDAARCHS names other cards than those here."""
+    asked = tuple(re.findall(r"\d+[a-z]?", tools.environment.get("CUDAARCHS", "")))
+    program = tools.find("nvidia-smi", "/usr/lib/wsl/lib")
+    if not program:
+        return Nvidia((), asked) if asked else None
+    said, fine = tools.ask(program)
+    if not fine:
+        return Nvidia(fault=" ".join(said.split())[:200] or "nvidia-smi does not answer")
+    rows, fine = tools.ask(program, "--query-gpu=name,compute_cap", "--format=csv,noheader")
+    cards = re.findall(r"^(.+?), *(\d+)\.(\d+) *$", rows if fine else "", re.M)
+    cuda = re.search(r"CUDA[^|:\n]*: *(\d+)\.(\d+)", said)
+    return Nvidia(
+        names=tuple(dict.fromkeys(name for name, *_ in cards)),
+        architectures=asked or tuple(sorted({major + minor for _, major, minor in cards}, key=int)),
+        cuda=version_of(cuda),
+        driver=driver(tools),
+    )
+
+
+def driver(tools: Tools) -> str:
+    """Find the driver's library, by the list of the dynamic linker."""
+    said, _ = tools.ask(tools.find("ldconfig", "/sbin", "/usr/sbin"), "-p")
+    found = re.search(r"libcuda\.so\.1 .*=> *(\S+)", said)
+    return found[1] if found else ""
+
+
+def nvcc(tools: Tools, root: Path) -> Nvcc | None:
+    """Find an installed nvcc, which may be a wrapper of another: it is asked where it belongs."""
+    folders = [str(root / "usr/local/cuda/bin")]
+    if toolkit := tools.environment.get("CUDA_PATH"):
+        folders.insert(0, str(Path(toolkit) / "bin"))
+    path = tools.environment.get("CUDACXX") or tools.find("nvcc", *folders)
+    said, fine = tools.ask(path, "--version")
+    found = re.search(r"release (\d+)\.(\d+)", said)
+    if not (fine and found):
+        return None
+    told, _ = tools.ask(path, "-v", "nothing")
+    top = re.search(r"#\$ TOP=(.+)", told)
+    home = Path(top[1].strip()) if top else Path(path).parent.parent
+    headers = (*home.glob("include/cublas_v2.h"), *home.glob("targets/*/include/cublas_v2.h"))
+    listed, _ = tools.ask(path, "--list-gpu-arch")
+    known = frozenset(re.findall(r"compute_(\w+)", listed))
+    return Nvcc(path, version_of(found), bool(headers), known)
+
+
+def amd(tools: Tools) -> tuple[str, ...]:
+    said, fine = tools.ask(tools.find("rocminfo", "/opt/rocm/bin"))
+    return tuple(dict.fromkeys(re.findall(r"^ *Name: +(gfx\w+)", said, re.M))) if fine else ()
+
+
+def rocm(tools: Tools, root: Path) -> Rocm | None:
+    home = Path(tools.environment.get("ROCM_PATH", root / "opt/rocm"))
+    compiler = tools.find("hipcc", str(home / "bin"))
+    said, fine = tools.ask(compiler, "--version")
+    found = re.search(r"HIP version: *(\d+)\.(\d+)", said)
+    if not (fine and found):
+        return None
+    home = Path(compiler).resolve().parent.parent
+    parts = [home / f"include/{name}/{name}.h" for name in ("hipblas", "rocblas")]
+    return Rocm(str(home), version_of(found), all(part.exists() for part in parts))
+
+
+def vulkan(tools: Tools, root: Path) -> Vulkan:
+    """Ask for devices, and look for the four things that a build needs."""
+    said, fine = tools.ask(tools.find("vulkaninfo"), "--summary")
+    blocks = re.split(r"^GPU\d+:", said, flags=re.M)[1:] if fine else []
+    real = [block for block in blocks if not SOFTWARE.search(block)]
+    names = (re.search(r"deviceName *= *(.+)", block) for block in real)
+    sdk = tools.environment.get("VULKAN_SDK", "")
+    homes = [Path(sdk)] if sdk else [root / "usr", root / "usr/local"]
+    needs = {
+        "glslc": bool(tools.find("glslc", *(str(home / "bin") for home in homes))),
+        "Vulkan's headers": any(newer_headers(home) for home in homes),
+        "Vulkan's loader": any(has_loader(home) for home in homes),
+        "the SPIR-V headers": any(any(home.glob(each)) for home in homes for each in SPIRV),
+    }
+    lacks = tuple(name for name, there in needs.items() if not there)
+    return Vulkan(fine, tuple(name[1].strip() for name in names if name), lacks)
+
+
+def newer_headers(home: Path) -> bool:
+    """Tell whether Vulkan's headers are there, and new enough for llama.cpp."""
+    content = text(home / "include/vulkan/vulkan_core.h")
+    complete = re.search(r"HEADER_VERSION_COMPLETE +VK_MAKE_API_VERSION\(0, (\d+), (\d+)", content)
+    patch = re.search(r"#define VK_HEADER_VERSION (\d+)", content)
+    if not (complete and patch):
+        return False
+    return (*version_of(complete), int(patch[1])) >= HEADERS
+
+
+def has_loader(home: Path) -> bool:
+    return any(any(home.glob(name)) for name in LOADERS)
+
+
+def has_compiler(tools: Tools) -> bool:
+    """Tell whether a C++ compiler is in sight."""
+    if sys.platform == "darwin" and "CXX" not in tools.environment:
+        said, fine = tools.ask(tools.find("xcode-select"), "-p")
+        return fine and bool(said)  # /usr/bin/c++ is there before there is a compiler
+    names = tools.environment.get("CXX", "c++ g++ clang++ cl").split()
+    programs = tools.environment.get("PROGRAMFILES(X86)")
+    vswhere = f"{programs}/Microsoft Visual Studio/Installer/vswhere.exe"
+    find = ("-products", "*", "-find", r"VC\Tools\MSVC\**\cl.exe")
+    return any(map(tools.find, names)) or bool(tools.ask(vswhere, *find)[0].strip())
+
+
+def version_of(found: re.Match[str] | None) -> Version:
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def text(place: Path) -> str:
+    try:
+        return place.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,111 @@
+"""Run pip with its output in a log, show how long it takes, and explain why it failed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from localspec_build import folders
+from localspec_build.machine import Tools, has_compiler
+
+# pip exits with 1 for everything, so the cause is looked up in its log.
+DISK_FULL = r"No space left on device|Disk quota exceeded|WinError 112\b"
+MEMORY_FULL = r"\bKilled\b|out of heap space|Cannot allocate memory"
+BUILD_FAILED = r"Failed building wheel|CMake configuration failed"
+UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versions: none\)"
+COMPILER_ADVICE = {
+    "darwin": "run `xcode-select --install`",
+    "win32": "install the Visual Studio Build Tools with `Desktop development with C++`",
+    "linux": "install g++ or clang, as root: apt-get install g++ (or dnf install gcc-c++)",
+}
+
+
+def say(text: str, end: str = "\n") -> None:
+    print(text, end=end, file=sys.stderr, flush=True)
+
+
+def command(python: str) -> list[str]:
+    """Return the pip that installs for a Python; uv makes environments without one."""
+    if _succeeds(python, "-m", "pip", "--version"):
+        return [python, "-m", "pip"]
+    own = folders.data() / "pip"
+    program = own / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not _succeeds(str(program), "-m", "pip", "--version"):
+        venv.create(own, clear=True, with_pip=True, symlinks=sys.platform != "win32")
+    return [str(program), "-m", "pip", "--python", python]
+
+
+def run(
+    pip: Sequence[str],
+    *arguments: str,
+    log: Path,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> bool:
+    """Run pip to its end, and show now and then what it is at; tell whether it succeeded."""
+    whole = [*pip, *arguments[:1], "--disable-pip-version-check", "--no-input", *arguments[1:]]
+    more = {**os.environ, **(environment or {})}
+    log.parent.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or pip would outlive us
+    with log.open("wb") as out:
+        child = subprocess.Popen(
+            whole, cwd=folder, env=more, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+    try:
+        return _watch(child, log) == 0
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+            child.wait(timeout=5)  # pip got the Ctrl-C too, and tidies up
+        child.kill()
+        raise
+
+
+def _watch(child: subprocess.Popen[bytes], log: Path) -> int:
+    begun = time.monotonic()
+    terminal = sys.stderr.isatty()
+    while child.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=1 if terminal else 60)
+        minutes, seconds = divmod(int(time.monotonic() - begun), 60)
+        status = f"{minutes}:{seconds:02} {''.join(content(log).splitlines()[-1:]).strip()}"
+        if terminal or minutes:
+            say(f"{status:79.79}", end="\r" if terminal and child.returncode is None else "\n")
+    return child.returncode
+
+
+def explain(log: Path) -> str:
+    """Name the cause of a failure as far as the log and the machine tell it."""
+    said = content(log)
+    built = not re.search(BUILD_FAILED, said)
+    if re.search(DISK_FULL, said) or shutil.disk_usage(log.parent).free < 2**20:
+        cause = "The disk is full, here or where temporary files go: free 2 GB"
+    elif not built and not has_compiler(Tools(os.environ)):
+        advice = COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
+        cause = f"llama.cpp has to be built and there is no C++ compiler: {advice}"
+    elif re.search(MEMORY_FULL, said):
+        cause = "The memory is full: set CMAKE_BUILD_PARALLEL_LEVEL=1 (a slower build)"
+    elif re.search(UNREACHABLE, said) and built:
+        cause = "The package index cannot be reached: check the network (or pip's configuration)"
+    else:
+        return "\n".join([*said.splitlines()[-15:], f"\npip failed; its whole output is in {log}"])
+    return f"{cause}, then run the same command again.\npip's output is in {log}"
+
+
+def content(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip() if log.is_file() else ""
+
+
+def _succeeds(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False

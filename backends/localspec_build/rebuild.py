@@ -1,0 +1,61 @@
+"""Choose, install and remember a build of llama.cpp."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+from localspec_build import records, wheels
+from localspec_build.choice import RPC, Choice, choose
+from localspec_build.failure import SetupFailed
+from localspec_build.machine import Machine, look
+from localspec_build.pip import say
+from localspec_build.records import CUSTOM, Installed, Wish
+from localspec_build.wheels import Target
+
+
+def rebuild(
+    wish: Wish, target: Target, from_source: bool = False, or_processor: bool = False
+) -> Installed:
+    """Install the build that was wished for, and remember it for all environments.
+
+    With `or_processor`, the processor's build takes the place of one that fails.
+    """
+    machine, kind = look(program=program(target)), wish.kind
+    try:
+        choice = chosen(machine, wish)
+        kind = choice.kind
+        announce(choice, machine)
+        made = wheels.install(choice, target, from_source)
+    except SetupFailed as error:
+        if not or_processor or kind == "cpu" or machine.system == "darwin":
+            raise
+        say(f"{error}\nThe build for the processor takes its place.")
+        made = wheels.install(choose(machine, "cpu"), target)
+    records.remember(wish if made.kind == wish.kind else Wish(made.kind))
+    return made
+
+
+def chosen(machine: Machine, wish: Wish) -> Choice:
+    if wish.kind == CUSTOM:
+        return Choice(CUSTOM, "CMAKE_ARGS", (RPC, *shlex.split(wish.cmake)))
+    return choose(machine, wish.kind)
+
+
+def program(target: Target) -> str:
+    """Name the command of an environment, with its folder where it is on no PATH."""
+    return (
+        "localspec"
+        if shutil.which("localspec")
+        else str(Path(target.python).with_name("localspec"))
+    )
+
+
+def announce(choice: Choice, machine: Machine) -> None:
+    for hint in choice.hints:
+        say(hint)
+    another = f"{machine.program} doctor --rebuild KIND"
+    say(f"llama.cpp for {choice.kind}: {choice.because}. For another: {another}")
+    for offer in choice.offers:
+        say(offer)

@@ -1,0 +1,77 @@
+"""What was chosen for this machine, and what each environment has."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec_build import folders
+
+CUSTOM = "custom"  # the kind of a build by the user's own CMAKE_ARGS
+NAME = "localspec-build.json"
+
+
+class Wish(NamedTuple):
+    """The kind of build that was chosen, for all environments of a user."""
+
+    kind: str
+    cmake: str = ""  # the user's own options
+    asked: bool = False  # by the user, rather than found out
+
+
+class Installed(NamedTuple):
+    """The build that an environment has."""
+
+    kind: str
+    because: str
+    source: str  # "built here", or the index that it comes from
+    libraries: str = ""  # a folder with those that have to be loaded before it
+    cmake: tuple[str, ...] = ()
+
+
+def wished(environment: Mapping[str, str] = os.environ) -> Wish | None:
+    """Return the choice that holds; CMAKE_ARGS in the environment is a new one."""
+    if cmake := environment.get("CMAKE_ARGS", "").strip():
+        return Wish(CUSTOM, cmake, True)
+    found = _read(folders.data() / NAME)
+    try:
+        return Wish(str(found["kind"]), str(found["cmake"]), found["asked"] is True)
+    except KeyError:
+        return None
+
+
+def remember(wish: Wish) -> None:
+    _write(folders.data() / NAME, wish._asdict())
+
+
+def installed(prefix: Path) -> Installed | None:
+    """Return what was installed under this prefix; None where it was not by us."""
+    found = _read(prefix / NAME)
+    try:
+        kind, because, source, libraries, cmake = (str(found[name]) for name in Installed._fields)
+        return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)))
+    except (KeyError, ValueError):
+        return None
+
+
+def note(prefix: Path, made: Installed) -> None:
+    _write(prefix / NAME, {**made._asdict(), "cmake": shlex.join(made.cmake)})
+
+
+def _read(place: Path) -> dict[str, object]:
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(place: Path, content: Mapping[str, object]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    aside = place.with_suffix(f".{os.getpid()}")
+    aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    aside.replace(place)

@@ -1,0 +1,162 @@
+"""Wheels of llama-cpp-python: made or fetched, kept, and installed."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec_build import cuda_toolkit, folders, pip
+from localspec_build.choice import Choice, Published
+from localspec_build.failure import SetupFailed
+from localspec_build.pip import say
+from localspec_build.records import Installed, note
+
+MAKERS = "https://abetlen.github.io/llama-cpp-python/whl"
+BUILT = "built here"
+BRIEFLY = ("--retries", "0", "--timeout", "10")  # no network is no error
+# pip keeps a wheel for all options of CMake alike, so its cache is left out.
+SOURCES = ("--no-binary", "llama-cpp-python", "--no-cache-dir")
+# Loads the library of an environment, after the files that it is given, and tells its backends.
+TRIAL = """
+import ctypes, importlib.util, os, pathlib, sys
+for each in sys.argv[1:]:
+    ctypes.CDLL(each, mode=ctypes.RTLD_GLOBAL)
+folder = pathlib.Path(importlib.util.find_spec("llama_cpp").origin).parent / "lib"
+if sys.platform == "win32":
+    os.environ["PATH"] = f"{folder};{os.environ['PATH']}"
+def load(name):
+    files = [folder / each for each in (f"lib{name}.so", f"lib{name}.dylib", f"{name}.dll")]
+    return ctypes.CDLL(str(next(file for file in files if file.exists())))
+load("llama")
+ggml = load("ggml")
+ggml.ggml_backend_reg_get.restype = ctypes.c_void_p
+ggml.ggml_backend_reg_name.restype = ctypes.c_char_p
+ggml.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
+for at in range(ggml.ggml_backend_reg_count()):
+    print(ggml.ggml_backend_reg_name(ggml.ggml_backend_reg_get(at)).decode())
+"""
+
+
+class Target(NamedTuple):
+    """An environment to install into."""
+
+    python: str
+    prefix: Path
+    requirement: str  # as llama-cpp-python>=0.3.36
+
+
+def store() -> Path:
+    return folders.cache() / "llama-cpp-python"
+
+
+def log() -> Path:
+    return store() / "pip.log"
+
+
+def install(choice: Choice, target: Target, from_source: bool = False) -> Installed:
+    """Install a build by the first way that succeeds; `SetupFailed` where none does."""
+    for each in () if from_source else choice.published:
+        if made := fetched(choice, each, target):
+            return made
+    if choice.unbuildable:
+        raise SetupFailed(choice.unbuildable)
+    cmake = built(choice, target, from_source)
+    if not (tried := trial(target)).names:
+        fault = f"llama.cpp was built for {choice.kind} and cannot be loaded: {tried.fault}"
+        raise SetupFailed(fault)
+    made = Installed(choice.kind, choice.because, BUILT, cmake=cmake)
+    note(target.prefix, made)
+    return made
+
+
+def fetched(choice: Choice, published: Published, target: Target) -> Installed | None:
+    """Install a wheel of the makers, if there is one and it can be loaded here."""
+    folder = store() / published.tag
+    if not put(folder, target):
+        say(f"Looking for a build by llama-cpp-python's makers: {published.tag}.")
+        index = ("--only-binary", ":all:", "--index-url", f"{MAKERS}/{published.tag}")
+        if not wheel(folder, target, *index, *BRIEFLY) or not put(folder, target):
+            return None
+    libraries = ""
+    if published.runtime:
+        cuda_toolkit.install(published.runtime, target.python, log())
+        libraries = str(cuda_toolkit.folder_of(published.runtime))
+    if not (tried := trial(target, libraries)).names:
+        say(f"The makers' build {published.tag} cannot be loaded here: {tried.fault}")
+        return None
+    made = Installed(choice.kind, choice.because, published.tag, libraries)
+    note(target.prefix, made)
+    return made
+
+
+def built(choice: Choice, target: Target, anew: bool) -> tuple[str, ...]:
+    """Install a wheel that was built here with these options before, or build it now."""
+    cmake = choice.cmake
+    if choice.toolkit:
+        home = cuda_toolkit.install(choice.toolkit, target.python, log())
+        cmake += (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
+    folder = store() / f"{choice.kind}-{digest(*cmake, *map('='.join, choice.environment))}"
+    if anew:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not put(folder, target):
+        say(f"Building llama.cpp for {choice.kind}. {WAIT.get(choice.kind, WAIT['cpu'])}, once.")
+        more = {**dict(choice.environment), "CMAKE_ARGS": shlex.join(cmake)}
+        if not wheel(folder, target, *SOURCES, environment=more) or not put(folder, target):
+            raise SetupFailed(pip.explain(log()))
+    return cmake
+
+
+WAIT = {
+    "cpu": "About five minutes on two cores",
+    "cuda": "Ten minutes on sixteen cores, an hour on two",
+    "hip": "Ten minutes on sixteen cores, an hour on two",
+    "vulkan": "About ten minutes on two cores",
+}
+
+
+def wheel(
+    folder: Path, target: Target, *options: str, environment: dict[str, str] | None = None
+) -> bool:
+    """Make or fetch a wheel into a folder."""
+    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *options, target.requirement)
+    own = pip.command(target.python)
+    return pip.run(own, *arguments, log=log(), environment=environment)
+
+
+def put(folder: Path, target: Target) -> bool:
+    """Install the wheel that a folder keeps, if it is of a version that is wanted."""
+    if not any(folder.glob("*.whl")):
+        return False
+    options = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder))
+    own = pip.command(target.python)
+    return pip.run(own, "install", *options, target.requirement, log=log())
+
+
+class Tried(NamedTuple):
+    """The backends of a library that could be loaded, or the reason why it could not."""
+
+    names: tuple[str, ...]
+    fault: str = ""
+
+
+def trial(target: Target, libraries: str = "") -> Tried:
+    """Load the library of an environment, in a process of its own."""
+    before = map(str, cuda_toolkit.libraries(Path(libraries))) if libraries else ()
+    command = [target.python, "-c", TRIAL, *before]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=target.prefix)
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode:
+        return Tried((), said[-1] if said else f"exit code {done.returncode}")
+    return Tried(tuple(done.stdout.decode().split()))
+
+
+def digest(*texts: str) -> str:
+    return hashlib.sha256(
+        "\n".join((sys.platform, platform.machine(), *texts)).encode()
+    ).hexdigest()[:12]

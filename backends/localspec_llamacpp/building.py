@@ -1,0 +1,58 @@
+"""Build llama.cpp anew for the environment that runs this program."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+from localspec.errors import BackendError
+from localspec_build import records
+from localspec_build.choice import AUTO, choose
+from localspec_build.failure import SetupFailed
+from localspec_build.machine import look
+from localspec_build.rebuild import rebuild
+from localspec_build.records import CUSTOM, Installed, Wish
+from localspec_build.wheels import Target, trial
+
+# The backends of ggml, by which a library that somebody else built tells its kind.
+BACKENDS = {"CUDA": "cuda", "ROCm": "hip", "Vulkan": "vulkan", "MTL": "metal", "Metal": "metal"}
+
+
+def target() -> Target:
+    wanted = (each for each in requires("localspec") or () if each.startswith("llama-cpp-python"))
+    return Target(sys.executable, Path(sys.prefix), next(wanted))
+
+
+def build(kind: str, from_source: bool) -> str:
+    """Install a kind, or the one that fits here if another is installed; tell what there is."""
+    here = target()
+    try:
+        if kind:
+            return told(rebuild(Wish(kind, asked=kind != AUTO), here, from_source))
+        wish = records.wished()
+        wish = wish if wish and wish.asked else Wish(AUTO)
+        if not from_source and (there := present(here)) and there == fitting(wish):
+            return f"is built for {there}, which fits"
+        return told(rebuild(wish, here, from_source, or_processor=True))
+    except (SetupFailed, OSError) as error:
+        raise BackendError(str(error)) from error
+
+
+def fitting(wish: Wish) -> str:
+    """Name the kind that a rebuild would try first."""
+    return wish.kind if wish.kind == CUSTOM else choose(look(), wish.kind).kind
+
+
+def present(here: Target) -> str:
+    """Name the kind that is installed and can be loaded; empty where there is none."""
+    record = records.installed(here.prefix)
+    names = trial(here, record.libraries if record else "").names
+    if not names:
+        return ""
+    kinds = (kind for name, kind in BACKENDS.items() if name in names)
+    return record.kind if record else next(kinds, "cpu")
+
+
+def told(made: Installed) -> str:
+    return f"is built for {made.kind} ({made.because}), {made.source}"

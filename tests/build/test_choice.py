@@ -1,0 +1,194 @@
+"""The build that is chosen, by what was found alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localspec_build.choice import RPC, choose
+from localspec_build.failure import Lacking
+from localspec_build.machine import Machine, Nvcc, Nvidia, Rocm, Vulkan
+
+BARE = Machine("linux", "x86_64", vulkan=Vulkan(lacks=("glslc",)), manager="apt-get")
+CARD = Nvidia(("RTX 4090",), ("89",), (13, 0), "/usr/lib/libcuda.so.1")
+NVIDIA = replace(BARE, nvidia=CARD)
+NVCC = Nvcc("/usr/local/cuda/bin/nvcc", (12, 8), True, frozenset({"75", "89"}))
+ARC = Vulkan(True, ("Intel Arc A770",))
+
+
+def tags(choice):
+    return [each.tag for each in choice.published]
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind"),
+    [
+        (BARE, "cpu"),
+        (NVIDIA, "cuda"),
+        (replace(BARE, amd=("gfx1100",), rocm=Rocm("/opt/rocm", (7, 2), True)), "hip"),
+        (replace(BARE, amd=("gfx1100",), vulkan=ARC), "vulkan"),
+        (replace(BARE, amd=("gfx1100",), rocm=Rocm("/r", (7, 2), False), vulkan=ARC), "vulkan"),
+        (replace(BARE, vulkan=ARC), "vulkan"),
+        (replace(BARE, vendors=frozenset({"intel"}), vulkan=Vulkan()), "vulkan"),
+        (replace(BARE, vendors=frozenset({"intel"}), vulkan=Vulkan(True)), "cpu"),
+        (replace(BARE, vendors=frozenset({"other"}), vulkan=Vulkan()), "cpu"),
+        (replace(NVIDIA, nvidia=Nvidia(fault="no driver"), vulkan=ARC), "vulkan"),
+        (replace(BARE, system="darwin", processor="arm64"), "metal"),
+        (replace(NVIDIA, system="darwin"), "metal"),
+    ],
+)
+def test_the_build_is_for_the_fastest_card_that_it_can_be_made_for(machine, kind):
+    choice = choose(machine)
+    assert choice.kind == kind
+    assert RPC in choice.cmake
+
+
+def test_one_architecture_is_compiled_the_cards_and_the_drivers_library_is_named():
+    cmake = choose(NVIDIA).cmake
+    assert "-DCMAKE_CUDA_ARCHITECTURES=89-real" in cmake
+    assert "-DCUDA_cuda_driver_LIBRARY=/usr/lib/libcuda.so.1" in cmake
+    two = replace(NVIDIA, nvidia=replace(CARD, architectures=("89", "120"), driver=""))
+    assert "-DCMAKE_CUDA_ARCHITECTURES=89-real;120-real" in choose(two).cmake
+    assert "-DGGML_CUDA_NO_VMM=on" in choose(two).cmake
+
+
+def test_an_installed_toolkit_is_used_and_none_is_fetched():
+    choice = choose(replace(NVIDIA, nvcc=NVCC))
+    assert f"-DCMAKE_CUDA_COMPILER={NVCC.path}" in choice.cmake
+    assert choice.toolkit == ""
+
+
+@pytest.mark.parametrize(
+    "nvcc",
+    [
+        None,
+        replace(NVCC, has_cublas=False),
+        replace(NVCC, version=(14, 0)),
+        replace(NVCC, architectures=frozenset({"75", "86"})),
+    ],
+)
+def test_a_toolkit_that_does_not_suit_is_replaced_by_the_package_indexs(nvcc):
+    choice = choose(replace(NVIDIA, nvcc=nvcc))
+    assert choice.toolkit == "cuda-toolkit[nvcc,cudart,cublas,cccl]>=13.0,<13.1"
+    assert not any(each.startswith("-DCMAKE_CUDA_COMPILER") for each in choice.cmake)
+
+
+def test_the_fetched_toolkit_is_no_newer_than_the_driver():
+    newer = replace(NVIDIA, nvidia=replace(CARD, cuda=(13, 4)))
+    assert choose(newer).toolkit.endswith(">=13.0,<13.5")
+    unknown = replace(NVIDIA, nvidia=Nvidia(architectures=("89",)))  # as in a container's build
+    assert choose(unknown).toolkit.endswith(">=13.0,<13.1")
+
+
+@pytest.mark.parametrize(
+    "card", [replace(CARD, cuda=(12, 4)), replace(CARD, architectures=("61", "89"))]
+)
+def test_where_the_index_has_no_compiler_for_a_card_the_toolkit_is_named(card):
+    choice = choose(replace(NVIDIA, nvidia=card))
+    assert "sudo apt-get install nvidia-cuda-toolkit; then `localspec doctor" in choice.unbuildable
+    assert choice.toolkit == ""
+    bare = choose(replace(NVIDIA, nvidia=card, processor="aarch64"))
+    assert bare.kind == "cpu"
+    assert "needs NVIDIA's toolkit" in bare.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ["cu130", "cu125"]),
+        ({"cuda": (13, 3)}, ["cu132", "cu130"]),
+        ({"cuda": (12, 4)}, ["cu124", "cu123"]),
+        ({"cuda": (11, 8)}, []),
+        ({"cuda": ()}, []),
+        ({"architectures": ("61",)}, ["cu125", "cu124"]),
+        ({"architectures": ("89", "120")}, []),
+        ({"architectures": ("50",)}, []),
+        ({"architectures": ()}, []),
+    ],
+)
+def test_the_makers_wheels_are_those_that_driver_and_card_run(change, expected):
+    old = replace(NVCC, version=(11, 8), architectures=frozenset())  # takes any card
+    assert tags(choose(replace(NVIDIA, nvcc=old, nvidia=replace(CARD, **change)))) == expected
+
+
+def test_a_makers_wheel_comes_with_the_libraries_of_its_own_cuda():
+    first, second = choose(NVIDIA).published
+    assert first.runtime == "cuda-toolkit[cudart,cublas]==13.0.*"
+    assert second.runtime == "cuda-toolkit[cudart,cublas]==12.5.*"
+
+
+def test_on_windows_a_makers_wheel_wants_an_installed_toolkit():
+    windows = replace(NVIDIA, system="win32", processor="AMD64", manager="winget")
+    assert "winget install Nvidia.CUDA" in choose(windows).hints[0]
+    assert tags(choose(replace(windows, nvcc=NVCC))) == ["cu130", "cu125"]
+    assert choose(replace(windows, nvcc=NVCC)).published[0].runtime == ""
+
+
+def test_what_is_missing_is_a_sentence_with_its_command_and_the_processor_goes_on():
+    intel = replace(BARE, vendors=frozenset({"intel"}), program=".venv/bin/localspec")
+    choice = choose(intel)
+    assert choice.kind == "cpu"
+    [hint] = choice.hints
+    assert hint.startswith("Vulkan for a graphics card needs glslc: sudo apt-get install libvulkan")
+    assert hint.endswith("then `.venv/bin/localspec doctor --fix`")
+
+
+def test_a_broken_driver_and_a_missing_one_are_told_apart():
+    assert (
+        "out of order (no answer)"
+        in choose(replace(BARE, nvidia=Nvidia(fault="no answer"))).hints[0]
+    )
+    assert "No driver" in choose(replace(BARE, vendors=frozenset({"nvidia"}))).hints[0]
+
+
+def test_the_makers_vulkan_build_is_for_cards_that_answer():
+    lacking = replace(ARC, lacks=("glslc",))
+    assert tags(choose(replace(BARE, vulkan=ARC))) == ["vulkan"]
+    assert "glslc" in choose(replace(BARE, vulkan=lacking)).unbuildable
+    likely = replace(BARE, vendors=frozenset({"intel"}), vulkan=Vulkan())
+    assert tags(choose(likely)) == []
+    assert choose(replace(BARE, processor="aarch64", vulkan=lacking)).kind == "cpu"
+
+
+def test_hip_is_compiled_by_rocms_own_clang_for_the_cards_targets():
+    choice = choose(replace(BARE, amd=("gfx1100", "gfx1036"), rocm=Rocm("/opt/rocm", (7, 2), True)))
+    assert "-DGPU_TARGETS=gfx1100;gfx1036" in choice.cmake
+    assert dict(choice.environment)["HIPCXX"] == "/opt/rocm/llvm/bin/clang"
+    assert tags(choice) == ["rocm72"]
+
+
+def test_mlx_is_offered_with_the_cuda_of_the_driver():
+    assert choose(NVIDIA).offers == ('MLX can use the card as well: pip install ".[mlx-cuda13]"',)
+    assert "mlx-cuda12" in choose(replace(NVIDIA, nvidia=replace(CARD, cuda=(12, 8)))).offers[0]
+    assert choose(replace(NVIDIA, nvcc=NVCC, system="win32")).offers == ()
+    extras = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert "mlx-cuda12 = [" in extras
+    assert "mlx-cuda13 = [" in extras
+
+
+def test_a_general_build_for_the_processor_is_only_for_machines_without_a_compiler():
+    assert tags(choose(BARE)) == []
+    assert tags(choose(replace(BARE, compiler=False))) == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "machine", "said"),
+    [
+        ("cuda", BARE, "No driver for an NVIDIA card"),
+        ("hip", BARE, "rocminfo"),
+        ("hip", replace(BARE, amd=("gfx1100",)), "hipblas"),
+        ("vulkan", BARE, "needs glslc"),
+        ("metal", BARE, "for Macs"),
+        ("cpu", replace(BARE, system="darwin"), "--device cpu"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_an_error_with_the_way_out(wish, machine, said):
+    with pytest.raises(Lacking, match=said):
+        choose(machine, wish)
+
+
+def test_a_wish_goes_before_what_is_faster():
+    assert choose(NVIDIA, "cpu").kind == "cpu"
+    assert choose(replace(NVIDIA, vulkan=ARC), "vulkan").kind == "vulkan"

@@ -1,0 +1,218 @@
+"""Builds that are made, fetched, kept and remembered, by a Python whose pip is a shell script."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from localspec_build import cuda_toolkit, folders, pip, records, wheels
+from localspec_build.choice import Choice, Published
+from localspec_build.failure import SetupFailed
+from localspec_build.rebuild import rebuild
+from localspec_build.records import Installed, Wish
+from localspec_build.wheels import Target, install
+from tests.build.fakes import FakeMachine
+
+# Logs each call. `pip wheel` makes a wheel unless the folder `refuses` names one of its options;
+# the trial tells CPU, or fails where the wheel that was installed last is in `broken`.
+PYTHON = """cd {root}
+echo "$CMAKE_ARGS|$*" >> calls
+case "$1 $2 $3" in
+"-m pip wheel")
+    for word in $(cat refuses); do case "$*|$CMAKE_ARGS" in *$word*)
+        echo "{failure}"; exit 1 ;; esac; done
+    for word in "$@"; do
+        [ "$before" = --wheel-dir ] && mkdir -p $word && touch $word/llama_cpp_python-1.whl
+        before=$word
+    done ;;
+"-m pip install")
+    for word in "$@"; do
+        [ "$before" = --find-links ] && echo $word > installed
+        [ "$before" = --target ] && mkdir -p $word/nvidia/cu13/bin $word/nvidia/cu13/lib &&
+            touch $word/nvidia/cu13/bin/nvcc $word/nvidia/cu13/lib/libcudart.so.13
+        before=$word
+    done ;;
+"-c "*) for word in $(cat broken); do case "$(cat installed)" in *$word*)
+            echo "OSError: libcudart.so.13 is missing" >&2; exit 1 ;; esac; done
+        echo CPU ;;
+esac
+exit 0"""
+
+
+class Site:
+    """An environment, and what pip was asked for in it."""
+
+    def __init__(self, root: Path, failure: str = "ERROR: Failed building wheel") -> None:
+        self.fake = FakeMachine(root)
+        self.root = root
+        python = self.fake.tool("python", PYTHON.format(root=root, failure=failure))
+        self.target = Target(str(python), root, "llama-cpp-python>=0.3.36")
+        self.let(refuses="", broken="")
+
+    def let(self, **files: str) -> None:
+        for name, content in files.items():
+            self.fake.file(name, content)
+
+    def calls(self, *words: str) -> list[str]:
+        lines = (self.root / "calls").read_text().splitlines()
+        return [line for line in lines if all(word in line for word in words)]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    for name in ("CMAKE_ARGS", "CUDAARCHS"):
+        monkeypatch.delenv(name, raising=False)
+    made = Site(tmp_path / "site")
+    monkeypatch.setenv("PATH", f"{made.fake.bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    return made
+
+
+CPU = Choice("cpu", "x86_64")
+CUDA = Choice(
+    "cuda", "a card", ("-DGGML_CUDA=on",), (), (Published("cu130", "cuda-toolkit[cudart]==13.0.*"),)
+)
+
+
+def test_the_folders_are_those_of_platformdirs():
+    assert folders.data() == platformdirs.user_data_path("localspec", appauthor=False)
+    assert folders.cache() == platformdirs.user_cache_path("localspec", appauthor=False)
+
+
+def test_a_build_is_made_once_for_its_options_and_installed_from_there_on(site):
+    assert install(CPU, site.target) == Installed(
+        "cpu", "x86_64", "built here", "", ("-DGGML_RPC=on",)
+    )
+    install(CPU, site.target)
+    assert len(site.calls("-DGGML_RPC=on|-m pip wheel", "--no-cache-dir")) == 1
+    assert len(site.calls("-m pip install", "--no-index", "--force-reinstall")) == 2
+    install(Choice("cpu", "x86_64", ("-DGGML_NATIVE=off",)), site.target)
+    assert len(site.calls("-m pip wheel")) == 2
+
+
+def test_the_makers_wheel_goes_before_a_build_and_brings_its_libraries(site):
+    made = install(CUDA, site.target)
+    assert made.source == "cu130"
+    assert Path(made.libraries, "nvidia/cu13/lib/libcudart.so.13").exists()
+    assert records.installed(site.root) == made
+    assert not site.calls("-DGGML_CUDA=on")
+    assert site.calls("libcudart.so.13")
+
+
+def test_who_wants_a_build_gets_no_wheel_of_the_makers(site):
+    assert install(CUDA, site.target, from_source=True).source == "built here"
+    assert not site.calls("--index-url")
+    install(CUDA, site.target, from_source=True)
+    assert len(site.calls("--no-binary")) == 2  # built anew, whatever was kept
+
+
+@pytest.mark.parametrize("fault", [{"refuses": "--index-url"}, {"broken": "cu130"}])
+def test_without_a_makers_wheel_that_loads_it_is_built(site, fault):
+    site.let(**fault)
+    assert install(CUDA, site.target).source == "built here"
+    assert site.calls("-DGGML_CUDA=on|-m pip wheel", "--no-binary")
+
+
+def test_where_it_cannot_be_built_the_reason_is_the_error(site):
+    site.let(refuses="--index-url")
+    lacking = Choice("vulkan", "", published=(Published("vulkan"),), unbuildable="needs glslc")
+    with pytest.raises(SetupFailed, match="needs glslc"):
+        install(lacking, site.target)
+    assert not site.calls("--no-binary")
+
+
+def test_a_build_that_cannot_be_loaded_is_an_error_and_not_noted(site):
+    site.let(broken="cpu-")
+    with pytest.raises(SetupFailed, match=r"cannot be loaded: OSError: libcudart.so.13 is missing"):
+        install(CPU, site.target)
+    assert records.installed(site.root) is None
+
+
+def test_the_index_s_toolkit_is_fetched_once_and_named_to_cmake(site):
+    choice = Choice("cuda", "", ("-DGGML_CUDA=on",), toolkit="cuda-toolkit[nvcc]>=13.0,<13.1")
+    home = cuda_toolkit.folder_of(choice.toolkit) / "nvidia/cu13"
+    install(choice, site.target)
+    made = install(choice, site.target)
+    assert f"-DCUDAToolkit_ROOT={home}" in made.cmake
+    assert f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc" in made.cmake
+    assert len(site.calls("--target")) == 1
+    assert (home / "lib64/libcudart.so").resolve() == home / "lib/libcudart.so.13"
+
+
+def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site, capsys):
+    site.fake.nvidia()
+    site.let(refuses="-DGGML_CUDA --index-url")
+    made = rebuild(Wish("auto"), site.target, or_processor=True)
+    assert made.kind == "cpu"
+    assert records.wished() == Wish("cpu")
+    said = capsys.readouterr().err
+    assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in said
+    assert "The build for the processor takes its place" in said
+
+
+def test_a_wish_that_fails_is_an_error_and_not_remembered(site):
+    site.fake.nvidia()
+    site.let(refuses="-DGGML_CUDA --index-url")
+    records.remember(Wish("cpu"))
+    with pytest.raises(SetupFailed):
+        rebuild(Wish("cuda", asked=True), site.target)
+    assert records.wished() == Wish("cpu")
+
+
+def test_a_build_for_the_processor_that_fails_is_not_tried_twice(site):
+    site.let(refuses="--no-binary")
+    with pytest.raises(SetupFailed):
+        rebuild(Wish("auto"), site.target, or_processor=True)
+    assert len(site.calls("-m pip wheel")) == 1
+
+
+def test_what_was_asked_for_is_remembered_and_cmake_args_are_a_wish(site, monkeypatch):
+    rebuild(Wish("cpu", asked=True), site.target)
+    assert records.wished() == Wish("cpu", asked=True)
+    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_BLAS=on '-DX=a b'")
+    made = rebuild(records.wished(), site.target)
+    assert made.cmake == ("-DGGML_RPC=on", "-DGGML_BLAS=on", "-DX=a b")
+    monkeypatch.delenv("CMAKE_ARGS")
+    assert records.wished() == Wish("custom", "-DGGML_BLAS=on '-DX=a b'", True)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": 3}', "\x00\xff", '{"cmake": "\'"}'])
+def test_records_that_are_broken_are_none(site, content):
+    for place in (folders.data(), site.root):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / records.NAME).write_text(content)
+    assert records.wished() is None
+    assert records.installed(site.root) is None
+
+
+def test_a_record_comes_back_as_it_was_written(site):
+    made = Installed("cuda", "RTX", "cu130", "/a folder", ("-DA=x y", "-DB=1;2"))
+    records.note(site.root, made)
+    assert records.installed(site.root) == made
+    assert json.loads((site.root / records.NAME).read_text())["kind"] == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("c++: fatal error: Killed signal", "CMAKE_BUILD_PARALLEL_LEVEL=1"),
+        ("(from versions: none)", "package index cannot be reached"),
+        ("something else", "its whole output is in"),
+    ],
+)
+def test_the_cause_of_a_failure_is_read_from_the_log(tmp_path, log, cause):
+    (tmp_path / "log").write_text(log)
+    assert cause in pip.explain(tmp_path / "log")
+
+
+def test_without_a_compiler_the_command_that_installs_one_is_told(site, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    wheels.log().parent.mkdir(parents=True)
+    wheels.log().write_text("ERROR: Failed building wheel for llama-cpp-python")
+    assert "no C++ compiler" in pip.explain(wheels.log())

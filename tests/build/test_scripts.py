@@ -1,0 +1,27 @@
+"""The scripts of a checkout, which a Python of any age may be asked to run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_old_python_reads_the_scripts_as_far_as_the_version_test():
+    for name in ("environment.py", "start", "test", "check"):
+        ast.parse((ROOT / "scripts" / name).read_text(), feature_version=(3, 6))
+
+
+def test_the_set_up_needs_nothing_that_has_to_be_installed():
+    code = "import environment; print(environment.build())"
+    alone = subprocess.run(
+        [sys.executable, "-S", "-c", code],  # without site-packages
+        cwd=ROOT / "scripts",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert alone.stdout.startswith("build ")
