@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from subprocess import DEVNULL, CalledProcessError, run
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit(
@@ -90,14 +90,10 @@ def become(*command: str) -> NoReturn:
 
 def facts(extras: Iterable[str]) -> set[str]:
     """State what a set-up has to make true; a new lint rule in pyproject.toml installs nothing."""
-    tables = project()
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     read_by_pip = repr([tables["build-system"], tables["project"], tables["tool"]["hatch"]])
     digest = hashlib.sha256(read_by_pip.encode()).hexdigest()
     return {HOME, f"project {digest}", build(), *(f"extra {extra}" for extra in extras)}
-
-
-def project() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def build() -> str:
@@ -174,9 +170,7 @@ def set_up(wanted: set[str]) -> None:
 
 def build_engine() -> None:
     """Install the build of llama.cpp that was chosen before, or the one that fits here."""
-    names = project()["project"]["dependencies"]
-    requirement = next(name for name in names if name.startswith("llama-cpp-python"))
-    target = Target(program("python"), VENV, requirement)
+    target = Target.of(program("python"), VENV)
     rebuild(records.wished() or records.Wish(AUTO), target, or_processor=True)
 
 

@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +19,12 @@ from localspec_build.failure import SetupFailed
 from localspec_build.pip import say
 from localspec_build.records import Installed, note
 
+PACKAGE = "llama-cpp-python"
 MAKERS = "https://abetlen.github.io/llama-cpp-python/whl"
 BUILT = "built here"
 BRIEFLY = ("--retries", "0", "--timeout", "10")  # no network is no error
 # pip keeps a wheel for all options of CMake alike, so its cache is left out.
-SOURCES = ("--no-binary", "llama-cpp-python", "--no-cache-dir")
+SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
 # Loads the library of an environment, after the files that it is given, and tells its backends.
 TRIAL = """
 import ctypes, importlib.util, os, pathlib, sys
@@ -43,6 +46,9 @@ for at in range(ggml.ggml_backend_reg_count()):
 """
 
 
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # of a checkout
+
+
 class Target(NamedTuple):
     """An environment to install into."""
 
@@ -50,9 +56,18 @@ class Target(NamedTuple):
     prefix: Path
     requirement: str  # as llama-cpp-python>=0.3.36
 
+    @classmethod
+    def of(cls, python: str, prefix: Path) -> Target:
+        """Read in this checkout, or of what is installed, which llama.cpp LocalSpec wants."""
+        if PROJECT.is_file():
+            names = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+        else:
+            names = requires("localspec") or []
+        return cls(python, prefix, next(name for name in names if name.startswith(PACKAGE)))
+
 
 def store() -> Path:
-    return folders.cache() / "llama-cpp-python"
+    return folders.cache() / PACKAGE
 
 
 def log() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import requires
 from pathlib import Path
 
 from localspec.errors import BackendError
@@ -19,14 +18,9 @@ from localspec_build.wheels import Target, trial
 BACKENDS = {"CUDA": "cuda", "ROCm": "hip", "Vulkan": "vulkan", "MTL": "metal", "Metal": "metal"}
 
 
-def target() -> Target:
-    wanted = (each for each in requires("localspec") or () if each.startswith("llama-cpp-python"))
-    return Target(sys.executable, Path(sys.prefix), next(wanted))
-
-
-def build(kind: str, from_source: bool) -> str:
+def build(kind: str, from_source: bool, target: Target | None = None) -> str:
     """Install a kind, or the one that fits here if another is installed; tell what there is."""
-    here = target()
+    here = target or Target.of(sys.executable, Path(sys.prefix))
     try:
         if kind:
             return told(rebuild(Wish(kind, asked=kind != AUTO), here, from_source))

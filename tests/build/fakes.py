@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from localspec_build.wheels import Target
+
 SMI = """case "$*" in
 *compute_cap*) echo "{cards}" ;;
 *) echo "| NVIDIA-SMI 580.95.05  Driver Version: 580.95.05  CUDA Version: {cuda}  |" ;;
@@ -62,3 +64,48 @@ class FakeMachine:
             f"#define VK_HEADER_VERSION {headers}\n"
             "#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)\n",
         )
+
+
+# Logs each call. `pip wheel` makes a wheel unless the folder `refuses` names one of its options;
+# the trial tells `backends`, or fails where the wheel that was installed last is in `broken`.
+PYTHON = """cd {root}
+echo "$CMAKE_ARGS|$*" >> calls
+case "$1 $2 $3" in
+"-m pip wheel")
+    for word in $(cat refuses); do case "$*|$CMAKE_ARGS" in *$word*)
+        echo "{failure}"; exit 1 ;; esac; done
+    for word in "$@"; do
+        [ "$before" = --wheel-dir ] && mkdir -p $word && touch $word/llama_cpp_python-1.whl
+        before=$word
+    done ;;
+"-m pip install")
+    for word in "$@"; do
+        [ "$before" = --find-links ] && echo $word > installed
+        [ "$before" = --target ] && mkdir -p $word/nvidia/cu13/bin $word/nvidia/cu13/lib &&
+            touch $word/nvidia/cu13/bin/nvcc $word/nvidia/cu13/lib/libcudart.so.13
+        before=$word
+    done ;;
+"-c "*) for word in $(cat broken); do case "$(cat installed)" in *$word*)
+            echo "OSError: libcudart.so.13 is missing" >&2; exit 1 ;; esac; done
+        cat backends ;;
+esac
+exit 0"""
+
+
+class Site:
+    """An environment, and what pip was asked for in it."""
+
+    def __init__(self, root: Path, failure: str = "ERROR: Failed building wheel") -> None:
+        self.fake = FakeMachine(root)
+        self.root = root
+        python = self.fake.tool("python", PYTHON.format(root=root, failure=failure))
+        self.target = Target(str(python), root, "llama-cpp-python>=0.3.36")
+        self.let(refuses="", broken="", backends="CPU")
+
+    def let(self, **files: str) -> None:
+        for name, content in files.items():
+            self.fake.file(name, content)
+
+    def calls(self, *words: str) -> list[str]:
+        lines = (self.root / "calls").read_text().splitlines()
+        return [line for line in lines if all(word in line for word in words)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import platformdirs
@@ -15,63 +14,6 @@ from localspec_build.failure import SetupFailed
 from localspec_build.rebuild import rebuild
 from localspec_build.records import Installed, Wish
 from localspec_build.wheels import Target, install
-from tests.build.fakes import FakeMachine
-
-# Logs each call. `pip wheel` makes a wheel unless the folder `refuses` names one of its options;
-# the trial tells CPU, or fails where the wheel that was installed last is in `broken`.
-PYTHON = """cd {root}
-echo "$CMAKE_ARGS|$*" >> calls
-case "$1 $2 $3" in
-"-m pip wheel")
-    for word in $(cat refuses); do case "$*|$CMAKE_ARGS" in *$word*)
-        echo "{failure}"; exit 1 ;; esac; done
-    for word in "$@"; do
-        [ "$before" = --wheel-dir ] && mkdir -p $word && touch $word/llama_cpp_python-1.whl
-        before=$word
-    done ;;
-"-m pip install")
-    for word in "$@"; do
-        [ "$before" = --find-links ] && echo $word > installed
-        [ "$before" = --target ] && mkdir -p $word/nvidia/cu13/bin $word/nvidia/cu13/lib &&
-            touch $word/nvidia/cu13/bin/nvcc $word/nvidia/cu13/lib/libcudart.so.13
-        before=$word
-    done ;;
-"-c "*) for word in $(cat broken); do case "$(cat installed)" in *$word*)
-            echo "OSError: libcudart.so.13 is missing" >&2; exit 1 ;; esac; done
-        echo CPU ;;
-esac
-exit 0"""
-
-
-class Site:
-    """An environment, and what pip was asked for in it."""
-
-    def __init__(self, root: Path, failure: str = "ERROR: Failed building wheel") -> None:
-        self.fake = FakeMachine(root)
-        self.root = root
-        python = self.fake.tool("python", PYTHON.format(root=root, failure=failure))
-        self.target = Target(str(python), root, "llama-cpp-python>=0.3.36")
-        self.let(refuses="", broken="")
-
-    def let(self, **files: str) -> None:
-        for name, content in files.items():
-            self.fake.file(name, content)
-
-    def calls(self, *words: str) -> list[str]:
-        lines = (self.root / "calls").read_text().splitlines()
-        return [line for line in lines if all(word in line for word in words)]
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch):
-    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    for name in ("CMAKE_ARGS", "CUDAARCHS"):
-        monkeypatch.delenv(name, raising=False)
-    made = Site(tmp_path / "site")
-    monkeypatch.setenv("PATH", f"{made.fake.bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    return made
-
 
 CPU = Choice("cpu", "x86_64")
 CUDA = Choice(
@@ -216,3 +158,7 @@ def test_without_a_compiler_the_command_that_installs_one_is_told(site, monkeypa
     wheels.log().parent.mkdir(parents=True)
     wheels.log().write_text("ERROR: Failed building wheel for llama-cpp-python")
     assert "no C++ compiler" in pip.explain(wheels.log())
+
+
+def test_the_wanted_version_is_the_checkouts(site):
+    assert Target.of("python", site.root).requirement.startswith("llama-cpp-python>=")

@@ -6,8 +6,10 @@ import shutil
 from collections import namedtuple
 from dataclasses import replace
 
+import pytest
+
 from localspec.backend import Build
-from localspec.backend_spec import Finding
+from localspec.backend_spec import Builder, Finding
 from localspec.cli import run
 from localspec.commands import doctor
 from localspec.errors import BackendError
@@ -60,3 +62,39 @@ def test_the_build_is_that_of_the_engine():
     assert isinstance(build, Build)
     assert "CPU" in build.features
     assert build.version[0].isdigit()
+
+
+def with_builder(monkeypatch, kinds=("auto", "cuda")):
+    asked = []
+
+    def build(kind, from_source):
+        asked.append((kind, from_source))
+        return "is built"
+
+    engine = replace(doctor.engines.spec("mlx"), builder=Builder(kinds, build))
+    monkeypatch.setattr(doctor.engines, "specs", lambda: {"mlx": engine})
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], []),
+        (["--fix"], [("", False)]),
+        (["--fix", "--build"], [("", True)]),
+        (["--rebuild", "cuda"], [("cuda", False)]),
+        (["--rebuild", "auto", "--build"], [("auto", True)]),
+    ],
+)
+def test_it_builds_what_it_is_asked_to(monkeypatch, capsys, options, asked):
+    seen = with_builder(monkeypatch)
+    assert run(["doctor", *options]) == 0
+    assert seen == asked
+    assert ("mlx        is built" in capsys.readouterr().out) == bool(asked)
+
+
+@pytest.mark.parametrize("options", [["--rebuild", "rocket"], ["--build"]])
+def test_a_kind_that_no_engine_has_is_refused_with_those_there_are(monkeypatch, capsys, options):
+    assert with_builder(monkeypatch) == []
+    assert run(["doctor", *options]) == 2
+    assert ("auto, cuda" if "rocket" in options else "--fix") in capsys.readouterr().err

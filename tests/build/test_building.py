@@ -1,0 +1,50 @@
+"""The builds that `localspec doctor` asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.errors import BackendError
+from localspec_build import records
+from localspec_build.records import Installed, Wish
+from localspec_llamacpp.building import build
+
+
+def test_a_kind_that_is_asked_for_is_built_and_stays_the_choice(site):
+    assert build("cpu", False, site.target).startswith("is built for cpu (")
+    assert records.wished() == Wish("cpu", asked=True)
+    build("auto", False, site.target)
+    assert records.wished() == Wish("cpu")
+
+
+def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
+    assert build("", False, site.target) == "is built for cpu, which fits"
+    assert not site.calls("-m pip wheel")
+    site.fake.nvidia()
+    site.let(refuses="--index-url")
+    assert "is built for cuda (NVIDIA GeForce RTX 4090" in build("", False, site.target)
+    assert build("", False, site.target) == "is built for cuda, which fits"
+
+
+def test_a_library_that_cannot_be_loaded_is_built_anew(site):
+    site.let(broken="old", installed="old")
+    assert "built here" in build("", False, site.target)
+
+
+def test_a_library_without_a_record_is_known_by_its_backends(site):
+    site.let(backends="Vulkan CPU")
+    assert "is built for cpu (" in build("", False, site.target)
+
+
+def test_a_wish_of_the_users_goes_before_the_machines(site):
+    site.fake.nvidia()
+    records.remember(Wish("cpu", asked=True))
+    records.note(site.root, Installed("cpu", "", "built here"))
+    assert build("", False, site.target) == "is built for cpu, which fits"
+    records.remember(Wish("cpu"))
+    assert "is built for cuda" in build("", False, site.target)
+
+
+def test_what_fails_is_one_error(site):
+    with pytest.raises(BackendError, match="No driver for an NVIDIA card"):
+        build("cuda", False, site.target)
