@@ -21,13 +21,17 @@ from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write
 
 if sys.platform == "win32":  # there is no MLX for it
     MLX: tuple[str, ...] = ()
+    MLX_HEADS: tuple[str, ...] = ()
 else:
     from localspec_mlx import backend as mlx
     from tests import tiny_mlx
 
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
+    MLX_HEADS = tuple(f"mlx {name}" for name in tiny_mlx.WITH_HEADS)
 
-__all__ = ["ARCHITECTURES", "MLX", "WITH_HEADS"]
+HEADS = (*WITH_HEADS, *MLX_HEADS)
+
+__all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "WITH_HEADS"]
 
 
 def there(*names: str) -> list[str]:
@@ -53,16 +57,19 @@ def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head 
 @cache
 def tiny_folder(architecture: str, *, drift: float = 0.0, layout: str = "plain") -> Path:
     path = folder() / f"mlx-{architecture}-{drift}-{layout}"
+    if architecture in tiny_mlx.WITH_HEADS:
+        return tiny_mlx.write_with_head(path, tiny_mlx.WITH_HEADS[architecture])
     return tiny_mlx.write(path, architecture, drift=drift, layout=layout)
 
 
 def target(name: str, **options) -> Model:
     """A model by its architecture, in GGUF unless it begins with `mlx`."""
     wishes = replace(OPTIONS, **options)
-    if name in MLX:
-        return mlx.load(tiny_folder(name[4:]), replace(wishes, threads=None))
-    path = tiny(name)
-    wishes = replace(wishes, head=options.get("head", path if name in WITH_HEADS else None))
+    ours = name in (*MLX, *MLX_HEADS)
+    path = tiny_folder(name[4:]) if ours else tiny(name)
+    wishes = replace(wishes, head=options.get("head", path if name in HEADS else None))
+    if ours:
+        return mlx.load(path, replace(wishes, threads=None))
     return llamacpp.load(path, roomy(wishes))
 
 

@@ -44,7 +44,7 @@ _DELTA = {
     "full_attention_interval": 3,
     "partial_rotary_factor": 0.5,
 }
-_EXPERTS = {
+EXPERTS = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 32,
@@ -69,7 +69,7 @@ _SCAN = {
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "llama": {},
     "qwen3": {},
-    "qwen3_moe": _EXPERTS,
+    "qwen3_moe": EXPERTS,
     "gemma3_text": {
         "sliding_window": WINDOW,
         "sliding_window_pattern": 3,
@@ -91,7 +91,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
             "partial_rotary_factor": 0.5,
         },
     },
-    "qwen3_next": {**_DELTA, **_EXPERTS, "shared_expert_intermediate_size": 32},
+    "qwen3_next": {**_DELTA, **EXPERTS, "shared_expert_intermediate_size": 32},
     "mamba2": _SCAN,
     "lfm2": {
         "norm_eps": 1e-6,
@@ -179,6 +179,34 @@ def write(
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     write_tokenizer(folder, layout)
     return folder
+
+
+# Models with a drafting head (MTP) among their weights.
+WITH_HEADS: Mapping[str, str] = {"qwen3_5-mtp": "qwen3_5"}
+
+
+def write_with_head(folder: Path, architecture: str, *, seed: int = 0, **changes: Any) -> Path:
+    """Write a model with a head as mlx-lm's and mlx-vlm's conversions leave it."""
+    write(folder, architecture, seed=seed, mtp_num_hidden_layers=1, **changes)
+    weights = {f"mtp.{name}": array for name, array in head_weights(folder, seed).items()}
+    mx.save_safetensors(str(folder / "model-mtp.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
+
+
+def head_weights(folder: Path, seed: int = 0) -> dict[str, mx.array]:
+    """The tensors of a head for the model in a folder, by the names of its own layers."""
+    config = json.loads((folder / "config.json").read_text())
+    model_class, arguments = get_classes(config)
+    like = model_class(
+        arguments.from_dict({**config, "num_hidden_layers": 1, "full_attention_interval": 1})
+    )
+    width = config["hidden_size"]
+    shapes = {"fc.weight": (width, 2 * width), "norm.weight": (width,)}
+    shapes |= {f"pre_fc_norm_{each}.weight": (width,) for each in ("embedding", "hidden")}
+    for name, array in tree_flatten(like.model.layers[0].parameters()):
+        shapes[f"layers.0.{name}"] = array.shape
+    random = np.random.default_rng([seed, 2])
+    return {name: mx.array(weight(random, name, shape)) for name, shape in sorted(shapes.items())}
 
 
 def weight(random: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:

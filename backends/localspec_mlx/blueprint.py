@@ -36,13 +36,16 @@ class Blueprint:
     sharing: Sharing = "alone"  # which rows may share a run
 
     def run(self, tokens: mx.array, layers: Sequence[Layer]) -> mx.array:
+        logits: mx.array = self.model(tokens, cache=self.caches(layers))
+        return logits
+
+    def caches(self, layers: Sequence[Layer]) -> list[object]:
+        """Arrange layers as the model's definition expects its caches."""
         faces = iter([layer.face() for layer in layers])
-        caches = [
+        return [
             tuple(next(faces) for _ in range(count)) if count else next(faces)
             for count in self.nesting
         ]
-        logits: mx.array = self.model(tokens, cache=caches)
-        return logits
 
     def shared(self, sharing: Sharing) -> Blueprint:
         return replace(self, sharing=sharing)

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import mlx.core as mx
 
+from localspec.backend import Row
 from localspec.roll import RolledRow, lane
 from localspec.tokens import Logits
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
-from localspec_mlx.runner import Runner
+from localspec_mlx.slots import CacheSlots
 
 LOOK = 8  # tokens that are worked out before they are looked at
 # Steps after which the device is set to work, while the host lays out the steps that follow.
 STARTS = (1, 4)
 
 
-def extend(runner: Runner, host: Host, paths: Sequence[RolledRow]) -> None:
+class Stepping(Protocol):
+    """A model, or a drafting head, that reads on from what its slots hold."""
+
+    slots: CacheSlots
+
+    def run(self, rows: Sequence[Row]) -> mx.array:
+        """Append rows; return the logits of the last token of each."""
+
+    def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
+        """Append a token to each slot, known or not; return its logits [slots, vocabulary]."""
+
+
+def extend(runner: Stepping, host: Host, paths: Sequence[RolledRow]) -> None:
     """Add some tokens to each path, as long as the core chooses the predicted tokens."""
     at = [path.roll.row.slot for path in paths]
     starts, logits, tokens = _predicted(runner, host, paths)
@@ -29,7 +43,7 @@ def extend(runner: Runner, host: Host, paths: Sequence[RolledRow]) -> None:
 
 
 def _predicted(
-    runner: Runner, host: Host, paths: Sequence[RolledRow]
+    runner: Stepping, host: Host, paths: Sequence[RolledRow]
 ) -> tuple[list[int], mx.array, mx.array]:
     """Predict tokens; return slot lengths before them, logits and tokens, a row for each step."""
     at = [path.roll.row.slot for path in paths]

@@ -16,6 +16,7 @@ from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
+from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
@@ -36,6 +37,7 @@ def load(path: Path, options: Options) -> MlxModel:
         blueprint,
         load_tokenizer(path, width(model)),
         replace(options, context=context(footprint, options)),
+        heads.load(options.head, footprint, blueprint) if options.head else None,
     )
 
 

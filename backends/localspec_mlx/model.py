@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from localspec.tokens import Logits
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy
+from localspec_mlx.heads.head import LoadedHead, MlxHead
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.runner import Runner, lead
@@ -34,31 +35,38 @@ class Ahead:
     slots: tuple[int, ...]
     tokens: mx.array
     logits: mx.array
+    states: Mapping[int, mx.array]  # that a head reads
 
 
 class MlxModel:
-    def __init__(self, blueprint: Blueprint, tokenizer: Tokenizer, options: Options) -> None:
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        tokenizer: Tokenizer,
+        options: Options,
+        head: LoadedHead | None = None,
+    ) -> None:
         assert options.context is not None
         self.tokenizer = tokenizer
         self.vocabulary = tokenizer.size
         self.slots, self.context = options.slots, options.context
         self.pool = options.slots * options.context
         self.batch, self.tentative = options.batch, options.tentative
-        self.head: Head | None = None
         self.host = Host()
         self._stream = mx.new_thread_local_stream(mx.default_device())
-        self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size)
+        tap = head.tap if head else None
+        self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size, tap)
+        self._head = MlxHead(head, options, self.host, self._stream) if head else None
+        self.head: Head | None = self._head
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         at = tuple(row.slot for row in rows)
         with self._device(at) as runner:
-            check(self, rows, [self._length(runner, slot) for slot in at])
-            logits = self._take_ahead(runner, rows)
-            if logits is None:
-                logits = runner.run(rows)
-                self.host.start([logits], runner.slots.arrays(at))
+            lengths = [self._length(runner, slot) for slot in at]
+            check(self, rows, lengths)
+            logits = self._run(runner, rows, lengths)
             self._go_ahead(runner, rows, logits)
             found = self.host.read(logits)
             if any(map(lead, rows)):
@@ -66,14 +74,26 @@ class MlxModel:
         ends = itertools.accumulate((row.outputs for row in rows), initial=0)
         return [found[start:end] for start, end in itertools.pairwise(ends)]
 
-    def _take_ahead(self, runner: Runner, rows: Sequence[Row]) -> mx.array | None:
-        """Return the logits of rows, if their run was begun ahead; anything else undoes it."""
+    def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> mx.array:
+        """Begin to compute the logits of rows, unless that was begun ahead."""
+        at = [row.slot for row in rows]
+        ahead = self._take_ahead(runner, rows)
+        logits = ahead.logits if ahead else runner.run(rows)
+        if self._head:
+            self._head.note(rows, lengths, ahead.states if ahead else runner.states())
+            self.host.start([logits], runner.slots.arrays(at), self._head.arrays(at))
+        elif not ahead:
+            self.host.start([logits], runner.slots.arrays(at))
+        return logits
+
+    def _take_ahead(self, runner: Runner, rows: Sequence[Row]) -> Ahead | None:
+        """Return the run of rows, if it was begun ahead; anything else undoes it."""
         ahead = self._ahead
         if ahead and ahead.slots == tuple(row.slot for row in rows):
             alone = all(len(row.tokens) == row.outputs == 1 and not row.tentative for row in rows)
             if alone and self.host.read(ahead.tokens).tolist() == [row.tokens[0] for row in rows]:
                 self._ahead = None
-                return ahead.logits
+                return ahead
         self._undo_ahead(runner)
         return None
 
@@ -87,7 +107,7 @@ class MlxModel:
         tokens = predict(logits, [Choice(hint.sampler, hint.position, TARGET) for hint in hints])
         following = runner.step(at, tokens)
         self.host.start([tokens, following], runner.slots.arrays(at))
-        self._ahead = Ahead(at, tokens, following)
+        self._ahead = Ahead(at, tokens, following, runner.states())
 
     def _undo_ahead(self, runner: Runner) -> None:
         if self._ahead:
@@ -106,12 +126,23 @@ class MlxModel:
             if length >= held:
                 return held
             self._undo_ahead(runner)
-            return runner.slots.truncate(slot, length)
+            kept = runner.slots.truncate(slot, self._enough(slot, length))
+            if self._head:
+                self._head.truncate(slot, length if kept else 0)
+            return kept
+
+    def _enough(self, slot: int, length: int) -> int:
+        """Choose how many tokens to keep of so many: a head may need the last one read again."""
+        return self._head.enough(slot, length) if self._head and length > 0 else length
 
     def copy(self, source: int, target: int, length: int) -> int:
         with self._device([target]) as runner:
             self._undo_ahead(runner)
-            return runner.slots.copy(source, target, length)
+            copied = runner.slots.copy(source, target, self._enough(source, length))
+            if self._head:
+                self._head.copy(source, target)
+                self._head.truncate(target, length if copied else 0)
+            return copied
 
     def save(self, slot: int, most: int) -> Saved | None:
         return None
@@ -120,7 +151,7 @@ class MlxModel:
         return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        if any(roll.sampler.adjusts for roll in rolls):
+        if self._head or any(roll.sampler.adjusts for roll in rolls):
             return roll_by_forward(self, rolls)
         paths = [RolledRow(roll) for roll in rolls]
         at = [roll.row.slot for roll in rolls]
@@ -146,10 +177,12 @@ class MlxModel:
             self._ahead = None
             for slot in slots:
                 self._runner.slots.clear(slot)
+                if self._head:
+                    self._head.truncate(slot, 0)
             raise failure("MLX could not run the model", error) from error
 
     def close(self) -> None:
         if self._verbose and self._runner:
             print(f"mlx: {mx.get_peak_memory() / 2**20:,.0f} MiB at most", file=sys.stderr)
-        self._runner = self._ahead = None
+        self._runner = self._ahead = self._head = None
         mx.clear_cache()

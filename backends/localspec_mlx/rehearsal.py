@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import mlx.core as mx
 
 from localspec.backend import Footprint, Needs, Options, Rehearsal
+from localspec.errors import UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import cells
+from localspec_mlx.chain import LOOK
+from localspec_mlx.folder import config as configuration
+from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
+from localspec_mlx.heads.head import LAG
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.runner import WIDE
@@ -41,12 +46,39 @@ class MlxRehearsal:
 
     def needs(self, options: Options) -> Needs:
         check(options)
+        f = self.footprint
+        head = described_head(f, options.head) if options.head else None
         return Needs(
-            weights=self.footprint.weight_bytes,
-            kept=options.slots * kept(self.footprint, options),
-            working=working(self.footprint, options),
-            layers=self.footprint.layers,
+            weights=f.weight_bytes,
+            kept=options.slots * kept(f, options),
+            working=working(f, options) + (drafting(f, options) if head else 0),
+            layers=f.layers,
+            head=head.weight_bytes + head_kept(f, head, options) if head else 0,
         )
+
+
+def described_head(f: Footprint, path: Path) -> Footprint:
+    """Describe the head in a folder of its own, or the one inside the model's."""
+    if path != f.path:
+        return inspect(path)
+    if not f.drafting_layers:
+        raise UsageError(f"{path.name} has no drafting head (MTP) inside")
+    inside = drafters.inside(configuration.read(path), shards.read(path))
+    return replace(f, weight_bytes=inside.bytes, layers=inside.layers)
+
+
+def head_kept(f: Footprint, head: Footprint, options: Options) -> int:
+    """Compute the bytes that a head keeps in all slots; its layers are like its target's."""
+    whole = -(-context(f, options) // STEP) * STEP
+    token_bytes = head.layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
+    states = (ANCHORS + LAG + options.tentative) * f.embedding * SIXTEEN
+    return options.slots * (whole * token_bytes + states)
+
+
+def drafting(f: Footprint, options: Options) -> int:
+    """Compute the working memory of drafts: logits, and states that are handed on."""
+    logits = LOOK * options.slots * f.vocabulary * (SIXTEEN + LOGIT)
+    return logits + 2 * options.batch * f.embedding * SIXTEEN
 
 
 def kept(f: Footprint, options: Options) -> int:

@@ -11,6 +11,7 @@ from localspec.backend import Row
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
 from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.heads.tap import Tap
 from localspec_mlx.slots import CacheSlots
 
 # The most tokens with which a row runs beside others. What a longer row has before the tokens
@@ -20,8 +21,12 @@ WIDE = 16
 
 
 class Runner:
-    def __init__(self, blueprint: Blueprint, slots: int, vocabulary: int) -> None:
+    def __init__(
+        self, blueprint: Blueprint, slots: int, vocabulary: int, tap: Tap | None = None
+    ) -> None:
         self.slots = CacheSlots(blueprint, slots)
+        self._tap = tap
+        self._states: dict[int, list[mx.array]] = {}
         self._sharing = blueprint.sharing
         self._vocabulary = vocabulary
 
@@ -29,7 +34,7 @@ class Runner:
         """Append rows; return the wanted logits, [outputs, vocabulary]."""
         for row in rows:
             if first := lead(row):
-                self.slots.run([row.slot], self._batch([row.tokens[:first]]), [first])
+                self._feed([row.slot], self._batch([row.tokens[:first]]), [first])
                 self.slots.anchor(row.slot)
         rest = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
         rest = [row for row in rest if len(row.tokens)]
@@ -53,19 +58,33 @@ class Runner:
         """Run one group; return the wanted logits of each slot."""
         widths = [len(row.tokens) for row in rows]
         tokens = self._batch([row.tokens for row in rows])
-        logits = self.slots.run([row.slot for row in rows], tokens, widths)
+        logits = self._feed([row.slot for row in rows], tokens, widths)
         for at, (row, end) in enumerate(zip(rows, widths, strict=True)):
             yield row.slot, logits[at, end - row.outputs : end]
 
     def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
         """Feed each slot a token that may not be known yet; return logits [slots, vocabulary]."""
         if self._sharing != "alone" or len(at) == 1:
-            logits = self.slots.run(at, tokens[:, None], [1] * len(at))[:, -1]
+            logits = self._feed(at, tokens[:, None], [1] * len(at))[:, -1]
         else:
             each = zip(at, tokens, strict=True)
-            runs = [self.slots.run([slot], token.reshape(1, 1), [1]) for slot, token in each]
+            runs = [self._feed([slot], token.reshape(1, 1), [1]) for slot, token in each]
             logits = mx.concatenate(runs)[:, -1]
         return logits.astype(mx.float32)
+
+    def _feed(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
+        """Run the model; keep the states that a head reads."""
+        logits = self.slots.run(slots, tokens, widths)
+        if self._tap:
+            found = self._tap.take()
+            for at, (slot, width) in enumerate(zip(slots, widths, strict=True)):
+                self._states.setdefault(slot, []).append(found[at, :width])
+        return logits
+
+    def states(self) -> dict[int, mx.array]:
+        """Hand over the states at each token since they were last asked for, by slot."""
+        found, self._states = self._states, {}
+        return {slot: mx.concatenate(parts) for slot, parts in found.items()}
 
     def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
         """Pad the tokens of rows on the right to one array."""

@@ -7,8 +7,9 @@ A recurrent layer returns to a mark: the arrays it had then, which cost nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import mlx.core as mx
 
@@ -16,6 +17,7 @@ from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
 from localspec_mlx.layers import Layer, Memo
 
+Result = TypeVar("Result")
 ANCHORS = 2  # marks kept where long readings ended, for another text that begins alike
 
 
@@ -52,16 +54,25 @@ class CacheSlots:
 
     def run(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
         """Append tokens [rows, width]; return the logits of all, not yet evaluated."""
+        return self.compute(slots, widths, lambda layers: self._blueprint.run(tokens, layers))
+
+    def compute(
+        self,
+        slots: Sequence[int],
+        widths: Sequence[int],
+        by: Callable[[Sequence[Layer]], Result],
+    ) -> Result:
+        """Append so many tokens to slots, by a computation over their layers."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
         call = RowSpans(tuple(row.length for row in rows), tuple(widths))
         for layer in group.layers:
             layer.begin(call)
-        logits = self._blueprint.run(tokens, group.layers)
+        result = by(group.layers)
         for row, width in zip(rows, widths, strict=True):
             row.reached = max(row.reached, row.length + call.width)
             row.length += width
-        return logits
+        return result
 
     def arrays(self, slots: Sequence[int]) -> Iterator[mx.array]:
         """List the arrays to evaluate after a run or a move, which else keep the past alive."""

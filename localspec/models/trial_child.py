@@ -60,7 +60,8 @@ class Trial:
     def _rehearsed(self) -> Rehearsal:
         if self._rehearsal is None:
             self._rehearsal = self._closing.enter_context(self._engine.rehearse(self._path))
-            spell(self._rehearsal.tokenizer)
+            if not self._rehearsal.footprint.drafter:  # a head may have none of its own
+                spell(self._rehearsal.tokenizer)
         return self._rehearsal
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ def identity(loaded_pair: LoadedPair) -> str:
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
     way = replace(options, threads=None, batch=512, tentative=8, verbose=False, head=None)
-    files = [*weight_files(name, path), *([options.head] if options.head else [])]
+    files = [*weight_files(name, path), *(weight_files(name, options.head) if options.head else ())]
     weights = [sampled(file) for file in files]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*ways, *weights])

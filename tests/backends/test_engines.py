@@ -17,12 +17,12 @@ from tests import engines
 from tests.chi_square import chi_square, limit
 from tests.runs import TEXTS, Want, converse, replies, said
 
-EVERY = (*engines.ARCHITECTURES, *engines.WITH_HEADS, *engines.MLX)
+EVERY = (*engines.ARCHITECTURES, *engines.HEADS, *engines.MLX)
 GUESSERS = {
     **dict.fromkeys(
         engines.ARCHITECTURES, ("ngram", "llama", "mamba2", "translated", "llama first-of")
     ),
-    **dict.fromkeys(engines.WITH_HEADS, ("mtp",)),
+    **dict.fromkeys(engines.HEADS, ("mtp",)),
     **dict.fromkeys(engines.MLX, ("ngram", "mlx qwen3_5 first-of")),
 }
 # Where one of every kind is enough: full attention, windows, states.
@@ -82,9 +82,9 @@ def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("batch", [10, 64])
-@pytest.mark.parametrize("architecture", [*SOME, *engines.WITH_HEADS])
+@pytest.mark.parametrize("architecture", [*SOME, *engines.HEADS])
 def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architecture, batch, ending):
-    name = "mtp" if architecture in engines.WITH_HEADS else "llama first-of"
+    name = "mtp" if architecture in engines.HEADS else "llama first-of"
     plain, fast = run(architecture, name, ENDINGS[ending], 3, batch=batch)
     assert said(fast) == said(plain)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from localspec.backend import Footprint
 from localspec_mlx.folder import config as configuration
-from localspec_mlx.folder import shards
+from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.config import (
     ACTIVE_EXPERTS,
     CONTEXTS,
@@ -45,19 +45,23 @@ def inspect(path: Path) -> Footprint:
     check_folder(folder, NAME)
     config = configuration.read(folder)
     held = shards.read(folder)
+    if drafters.drafter(config):
+        return drafters.described(path, config, held)
     check_layers(config, held)
     from localspec_mlx.folder.skeleton import lay_out
 
     model = lay_out(config)
     settings = model.settings
     heads = config.number(HEADS, settings) if model.kept.heads else 0
+    inside = drafters.inside(config, held)
     return Footprint(
         path=path,
         architecture=config.model_type,
         name=name(folder, config),
         quantisation=model.quantisation,
         file_bytes=held.file_bytes,
-        weight_bytes=held.weight_bytes,
+        weight_bytes=held.weight_bytes - inside.bytes,
+        drafting_layers=inside.layers,
         layers=model.layers,
         heads=heads or model.kept.heads,
         kv_heads=model.kept.heads,

@@ -1,0 +1,61 @@
+"""Drafting heads in folders: with a model's weights, or in a folder of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec.backend import Footprint
+from localspec_mlx.folder.config import TOKENS, WIDTHS, Config
+from localspec_mlx.folder.shards import Shards
+
+MTP = "mtp"
+COMPANIONS: Mapping[str, str] = {"qwen3_5_mtp": MTP}  # the proposer, by model_type
+WITH_HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next")  # models that may have one inside
+PREFIX = "mtp."  # of a head's tensors there
+LAYER = re.compile(r"mtp\.layers\.(\d+)\.")
+DEPTH = ("mtp_num_hidden_layers",)
+
+
+class Inside(NamedTuple):
+    """A head among the weights of a model."""
+
+    layers: int = 0
+    bytes: int = 0
+
+
+def drafter(config: Config) -> str:
+    """Name the proposer that a folder is for; empty: it holds a model."""
+    return COMPANIONS.get(config.model_type, "")
+
+
+def inside(config: Config, held: Shards) -> Inside:
+    """Find the head among the weights of a model, which mlx-lm does not load."""
+    if config.model_type not in WITH_HEADS:
+        return Inside()
+    sizes = {name: size for name, size in held.sizes.items() if name.startswith(PREFIX)}
+    layers = {found[1] for name in sizes if (found := LAYER.match(name))}
+    return Inside(len(layers), sum(sizes.values()) if layers else 0)
+
+
+def described(path: Path, config: Config, held: Shards) -> Footprint:
+    """Describe a head by its configuration: without its target nothing can be laid out."""
+    return Footprint(
+        path=path,
+        architecture=config.model_type,
+        name=path.name,
+        quantisation="",
+        file_bytes=held.file_bytes,
+        weight_bytes=held.weight_bytes,
+        layers=config.number(DEPTH) or 1,
+        heads=0,
+        kv_heads=0,
+        embedding=config.number(WIDTHS),
+        vocabulary=config.number(TOKENS),
+        context=0,
+        tokenizer="",
+        chat_template=None,
+        drafter=drafter(config),
+    )

@@ -1,0 +1,206 @@
+"""A drafting head behind the core's seam: it follows what its target holds, and drafts from there.
+
+Its target computes the states that it reads, lazily; nothing is copied to the host. The head reads
+them some tokens late, together with its next draft, so that a text without drafts costs it little.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import mlx.core as mx
+
+from localspec.backend import Options, Roll, Row
+from localspec.draft import Draft
+from localspec.roll import RolledRow, roll_by_forward
+from localspec.tokens import NONE, Logits
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.chain import extend
+from localspec_mlx.devices import tidy
+from localspec_mlx.heads.following import FollowedText, padded
+from localspec_mlx.heads.tap import Tap
+from localspec_mlx.host import Host
+from localspec_mlx.slots import CacheSlots
+
+LOG = logging.getLogger("localspec")
+LAG = 64  # tokens that a head may be behind
+
+
+class Layers(Protocol):
+    """The layers of a head. A state of its own takes the place of its target's as it drafts."""
+
+    def __call__(self, tokens: mx.array, states: mx.array, caches: Sequence[object]) -> mx.array:
+        """Read tokens [rows, width] and the states before them; return its own states."""
+
+    def logits(self, states: mx.array) -> mx.array:
+        """Compute the logits that its own states [rows, numbers] give."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHead:
+    """A head, and what it reads of its target."""
+
+    proposer: str
+    layers: Layers
+    blueprint: Blueprint
+    tap: Tap
+
+
+@dataclass(slots=True)
+class OwnStates:
+    """The states that a head has made since it began to draft, by the length of what it held."""
+
+    start: int
+    states: list[mx.array]
+
+
+class MlxHead:
+    def __init__(
+        self, loaded: LoadedHead, options: Options, host: Host, stream: mx.ThreadLocalStream
+    ) -> None:
+        self.proposer = loaded.proposer
+        self.slots = CacheSlots(loaded.blueprint, options.slots)
+        self._layers = loaded.layers
+        self._blueprint = loaded.blueprint
+        self._batch = options.batch
+        self._stream = stream
+        self._host = host
+        self._texts = [FollowedText() for _ in range(options.slots)]
+        self._own: dict[int, OwnStates] = {}
+
+    def note(
+        self, rows: Sequence[Row], positions: Sequence[int], states: Mapping[int, mx.array]
+    ) -> None:
+        """Take in what the target has read, and its states; read what the head is too late with."""
+        for row, position in zip(rows, positions, strict=True):
+            self._texts[row.slot].append(row, position, states[row.slot])
+        # What may be taken back is read once that is settled.
+        unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
+        self._catch_up({s: n for s, n in unsettled.items() if self._texts[s].behind - n > LAG})
+
+    def arrays(self, slots: Sequence[int]) -> list[mx.array]:
+        """List the arrays to evaluate, which else keep what they were computed from."""
+        texts = [self._texts[slot] for slot in slots]
+        known = [text.before for text in texts if text.before is not None]
+        ends = [state for text in texts for state in text.ends.values()]
+        return [*known, *ends, *self.slots.arrays(slots)]
+
+    def _catch_up(self, kept_back: Mapping[int, int]) -> None:
+        """Read what is known of these slots, but for so many tokens of each."""
+        share = max(self._batch // max(len(kept_back), 1), 1)
+        while kept_back := {s: n for s, n in kept_back.items() if self._texts[s].behind > n}:
+            texts = {slot: self._texts[slot] for slot in kept_back}
+            counts = {s: min(texts[s].behind - n, share) for s, n in kept_back.items()}
+            parts = {slot: texts[slot].unread(count) for slot, count in counts.items()}
+            fed = {s: (mx.array(tokens), states) for s, (tokens, states) in parts.items()}
+            self._read({slot: part for slot, part in fed.items() if len(part[0])})
+            for slot, count in counts.items():
+                texts[slot].advance(count)
+
+    def _read(self, parts: Mapping[int, tuple[mx.array, mx.array]]) -> mx.array:
+        """Read tokens and the states before them; return the states at the last, [slots, ...]."""
+        if self._blueprint.sharing != "ragged" and len(parts) > 1:
+            return mx.concatenate([self._read({slot: part}) for slot, part in parts.items()])
+        if not parts:
+            return mx.zeros(0)
+        widths = [len(tokens) for tokens, _ in parts.values()]
+        tokens, states = (padded(list(each)) for each in zip(*parts.values(), strict=True))
+        found = self.slots.compute(
+            list(parts),
+            widths,
+            lambda layers: self._layers(tokens, states, self._blueprint.caches(layers)),
+        )
+        return mx.stack([found[at, width - 1] for at, width in enumerate(widths)])
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        able = [roll for roll in rolls if self._follows(roll.row.slot, roll.start - 1)]
+        slots = [roll.row.slot for roll in able]
+        tidy()
+        try:
+            with mx.stream(self._stream):
+                drafts = self._drafts(able) if able else []
+        except Exception as error:  # as MLX reports whatever goes wrong
+            self._give_up(slots, error)
+            drafts = [Draft(NONE, self.proposer) for _ in able]
+        finally:
+            for slot in self._own:  # it read what may never be said, by states of its own
+                self.slots.truncate(slot, self._texts[slot].entries)
+            self._own.clear()
+        made = dict(zip(slots, drafts, strict=True))
+        return [made.get(roll.row.slot, Draft(NONE, self.proposer)) for roll in rolls]
+
+    def _drafts(self, rolls: Sequence[Roll]) -> list[Draft]:
+        share = self._batch // len(rolls) - 1
+        self._catch_up({r.row.slot: 0 for r in rolls if self._texts[r.row.slot].behind > share})
+        if any(roll.sampler.adjusts for roll in rolls):
+            return roll_by_forward(self, rolls, self.proposer)
+        paths = [RolledRow(roll) for roll in rolls]
+        while live := [path for path in paths if path.wants]:
+            extend(self, self._host, live)
+        return [path.draft(self.proposer) for path in paths]
+
+    def _follows(self, slot: int, length: int) -> bool:
+        """Whether it knows so many tokens, and the state at the last of them."""
+        text = self._texts[slot]
+        return not text.lost and text.before is not None and len(text.tokens) == length
+
+    def _give_up(self, slots: Iterable[int], error: Exception) -> None:
+        """Draft no more for these texts: no request ends because of its head."""
+        LOG.warning("the drafting head leaves a text: %s", error)
+        for slot in slots:
+            self._texts[slot].lost = True
+            self.slots.clear(slot)
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        """Read one more token of each row, and wait for what follows it."""
+        logits = self.run(rows)
+        self._host.finish([logits], self.slots.arrays([row.slot for row in rows]))
+        return [each[None] for each in self._host.read(logits)]
+
+    def run(self, rows: Sequence[Row]) -> mx.array:
+        """Read the newest token of each text with all before it, then drafted ones."""
+        return self._advance({row.slot: mx.array(row.tokens) for row in rows})
+
+    def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
+        return self._advance({slot: tokens[i : i + 1] for i, slot in enumerate(at)})
+
+    def _advance(self, newest: Mapping[int, mx.array]) -> mx.array:
+        """Read a token of each slot; return the logits that follow."""
+        found = self._read({slot: self._part(slot, token) for slot, token in newest.items()})
+        for at, slot in enumerate(newest):
+            held = self.slots.length(slot)
+            if slot not in self._own:
+                self._own[slot] = OwnStates(held, [])
+                self._texts[slot].advance(self._texts[slot].behind)
+            own = self._own[slot]
+            own.states[held - own.start :] = [found[at : at + 1]]
+        return self._layers.logits(found).astype(mx.float32)
+
+    def _part(self, slot: int, token: mx.array) -> tuple[mx.array, mx.array]:
+        own = self._own.get(slot)
+        if own is not None:
+            return token, own.states[self.slots.length(slot) - own.start]
+        text = self._texts[slot]
+        tokens, states = text.unread(text.behind + 1)
+        return mx.concatenate([mx.array(tokens), token.astype(mx.int32)]), states
+
+    def enough(self, slot: int, length: int) -> int:
+        """Choose how many tokens the target shall keep of so many."""
+        return self._texts[slot].enough(length)
+
+    def truncate(self, slot: int, length: int) -> None:
+        """Know no more than so many tokens; the target may hold fewer, and read the rest again."""
+        if length:
+            self._texts[slot].truncate(length)
+            self.slots.truncate(slot, self._texts[slot].entries)
+        else:
+            self._texts[slot] = FollowedText()
+            self.slots.clear(slot)
+
+    def copy(self, source: int, target: int) -> None:
+        """Let a slot hold all that another holds."""
+        self._texts[target] = self._texts[source].copied()
+        self.slots.copy(source, target, self._texts[source].entries)

@@ -1,0 +1,76 @@
+"""Load the head of a model, from its own folder or from one beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.utils import load_model
+
+from localspec.backend import Footprint
+from localspec.errors import ModelFileError, OutOfMemory, UsageError
+from localspec_mlx.blueprint import Blueprint, own
+from localspec_mlx.devices import short_of_memory
+from localspec_mlx.folder import shards
+from localspec_mlx.folder.drafters import MTP
+from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.heads.head import LoadedHead
+from localspec_mlx.heads.mtp import QwenHead
+from localspec_mlx.heads.tap import Tap
+from localspec_mlx.layers import arrays_in
+
+
+class Settings:
+    """A configuration as it is written: a head reads it by itself."""
+
+    @staticmethod
+    def from_dict(config: Mapping[str, Any]) -> Mapping[str, Any]:
+        return config
+
+
+def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
+    """Load a head for a model that is loaded already, and watch what it reads of that model."""
+    require_fit(folder, footprint)
+    make = partial(QwenHead, target.model, as_stored(folder))
+    try:
+        layers = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
+        mx.eval(list(arrays_in(dict(layers))))  # which another thread could not work out
+        blueprint = own(layers, slack=0)
+    except Exception as error:  # of whatever kind: definitions of all sorts run here
+        if short_of_memory(error):
+            raise OutOfMemory(f"there was no memory for the head in {folder.name}") from error
+        raise ModelFileError(f"the head in {folder.name} cannot be loaded: {error}") from error
+    assert blueprint is not None  # layers of a head keep keys and values
+    return LoadedHead(MTP, layers, blueprint.shared(target.sharing), Tap([target.model.model.norm]))
+
+
+def require_fit(folder: Path, target: Footprint) -> None:
+    """Refuse a head that is not there, or was made for another target."""
+    if folder == target.path:
+        if not target.drafting_layers:
+            raise UsageError(f"{folder.name} has no drafting head (MTP) inside")
+        return
+    head = inspect(folder)
+    if not head.drafter:
+        raise UsageError(f"{folder.name} is no drafting head: give it as a draft model")
+    made = f"{folder.name} was made for another model than {target.path.name}"
+    if head.embedding not in (0, target.embedding):
+        numbers = f"{head.embedding:,} numbers, the model's {target.embedding:,}"
+        raise ModelFileError(f"{made}: it is for hidden states of {numbers}")
+    if head.vocabulary not in (0, target.vocabulary):
+        tokens = f"{head.vocabulary:,} tokens, the model {target.vocabulary:,}"
+        raise ModelFileError(f"{made}: it has {tokens}")
+
+
+def as_stored(folder: Path) -> frozenset[str]:
+    """Name the tensors that MLX has not converted."""
+    found: set[str] = set()
+    for path in shards.read(folder).paths:
+        loaded: Any = mx.load(str(path), return_metadata=True)
+        arrays, about = loaded
+        if about.get("format") != "mlx":
+            found |= arrays.keys()
+    return frozenset(found)

@@ -1,0 +1,192 @@
+"""Heads of MLX folders, in every layout that people have, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("there is no MLX for Windows", allow_module_level=True)
+
+import mlx.core as mx
+
+from localspec.backend import Next, Roll, Row
+from localspec.errors import ModelFileError, UsageError
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+from localspec.tokens import tokens_of
+from localspec_mlx import backend as mlx
+from localspec_mlx.heads.head import LAG
+from tests import engines, tiny_mlx
+
+DEPTH = 4
+TEXT = np.random.default_rng(3).integers(300, 380, 40).astype(np.int32)
+OPTIONS = replace(engines.OPTIONS, threads=None)
+
+
+def loaded(folder, head=None):
+    return mlx.load(folder, replace(OPTIONS, head=head or folder))
+
+
+def rolled(model, slot=0, text=TEXT, depth=DEPTH):
+    sampler = Sampler(GREEDY, 0, text)
+    [draft] = model.head.roll([Roll(Row(slot, text[-1:]), depth, sampler, len(text))])
+    return draft
+
+
+def drafted(model):
+    model.forward([Row(0, TEXT[:-1])])
+    return rolled(model).tokens.tolist()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_mlx.write_with_head(tmp_path_factory.mktemp("heads") / "whole", "qwen3_5")
+
+
+@pytest.fixture(scope="module")
+def expected(folder):
+    with closing(loaded(folder)) as model:
+        found = drafted(model)
+    assert len(found) == DEPTH
+    return found
+
+
+def companion(target, folder, **config):
+    """Write the head of a target as mlx-vlm cuts it out."""
+    folder.mkdir()
+    text = json.loads((target / "config.json").read_text())
+    settings = {"model_type": "qwen3_5_mtp", "text_config": text, "block_size": 3} | config
+    (folder / "config.json").write_text(json.dumps(settings))
+    weights = tiny_mlx.head_weights(target)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
+
+
+def test_a_head_in_a_folder_of_its_own_is_the_one_inside(folder, expected, tmp_path):
+    head = companion(folder, tmp_path / "mtp")
+    with closing(loaded(folder, head)) as model:
+        assert drafted(model) == expected
+        assert model.head.proposer == "mtp"
+    assert mlx.inspect(head).drafter == "mtp"
+
+
+ZERO_CENTRED = ("layernorm.weight", "model.norm.weight", "q_norm.weight", "k_norm.weight")
+EXPERTS = tiny_mlx.EXPERTS | {"shared_expert_intermediate_size": 32}
+PUBLISHED = {
+    "qwen3_5": {},
+    "qwen3_5_moe": {**tiny_mlx.ARCHITECTURES["qwen3_5"], **EXPERTS},
+    "qwen3_next": EXPERTS,
+}
+
+
+def as_published(folder, architecture):
+    """Name and lay out weights as Qwen's own folders do, in place of mlx-lm's way."""
+    found = {}
+    for path in folder.glob("model*.safetensors"):
+        for name, array in mx.load(str(path)).items():
+            head = name.startswith("mtp.")
+            name = name.removeprefix("language_model.")
+            if architecture != "qwen3_next":
+                name = name.replace("model.", "model.language_model.")
+            if name.endswith("conv1d.weight"):
+                array = array.swapaxes(1, 2)
+            if array.ndim == 1 and (head or name.endswith(ZERO_CENTRED)):
+                array = array - 1
+            found[name] = array
+        path.unlink()
+    for name in [name for name in found if "switch_mlp.up" in name]:
+        place = name.removesuffix("switch_mlp.up_proj.weight")
+        parts = {p: found.pop(f"{place}switch_mlp.{p}_proj.weight") for p in ("gate", "up", "down")}
+        if architecture == "qwen3_next":
+            for part, arrays in parts.items():
+                for at, each in enumerate(arrays):
+                    found[f"{place}experts.{at}.{part}_proj.weight"] = each
+        else:
+            fused = mx.concatenate([parts["gate"], parts["up"]], axis=-2)
+            found |= {f"{place}experts.gate_up_proj": fused}
+            found |= {f"{place}experts.down_proj": parts["down"]}
+    mx.save_safetensors(str(folder / "model.safetensors"), found, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("architecture", PUBLISHED)
+def test_a_head_is_the_same_before_and_after_conversion(architecture, tmp_path):
+    target = tiny_mlx.write_with_head(tmp_path / "made", architecture, **PUBLISHED[architecture])
+    head = companion(target, tmp_path / "mtp")
+    as_published(target, architecture)
+    assert mlx.inspect(target).drafting_layers == 1
+    with closing(loaded(target, head)) as model:
+        apart = drafted(model)
+    with closing(loaded(target)) as model:
+        assert drafted(model) == apart
+    assert len(apart) == DEPTH
+
+
+def test_a_quantised_head_drafts(folder, tmp_path):
+    head = companion(folder, tmp_path / "mtp", quantization={"group_size": 32, "bits": 8})
+    weights = {}
+    for name, array in mx.load(str(head / "model.safetensors")).items():
+        parts = mx.quantize(array, 32, 8) if array.ndim == 2 else [array]
+        places = (name, name.replace("weight", "scales"), name.replace("weight", "biases"))
+        weights |= zip(places, parts, strict=False)
+    mx.save_safetensors(str(head / "model.safetensors"), weights, metadata={"format": "mlx"})
+    with closing(loaded(folder, head)) as model:
+        assert len(drafted(model)) == DEPTH
+
+
+def test_a_head_of_another_model_is_refused_with_the_numbers(folder, tmp_path):
+    wide = tiny_mlx.write_with_head(tmp_path / "wide", "qwen3_5", hidden_size=128)
+    with pytest.raises(ModelFileError, match="128 numbers, the model's 64"):
+        loaded(folder, companion(wide, tmp_path / "mtp"))
+    few = tiny_mlx.write(tmp_path / "few", "qwen3_5")
+    with pytest.raises(UsageError, match="few has no drafting head"):
+        loaded(few)
+    with pytest.raises(UsageError, match="few is no drafting head"):
+        loaded(folder, few)
+    broken = companion(
+        folder, tmp_path / "broken", text_config={"hidden_size": 64, "vocab_size": 384}
+    )
+    with pytest.raises(ModelFileError, match="the head in broken cannot be loaded"):
+        loaded(folder, broken)
+
+
+def test_a_round_waits_for_its_draft_and_for_its_target_and_no_more(folder):
+    with closing(loaded(folder)) as model:
+        model.forward([Row(0, TEXT[:-1])])
+        before = model.host.evaluations
+        draft = rolled(model)
+        model.forward([Row(0, np.append(TEXT[-1:], draft.tokens), DEPTH + 1, DEPTH)])
+        assert model.host.evaluations - before == 3  # one of them only begins
+
+
+def test_plain_rounds_wait_no_more_often_than_without_a_head(folder):
+    counts = []
+    for head in (None, folder):
+        with closing(mlx.load(folder, replace(OPTIONS, head=head))) as model:
+            [row] = model.forward([Row(0, TEXT)])
+            for at in range(LAG + 5):
+                token = tokens_of([int(row[-1].argmax())])
+                hint = Next(Sampler(GREEDY, 0, TEXT), len(TEXT) + at + 1)
+                [row] = model.forward([Row(0, token, next=hint)])
+            counts.append(model.host.reads)
+    assert counts[0] == counts[1]
+
+
+def test_the_plan_counts_what_a_head_adds(folder, tmp_path):
+    head = companion(folder, tmp_path / "mtp")
+    wishes = replace(OPTIONS, context=256)
+    with mlx.rehearse(folder) as rehearsal:
+        plain = rehearsal.needs(wishes)
+        inside = rehearsal.needs(replace(wishes, head=folder))
+        beside = rehearsal.needs(replace(wishes, head=head))
+    sizes = sum(array.nbytes for array in tiny_mlx.head_weights(folder).values())
+    assert inside == beside
+    assert plain.head == 0
+    assert inside.weights == plain.weights
+    keys = 4 * 256 * rehearsal.footprint.kv_bytes_per_token  # one layer, as the target has one
+    assert inside.head - sizes - keys == 4 * (2 + LAG + 8) * 64 * 2
