@@ -6,11 +6,11 @@ numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,18 @@ class Build:
     features: tuple[str, ...]  # what it was built for: "CUDA", "Metal", "AVX2" and so on
 
 
+class DeviceNeeds(NamedTuple):
+    """The bytes that a model takes on one GPU."""
+
+    weights: int
+    kept: int
+    working: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kept + self.working
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """The bytes that a model takes, loaded with given options."""
@@ -128,10 +140,16 @@ class Needs:
     tied: bool = False  # the output is a copy of embeddings, made only there
     host: int = 0  # working memory of the host beside a GPU
     head: int = 0  # a drafting head in a file of its own; lies where the output does
+    devices: tuple[DeviceNeeds, ...] = ()  # what each GPU would take, where the engine can tell
 
     @property
     def total(self) -> int:
         return self.weights + self.kept + self.working + self.head
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Needs:
+        """Read what `asdict` wrote as JSON."""
+        return cls(**{**data, "devices": tuple(DeviceNeeds(*each) for each in data["devices"])})
 
 
 Estimate = Callable[["Options"], Needs]

@@ -8,6 +8,20 @@ import socket
 import pytest
 
 from localspec.models.trial_child import Trial
+from tests import arrangements
+
+
+def pytest_addoption(parser):
+    about = "where llama.cpp's models run: on the CPU, or on devices of tests/rpc_device.py"
+    parser.addoption("--devices", choices=arrangements.ARRANGEMENTS, default="cpu", help=about)
+
+
+def pytest_configure(config):
+    arrangements.start(config.getoption("--devices"))
+
+
+def pytest_unconfigure():
+    arrangements.stop()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,6 +17,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec_llamacpp import backend as llamacpp
+from tests.arrangements import Running
 from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write
 
 if sys.platform == "win32":  # there is no MLX for it
@@ -76,6 +77,7 @@ def target(name: str, **options) -> Model:
 def roomy(options: Options) -> Options:
     """Give each slot as much room, also where slots share a pool."""
     each = options.context or 0
+    options = Running.now.arranged(options)
     return options if options.bit_exact else replace(options, context=each * options.slots)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 from dataclasses import replace
 from importlib.metadata import version
@@ -14,12 +13,11 @@ import psutil
 
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
-from localspec.system import free_memory
-from localspec_llamacpp import ggml, head_kinds
+from localspec_llamacpp import devices, head_kinds
 from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Chain, OneBlock, cuts_hidden
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.headers.footprint import inspect
@@ -35,8 +33,7 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    inside = options.head == path
-    weights = ModelWeights(path, all_or(options.gpu_layers), options.split, head=inside)
+    weights = ModelWeights(path, placement(options), head=options.head == path)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
@@ -57,8 +54,16 @@ def check_kind(weights: ModelWeights, footprint: Footprint) -> None:
         raise ModelFileError(f"{name} holds a drafting head only: give the model it drafts for")
 
 
-def all_or(gpu_layers: int | None) -> int:
-    return -1 if gpu_layers is None else gpu_layers
+def placement(options: Options) -> LayerPlacement:
+    """Choose the devices that layers go to, and no others, which would take memory for nothing."""
+    there = devices.gpus(devices.places()) if options.gpu_layers != 0 else []
+    shares = options.split or (1.0,) * len(there)
+    if len(shares) != len(there) and there:
+        raise UsageError(f"split has {len(shares)} shares, and there are {len(there)} GPUs")
+    used = [(each.pointer, share) for each, share in zip(there, shares, strict=False) if share]
+    layers = -1 if options.gpu_layers is None else options.gpu_layers
+    split = tuple(share for _, share in used) if options.split else ()
+    return LayerPlacement(layers, tuple(pointer for pointer, _ in used), split)
 
 
 def set_up(
@@ -165,25 +170,16 @@ def on_cpu(options: Options) -> bool:
 
 
 def has_gpu() -> bool:
-    return any("gpu" in device.kind for device in ggml.devices())
+    return bool(devices.gpus(devices.places()))
 
 
 def probe() -> list[Device]:
     """List devices this build of llama.cpp can use; host memory as the system counts it."""
-    return [_counted(device) for device in ggml.devices()]
+    return [place.device for place in devices.places()]
 
 
 def build() -> Build:
     return Build(version("llama-cpp-python"), library.features())
-
-
-def _counted(device: Device) -> Device:
-    if device.kind == "cpu":
-        memory = free_memory.memory()
-        return replace(device, total_bytes=memory.total_bytes, free_bytes=memory.free_bytes)
-    if device.kind == "gpu" and sys.platform == "darwin" and platform.machine() == "arm64":
-        return replace(device, kind="integrated gpu")
-    return device
 
 
 def physical_cores() -> int:

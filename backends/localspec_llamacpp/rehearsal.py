@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,11 +13,12 @@ from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
-from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.loading import all_or, check, check_kind, head_shape, set_up, shape
+from localspec_llamacpp.layout import LaidOut, account
+from localspec_llamacpp.loading import check, check_kind, head_shape, placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 LOGIT = 4  # bytes
@@ -37,21 +37,21 @@ def rehearse(path: Path) -> Iterator[Rehearsal]:
 
 
 class LlamaRehearsal:
-    """A file that is laid out with as many layers on GPUs as asked for, once each."""
+    """A file that is laid out on as many devices as asked for, once each way."""
 
     def __init__(self, path: Path) -> None:
         header = whole(read(path))
         self._headers = described(header)
-        self._sizes = {tensor.name: tensor.size for tensor in header.tensors}
+        self._tensors = {tensor.name: tensor.size for tensor in header.tensors}
         check(self._headers, Options())
         self._path = path
-        self._opened: dict[tuple[int, bool], ModelWeights] = {}
+        self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
 
     @cached_property
     def footprint(self) -> Footprint:
         if self._headers.drafter:  # nothing can be laid out without its target
             return self._headers
-        weights = self._weights(0)
+        weights = self._on_host.weights
         check_kind(weights, self._headers)
         form = shape(weights, Options(), "")
         form = replace(form, sequences=MANY, outputs=MANY, cells=LONG, pooled=True, snapshots=0)
@@ -61,23 +61,26 @@ class LlamaRehearsal:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return GgufTokenizer(self._weights(0), self._headers.tokenizer, self._headers.chat_template)
+        weights = self._on_host.weights
+        return GgufTokenizer(weights, self._headers.tokenizer, self._headers.chat_template)
 
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
-        weights = self._weights(all_or(options.gpu_layers), head=options.head == self._path)
-        form, sizes = self._laid_out(weights, options)
-        logits = form.outputs * weights.vocabulary * LOGIT
+        model = self._laid_out(placement(options), head=options.head == self._path)
+        form, sizes = self._buffers(model.weights, options)
+        logits = form.outputs * model.weights.vocabulary * LOGIT
         if options.head:  # its logits, and hidden states of the trunk and of its own
-            logits += options.slots * weights.vocabulary * LOGIT
-            logits += 2 * form.batch * weights.hidden_width * LOGIT
-        return self._account(sizes or by_headers(self.footprint, form), logits)
+            logits += options.slots * model.weights.vocabulary * LOGIT
+            logits += 2 * form.batch * model.weights.hidden_width * LOGIT
+        found = LOG.take_caches()
+        return account(model, sizes or by_headers(self.footprint, form), found, logits)
 
-    def _laid_out(
+    def _buffers(
         self, weights: ModelWeights, options: Options
     ) -> tuple[ContextShape, list[BufferSize]]:
         """Measure what a context would take."""
         LOG.take_sizes()
+        LOG.take_caches()
         try:
             form, context = set_up(weights, options, self._headers.quantisation)
         except OutOfMemory:
@@ -93,38 +96,21 @@ class LlamaRehearsal:
             context.close()
         return form, LOG.take_sizes()
 
-    def _account(self, sizes: Sequence[BufferSize], logits: int) -> Needs:
-        held = self._sizes
-        # These are looked up by token, a row at a time, so llama.cpp leaves them with the host.
-        embeddings = sum(size for name, size in held.items() if "token_embd.weight" in name)
-        output = held.get("output.weight", 0)
-        working = [size for size in sizes if size.what == "compute"]
-        on_host = sum(size.bytes for size in working if is_host(size.where))
-        on_gpus = Counter[str]()
-        for size in working:
-            if not is_host(size.where):
-                on_gpus[size.where] += size.bytes  # of the trunk and of its head
-        on_gpu = max(on_gpus.values(), default=0)
-        return Needs(
-            weights=sum(held.values()),
-            kept=sum(size.bytes for size in sizes if not size.what),
-            working=(on_gpu or on_host) + logits,
-            layers=self._weights(0).layers,
-            embeddings=embeddings,
-            output=output or held.get("token_embd.weight", 0),
-            tied=not output,
-            host=on_host + logits if on_gpu else 0,
-        )
+    @property
+    def _on_host(self) -> LaidOut:
+        return self._laid_out(HOST)
 
-    def _weights(self, layers: int, *, head: bool = False) -> ModelWeights:
-        key = (layers, head)
+    def _laid_out(self, wanted: LayerPlacement, *, head: bool = False) -> LaidOut:
+        key = (wanted, head)
         if key not in self._opened:
-            self._opened[key] = ModelWeights(self._path, layers, head=head, empty=True)
+            LOG.take_layers()
+            weights = ModelWeights(self._path, wanted, head=head, empty=True)
+            self._opened[key] = LaidOut(weights, self._tensors, LOG.take_layers())
         return self._opened[key]
 
     def close(self) -> None:
-        for weights in self._opened.values():
-            weights.close()
+        for model in self._opened.values():
+            model.weights.close()
 
 
 def caches(weights: ModelWeights, form: ContextShape) -> list[CacheSize]:
@@ -147,12 +133,12 @@ def completed(
         layers=weights.layers,
         drafting_layers=weights.drafting_layers,
         vocabulary=weights.vocabulary,
-        attention_layers=max((cache.layers for cache in every), default=0),
+        attention_layers=max((len(cache.layers) for cache in every), default=0),
         kv_bytes_per_token=sum(each(cache) for cache in every),
         window=weights.window if windows else 0,
-        window_layers=max((cache.layers for cache in windows), default=0),
+        window_layers=max((len(cache.layers) for cache in windows), default=0),
         window_bytes_per_token=sum(each(cache) for cache in windows),
-        recurrent_layers=max((cache.layers for cache in recurrent), default=0),
+        recurrent_layers=max((len(cache.layers) for cache in recurrent), default=0),
         state_bytes=sum(each(cache) for cache in recurrent),
     )
 
@@ -171,8 +157,3 @@ def by_headers(f: Footprint, form: ContextShape) -> list[BufferSize]:
         BufferSize("", "", token * form.cells + states),
         BufferSize("CPU", "compute", computing),
     ]
-
-
-def is_host(buffer: str) -> bool:
-    """Tell whether a buffer is in the host's memory, which includes memory that a GPU can read."""
-    return buffer.startswith("CPU") or buffer.endswith("_Host")

@@ -51,7 +51,7 @@ class TrialProcess:
         return footprint(self._ask("footprint"))
 
     def needs(self, options: Options) -> Needs:
-        return Needs(**self._ask("needs", options))
+        return Needs.of(self._ask("needs", options))
 
     def run(self, options: Options) -> None:
         self._ask("run", options)

@@ -45,7 +45,7 @@ class Record:
 
     def needs(self, options: Options) -> Needs | None:
         with suppress(TypeError, KeyError):
-            return Needs(**self._kept["needs"][key(options)])
+            return Needs.of(self._kept["needs"][key(options)])
         return None
 
     def verdict(self, way: Options) -> str | None:

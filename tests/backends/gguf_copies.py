@@ -13,7 +13,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
-from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.bindings.weights import HOST, ModelWeights
 from mlx_conversion.convert import OutputFormat, convert
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gguf_to_mlx"
@@ -102,7 +102,7 @@ class ExactEngine:
     """llama.cpp with keys and values in 32 bits and without flash attention, which rounds them."""
 
     def __init__(self, path: Path) -> None:
-        self.weights = ModelWeights(path, 0)
+        self.weights = ModelWeights(path, HOST)
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = CELLS, BATCH, BATCH
         params.n_threads = params.n_threads_batch = 1

@@ -14,9 +14,10 @@ from localspec.errors import BackendError, OutOfMemory
 _ERROR, _CONTINUED = 4, 5  # levels of the log
 CACHE = re.compile(
     r"llama_(?P<kind>kv_cache|memory_recurrent): size = +(?P<mib>[\d.]+) MiB"
-    r" \( *(?P<cells>\d+) cells, +(?P<layers>\d+) layers"
+    r" \( *(?P<cells>\d+) cells, "
 )
-RECURRENT_LAYER = "llama_memory_recurrent, layer "
+ASSIGNED = re.compile(r"load_tensors: layer +\d+ assigned to device (?P<device>\S+),")
+CACHED = re.compile(r"llama_(?:kv_cache:|memory_recurrent,) layer +\d+: dev = (?P<device>\S+)")
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 
@@ -35,7 +36,7 @@ class CacheSize(NamedTuple):
     recurrent: bool
     bytes: int
     cells: int
-    layers: int
+    layers: tuple[str, ...]  # the devices of its layers
 
 
 class Log:
@@ -46,7 +47,8 @@ class Log:
         self._errors: list[str] = []
         self._sizes: list[BufferSize] = []
         self._caches: list[CacheSize] = []
-        self._recurrent_layers = 0
+        self._assigned: list[str] = []
+        self._cached: list[str] = []
         self._level = 0
         self.callback = lib.llama_log_callback(self._note)
 
@@ -58,8 +60,8 @@ class Log:
             self._errors.append(text.decode("utf-8", "replace").strip())
         elif b"size = " in text:
             self._note_size(text.decode("utf-8", "replace"))
-        elif text.startswith(RECURRENT_LAYER.encode()):
-            self._recurrent_layers += 1
+        elif b"layer " in text:
+            self._note_layer(text.decode("utf-8", "replace"))
 
     def _note_size(self, line: str) -> None:
         if found := SIZE.match(line):
@@ -67,9 +69,14 @@ class Log:
             self._sizes.append(BufferSize(found["where"] or "", found["what"] or "", size))
         if found := CACHE.match(line):
             recurrent = found["kind"] == "memory_recurrent"
-            layers = self._recurrent_layers if recurrent else int(found["layers"])
-            self._recurrent_layers = 0
+            layers, self._cached = tuple(self._cached), []
             self._caches.append(CacheSize(recurrent, size, int(found["cells"]), layers))
+
+    def _note_layer(self, line: str) -> None:
+        if found := ASSIGNED.match(line):
+            self._assigned.append(found["device"])
+        elif found := CACHED.match(line):
+            self._cached.append(found["device"])
 
     def take_errors(self) -> str:
         """Return the errors since the last call, in one line."""
@@ -89,6 +96,11 @@ class Log:
         """Return the caches that were laid out since the last call."""
         caches, self._caches = self._caches, []
         return caches
+
+    def take_layers(self) -> tuple[str, ...]:
+        """Return the devices of a model's layers, the output's last, as logged since then."""
+        layers, self._assigned = tuple(self._assigned), []
+        return layers
 
     def failure(self, what: str) -> BackendError:
         """Make an error of what llama.cpp could not do, and its reason."""

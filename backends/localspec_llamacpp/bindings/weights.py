@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -24,23 +23,36 @@ INFILL = {
 }
 
 
+class LayerPlacement(NamedTuple):
+    """The last layers of a model, and the devices that take them."""
+
+    layers: int  # -1: all
+    devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
+    split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
+
+
+HOST = LayerPlacement(0)
+
+
 class ModelWeights:
     """A loaded model file and its vocabulary."""
 
     def __init__(
         self,
         path: Path,
-        gpu_layers: int,
-        split: Sequence[float] = (),
+        placement: LayerPlacement,
         *,
         head: bool = False,
         empty: bool = False,
     ) -> None:
         params = lib.llama_model_default_params()
         params.load_mtp = head
-        params.n_gpu_layers = gpu_layers
-        shares = (ctypes.c_float * lib.llama_max_devices())(*split)
-        if split:
+        params.n_gpu_layers = placement.layers
+        count = len(placement.devices)
+        listed = (ctypes.c_void_p * (count + 1))(*placement.devices, None)
+        params.devices = ctypes.addressof(listed)
+        shares = (ctypes.c_float * lib.llama_max_devices())(*placement.split)
+        if placement.split:
             params.tensor_split = shares
         if empty:  # a model without its weights: contexts tell what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE

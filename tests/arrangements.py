@@ -1,0 +1,56 @@
+"""Where the layers of llama.cpp's models go in a run of the tests: `pytest --devices NAME`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from localspec.backend import Options
+from localspec_llamacpp.devices import WORKERS
+from tests.rpc_devices import MB, RpcDevice, workers
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Devices by their bytes, and how models are loaded if a test leaves it open."""
+
+    devices: Sequence[int] = ()
+    target: Mapping[str, object] = field(default_factory=dict)
+    draft: Mapping[str, object] = field(default_factory=dict)
+
+    def arranged(self, options: Options) -> Options:
+        wishes = self.draft if options.drafting else self.target
+        if options.bit_exact and self.devices:  # which the CPU alone can do
+            return replace(options, gpu_layers=0)
+        if options.gpu_layers is not None or options.split:
+            return options
+        return replace(options, **wishes)  # type: ignore[arg-type]
+
+
+ARRANGEMENTS = {
+    "cpu": Arrangement(),
+    "all": Arrangement([512 * MB]),
+    "half": Arrangement([512 * MB], {"gpu_layers": 2}, {"gpu_layers": 1}),
+    "two": Arrangement([512 * MB, 256 * MB], {"split": (2.0, 1.0)}, {"split": (1.0, 2.0)}),
+    "apart": Arrangement([512 * MB, 256 * MB], {"split": (1.0, 0.0)}, {"split": (0.0, 1.0)}),
+}
+
+
+class Running:
+    """The arrangement of this run, and its devices."""
+
+    now = ARRANGEMENTS["cpu"]
+    devices: Sequence[RpcDevice] = ()
+
+
+def start(name: str) -> None:
+    Running.now = ARRANGEMENTS[name]
+    Running.devices = [RpcDevice(size) for size in Running.now.devices]
+    if Running.devices:
+        os.environ[WORKERS] = workers(Running.devices)
+
+
+def stop() -> None:
+    for device in Running.devices:
+        device.kill()

@@ -1,0 +1,60 @@
+"""Starts devices of `tests.rpc_device` and lets llama.cpp see them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from localspec_llamacpp.devices import require_answer
+from localspec.errors import BackendError
+from tests.rpc_device import WIDTH
+
+MB = 1 << 20
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class RpcDevice:
+    """A process with a device each of so many bytes; `width` makes it a bad driver."""
+
+    def __init__(self, *sizes: int, width: int | None = None, port: int | None = None) -> None:
+        self.endpoint = f"127.0.0.1:{port or free_port()}"
+        command = [sys.executable, "-m", "tests.rpc_device", self.endpoint.partition(":")[2]]
+        environment = os.environ | ({} if width is None else {WIDTH: str(width)})
+        environment |= {"OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [*command, *map(str, sizes)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.wait()
+
+    def wait(self, seconds: float = 20.0) -> None:
+        """Wait until it answers."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return require_answer(self.endpoint)
+            except BackendError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it and what it forked."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def workers(devices: Sequence[RpcDevice]) -> str:
+    return ",".join(device.endpoint for device in devices)
