@@ -116,11 +116,12 @@ class Build:
 
 
 class DeviceNeeds(NamedTuple):
-    """The bytes that a model takes on one GPU."""
+    """The bytes that a model takes on one device."""
 
     weights: int
     kept: int
     working: int
+    read: int  # of the weights, for each token
 
     @property
     def total(self) -> int:
@@ -140,7 +141,7 @@ class Needs:
     tied: bool = False  # the output is a copy of embeddings, made only there
     host: int = 0  # working memory of the host beside a GPU
     head: int = 0  # a drafting head in a file of its own; lies where the output does
-    devices: tuple[DeviceNeeds, ...] = ()  # what each GPU would take, where the engine can tell
+    devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine can tell
 
     @property
     def total(self) -> int:
@@ -181,6 +182,7 @@ class Options:
     flash_attention: bool | None = None
     gpu_layers: int | None = None
     split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
+    cpu_moe: int | None = None  # layers, the first ones, whose experts stay on the host
     threads: int | None = None
     adapter: Path | None = None  # a LoRA to put on the weights
     bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
@@ -193,6 +195,7 @@ class Options:
         within("context", self.context, 1, CELLS // self.slots)
         within("threads", self.threads, 1, 1 << 16)
         within("gpu_layers", self.gpu_layers, 0, 1 << 16)
+        within("cpu_moe", self.cpu_moe, 0, 1 << 16)
         within("tentative", self.tentative, 0, 64)
         within("batch", self.batch, self.tentative + 2, 1 << 16)
 

@@ -1,4 +1,7 @@
-"""Where the layers of llama.cpp's models go in a run of the tests: `pytest --devices NAME`."""
+"""Where the layers of llama.cpp's models go in a run of the tests: `pytest --devices NAME`.
+
+The memory of devices is a number: nothing is taken before it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from localspec.backend import Options
 from localspec_llamacpp.devices import WORKERS
-from tests.rpc_devices import MB, RpcDevice, workers
+from tests.rpc_devices import GB, RpcDevice, workers
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,10 @@ class Arrangement:
 
 ARRANGEMENTS = {
     "cpu": Arrangement(),
-    "all": Arrangement([512 * MB]),
-    "half": Arrangement([512 * MB], {"gpu_layers": 2}, {"gpu_layers": 1}),
-    "two": Arrangement([512 * MB, 256 * MB], {"split": (2.0, 1.0)}, {"split": (1.0, 2.0)}),
-    "apart": Arrangement([512 * MB, 256 * MB], {"split": (1.0, 0.0)}, {"split": (0.0, 1.0)}),
+    "all": Arrangement([4 * GB]),
+    "half": Arrangement([4 * GB], {"gpu_layers": 2}, {"gpu_layers": 1}),
+    "two": Arrangement([4 * GB, 3 * GB], {"split": (2.0, 1.0)}, {"split": (1.0, 2.0)}),
+    "apart": Arrangement([4 * GB, 3 * GB], {"split": (1.0, 0.0)}, {"split": (0.0, 1.0)}),
 }
 
 

@@ -17,11 +17,18 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    arrangements.start(config.getoption("--devices"))
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        arrangements.start(config.getoption("--devices"))  # a set for each process of pytest
 
 
 def pytest_unconfigure():
     arrangements.stop()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Tests of devices that are not the CPU need some."""
+    alone = config.getoption("--devices") == "cpu"
+    return True if alone and collection_path.name == "devices" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

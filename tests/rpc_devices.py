@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from localspec_llamacpp.devices import require_answer
 from localspec.errors import BackendError
+from localspec_llamacpp.devices import require_answer
 from tests.rpc_device import WIDTH
 
-MB = 1 << 20
+GB = 1 << 30
 
 
 def free_port() -> int:

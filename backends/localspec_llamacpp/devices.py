@@ -96,9 +96,7 @@ def _connect(endpoint: str) -> None:
             "with CMAKE_ARGS=-DGGML_RPC=on"
         ) from error
     require_answer(endpoint)
-    registry = ggml.call(
-        remote, "ggml_backend_rpc_add_server", ctypes.c_void_p, endpoint.encode()
-    )
+    registry = ggml.call(remote, "ggml_backend_rpc_add_server", ctypes.c_void_p, endpoint.encode())
     if not registry:
         raise BackendError(f"the worker {endpoint} has no devices")
     _ask("ggml_backend_register", None, ctypes.c_void_p(registry), library="ggml")

@@ -63,7 +63,8 @@ def placement(options: Options) -> LayerPlacement:
     used = [(each.pointer, share) for each, share in zip(there, shares, strict=False) if share]
     layers = -1 if options.gpu_layers is None else options.gpu_layers
     split = tuple(share for _, share in used) if options.split else ()
-    return LayerPlacement(layers, tuple(pointer for pointer, _ in used), split)
+    pointers = tuple(pointer for pointer, _ in used)
+    return LayerPlacement(layers, pointers, split, (options.cpu_moe or 0) if used else 0)
 
 
 def set_up(
@@ -235,6 +236,8 @@ def check(footprint: Footprint, options: Options) -> None:
         raise UsageError(
             "adapters are for MLX models: merge this one with llama.cpp's llama-export-lora"
         )
+    if options.cpu_moe and not footprint.experts:
+        raise UsageError(f"{footprint.path.name} has no experts: leave cpu_moe away")
     if options.bit_exact and not on_cpu(options):
         raise UsageError("texts can be equal to the bit on a CPU only: add --device cpu")
     if options.gpu_layers and not has_gpu():

@@ -67,6 +67,8 @@ class LlamaRehearsal:
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
         model = self._laid_out(placement(options), head=options.head == self._path)
+        active = self._headers.active_experts / max(self._headers.experts, 1)
+        model = model._replace(experts_on_host=options.cpu_moe or 0, active=active)
         form, sizes = self._buffers(model.weights, options)
         logits = form.outputs * model.weights.vocabulary * LOGIT
         if options.head:  # its logits, and hidden states of the trunk and of its own
@@ -105,7 +107,7 @@ class LlamaRehearsal:
         if key not in self._opened:
             LOG.take_layers()
             weights = ModelWeights(self._path, wanted, head=head, empty=True)
-            self._opened[key] = LaidOut(weights, self._tensors, LOG.take_layers())
+            self._opened[key] = LaidOut(weights, self._tensors, LOG.take_layers(), head)
         return self._opened[key]
 
     def close(self) -> None:

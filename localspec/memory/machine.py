@@ -32,6 +32,7 @@ class Machine:
 
     host: Pool
     gpus: tuple[Pool, ...] = ()
+    main: int | None = None  # the GPU for a model that one can hold, and for draft models
 
     @classmethod
     def of(cls, host: Device, devices: Sequence[Device]) -> Machine:
@@ -55,11 +56,19 @@ class Machine:
 
     def only(self, gpu: int) -> Machine:
         """Return the machine with one GPU only."""
+        self.require(gpu)
+        others = (pool if at == gpu else replace(pool, free=0) for at, pool in enumerate(self.gpus))
+        return replace(self, gpus=tuple(others))
+
+    def led_by(self, gpu: int) -> Machine:
+        """Return the machine with a main GPU."""
+        self.require(gpu)
+        return replace(self, main=gpu)
+
+    def require(self, gpu: int) -> None:
         if not 0 <= gpu < len(self.gpus):
             there = f"0 to {len(self.gpus) - 1}" if self.gpus else "none"
             raise UsageError(f"there is no GPU {gpu}; there are: {there}")
-        others = (pool if at == gpu else replace(pool, free=0) for at, pool in enumerate(self.gpus))
-        return replace(self, gpus=tuple(others))
 
     def within(self, budget: int) -> Machine:
         """Return the machine with at most `budget` bytes for models, on its GPUs if it has any."""

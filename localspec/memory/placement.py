@@ -89,9 +89,13 @@ def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item
 def divided(
     way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
-    """Put the last layers on the GPUs, by their room; the draft model on the roomiest one."""
+    """Put the last layers on the GPUs, by their room or as split; the draft model on the main one.
+
+    That is the roomiest, if none was named.
+    """
     gpus = machine.gpus
-    home = max(range(len(gpus)), key=lambda at: gpus[at].room)
+    roomiest = max(range(len(gpus)), key=lambda at: gpus[at].room)
+    home = roomiest if machine.main is None else machine.main
     helper = draft_needs.total if draft_needs else 0
     rooms = [max(gpu.room - target.working, 0) for gpu in gpus]
     rooms[home] = max(rooms[home] - helper, 0)
@@ -101,8 +105,10 @@ def divided(
     # One GPU is faster than several, where one is enough.
     roomy = [room if room >= whole else 0 for room in rooms]
     if any(roomy):
-        rooms = [room if at == roomy.index(max(roomy)) else 0 for at, room in enumerate(roomy)]
-    shares = [room / max(sum(rooms), 1) for room in rooms]
+        one = home if machine.main is not None and roomy[home] else roomy.index(max(roomy))
+        rooms = [room if at == one else 0 for at, room in enumerate(roomy)]
+    wished = way.options.split or rooms
+    shares = [each / max(sum(wished), 1e-9) for each in wished]
     counts = apportioned(layers, shares)
     items = []
     for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from localspec.backend import CELLS, Estimate, Options
+from localspec.backend import CELLS, Estimate, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.placement import (
@@ -25,6 +25,7 @@ from localspec.memory.placement import (
     with_cache,
     with_context,
 )
+from localspec.memory.settle import Settling
 
 ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
@@ -86,9 +87,13 @@ class Plan:
 def plan(wanted: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     fit, concessions = concede(wanted, machine)
+    before, fit = fit, settled(wanted, fit, machine)
     if fit.short:
         raise DoesNotFit(refusal(wanted, machine, fit))
     way = fit.way
+    if way.options.gpu_layers not in (before.way.options.gpu_layers, None):
+        what = f"{way.options.gpu_layers} of {fit.layers + 1} layers on GPUs"
+        concessions.append(Concession(what, "as llama.cpp lays it out"))
     return Plan(way.options, way.drafting, fit.items, machine, fit.layers, tuple(concessions))
 
 
@@ -112,6 +117,24 @@ def concede(wanted: PlanRequest, machine: Machine) -> tuple[Placement, list[Conc
             concessions.append(Concession(what, f"{size(fit.short)} too much for {fit.where}"))
             fit = less
     return fit, concessions
+
+
+def settled(wanted: PlanRequest, fit: Placement, machine: Machine) -> Placement:
+    """Correct a placement by what the engine says of each device."""
+    if not machine.gpus or fit.way.options.gpu_layers == 0:
+        return fit
+    options = wanted.options
+    return Settling(
+        machine, partial(asked, wanted), not options.split, options.gpu_layers is None
+    ).settled(fit)
+
+
+def asked(wanted: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
+    """Ask the engines what a pair takes, loaded in one way."""
+    draft = None
+    if way.drafting is not None and wanted.draft is not None:
+        draft = wanted.draft(way.drafting)
+    return wanted.target(way.options), draft
 
 
 def sharing(wanted: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
@@ -205,10 +228,9 @@ def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> in
 
 
 def fitted(wanted: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
-    draft = None
-    if way.drafting is not None and wanted.draft is not None:
-        draft = wanted.draft(way.drafting)
-    return place(way, wanted.target(way.options), draft, machine)
+    """Place a pair; how layers were split for another placement does not matter."""
+    way = replace(way, options=replace(way.options, split=wanted.options.split))
+    return place(way, *asked(wanted, way), machine)
 
 
 def refusal(wanted: PlanRequest, machine: Machine, fit: Placement) -> str:

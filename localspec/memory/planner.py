@@ -23,6 +23,7 @@ class Limits:
     device: str = "auto"
     budget: int | None = None  # bytes; None: all but a reserve
     supposed: bool = False  # the budget is another machine's, not a part of this one's
+    main_gpu: int | None = None  # for a model that one can hold, and for draft models
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES and not self.device.isdecimal():
@@ -40,7 +41,9 @@ def planned(
         options, draft = replace(options, head=draft.found.path), None
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
-    drafting = replace(options, drafting=True, adapter=None, bit_exact=False)
+    drafting = replace(
+        options, drafting=True, adapter=None, bit_exact=False, split=(), cpu_moe=None, head=None
+    )
     if draft is not None and draft.engine.name != target.engine.name:
         drafting = foreign(drafting)
         if limits.device == "cpu":
@@ -62,6 +65,8 @@ def limited(devices: Sequence[Device], limits: Limits) -> Machine:
     machine = Machine.of(free_memory.memory(), devices)
     if limits.device.isdecimal():
         machine = machine.only(int(limits.device))
+    if limits.main_gpu is not None:
+        machine = machine.led_by(limits.main_gpu)
     if limits.budget is not None:
         most = machine.instead if limits.supposed else machine.within
         machine = most(limits.budget)

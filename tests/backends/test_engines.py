@@ -14,6 +14,7 @@ from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
 from tests import engines
+from tests.arrangements import Running
 from tests.chi_square import chi_square, limit
 from tests.runs import TEXTS, Want, converse, replies, said
 
@@ -108,7 +109,9 @@ def test_quantised_keys_and_values_give_their_own_plain_text(architecture, kv_ty
 @pytest.mark.parametrize("architecture", EVERY)
 def test_a_seeded_text_is_the_plain_text_when_drafts_are_looked_up(architecture):
     settings = Settings(max_tokens=40, sampling=Sampling(temperature=1.0, top_p=0.9))
-    plain, fast = run(architecture, "ngram", settings, 4)
+    # In a pool flash attention's half precision depends on the neighbours, on a CPU as well.
+    options = {"flash_attention": False} if Running.devices else {}
+    plain, fast = run(architecture, "ngram", settings, 4, **options)
     assert said(fast) == said(plain)
 
 

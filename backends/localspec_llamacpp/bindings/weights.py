@@ -11,6 +11,7 @@ import numpy as np
 
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
+from localspec_llamacpp import ggml
 from localspec_llamacpp.bindings.log import LOG
 
 INFILL = {
@@ -29,9 +30,24 @@ class LayerPlacement(NamedTuple):
     layers: int  # -1: all
     devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
+    experts_on_host: int = 0  # of so many layers, the first
 
 
 HOST = LayerPlacement(0)
+EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+
+
+class Override(ctypes.Structure):
+    """A pattern of tensors' names, and the type of buffers that those go to."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffers", ctypes.c_void_p))
+
+
+def experts_stay(layers: int) -> ctypes.Array[Override]:
+    """Let the experts of the first layers stay on the host, in a list that llama.cpp reads."""
+    host = ggml.call(ggml.library("ggml-base"), "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
+    rows = [Override(EXPERTS % layer, host) for layer in range(layers)]
+    return (Override * (len(rows) + 1))(*rows)
 
 
 class ModelWeights:
@@ -54,6 +70,8 @@ class ModelWeights:
         shares = (ctypes.c_float * lib.llama_max_devices())(*placement.split)
         if placement.split:
             params.tensor_split = shares
+        overrides = experts_stay(placement.experts_on_host)
+        params.tensor_buft_overrides = ctypes.addressof(overrides)
         if empty:  # a model without its weights: contexts tell what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         LOG.take_errors()

@@ -1,0 +1,99 @@
+"""Correct a placement by what the engine would put on each device; move layers where it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from localspec.backend import DeviceNeeds, Needs
+from localspec.memory.machine import Machine
+from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL, Item, PairOptions, Placement, judged
+
+TRIES = 16  # layers that are moved at most
+
+Ask = Callable[[PairOptions], tuple[Needs, Needs | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """A machine, an engine to ask for the needs of a placement, and what may be changed."""
+
+    machine: Machine
+    ask: Ask
+    may_split: bool  # whether layers may go to another GPU than estimated
+    may_drop: bool  # whether layers may go to the host
+
+    def settled(self, fit: Placement) -> Placement:
+        """Count a placement by the engine; where a GPU is short, move layers off it."""
+        for _ in range(TRIES):
+            target, draft = self.ask(fit.way)
+            if len(target.devices) != len(self.machine.gpus) + 1:
+                return fit  # the engine cannot tell
+            exact = self._counted(fit, target, draft)
+            moved = self._moved(exact, target) if exact.short else None
+            if moved is None:
+                return exact
+            fit = moved
+        return exact
+
+    def _counted(self, fit: Placement, target: Needs, draft: Needs | None) -> Placement:
+        items = list(self._items(target, draft, fit))
+        return judged(replace(fit, items=tuple(items)), self.machine)
+
+    def _items(self, target: Needs, draft: Needs | None, fit: Placement) -> Iterator[Item]:
+        pools = [self.machine.host.name, *(gpu.name for gpu in self.machine.gpus)]
+        own = draft.devices if draft and len(draft.devices) == len(pools) else None
+        for at, (pool, needs) in enumerate(zip(pools, target.devices, strict=True)):
+            yield from items(pool, needs)
+            if own:
+                yield Item(pool, DRAFT_MODEL, own[at].weights + own[at].kept)
+                yield Item(pool, "buffers", own[at].working)
+        kept = (DRAFT_HEAD,) if own or draft is None else (DRAFT_HEAD, DRAFT_MODEL)
+        yield from (item for item in fit.items if item.what in kept)
+
+    def _moved(self, fit: Placement, target: Needs) -> Placement | None:
+        """Take a layer from the GPU that is short; None if that cannot be or would not help."""
+        names = [gpu.name for gpu in self.machine.gpus]
+        if fit.where not in names:
+            return None
+        counts = self._counts(fit)
+        at = names.index(fit.where)
+        if not counts[at]:
+            return None
+        each = (target.devices[at + 1].weights + target.devices[at + 1].kept) // counts[at]
+        spare = [self._spare(fit, name) for name in names]
+        other = max((n for n in range(len(names)) if n != at), key=spare.__getitem__, default=at)
+        counts[at] -= 1
+        layers = sum(counts)
+        if self.may_split and spare[other] > each + target.working * (not counts[other]):
+            counts[other] += 1
+            layers += 1
+        elif not self.may_drop:
+            return None
+        options = replace(
+            fit.way.options,
+            split=tuple(map(float, counts)) if len(counts) > 1 else (),
+            gpu_layers=fit.way.options.gpu_layers if layers > fit.layers else layers,
+        )
+        return replace(fit, way=replace(fit.way, options=options))
+
+    def _counts(self, fit: Placement) -> list[int]:
+        whole = fit.layers + 1
+        layers = whole if fit.way.options.gpu_layers is None else fit.way.options.gpu_layers
+        if len(self.machine.gpus) == 1:
+            return [min(layers, whole)]
+        return [int(share) for share in fit.way.options.split]
+
+    def _spare(self, fit: Placement, pool: str) -> int:
+        room = next(gpu.room for gpu in self.machine.gpus if gpu.name == pool)
+        return room - sum(item.bytes for item in fit.items if item.pool == pool)
+
+
+def items(pool: str, needs: DeviceNeeds) -> Iterator[Item]:
+    for what, count in (
+        ("weights", needs.weights),
+        ("context", needs.kept),
+        ("buffers", needs.working),
+    ):
+        if count:
+            yield Item(pool, what, count)

@@ -1,0 +1,119 @@
+"""Plans for devices that are not the CPU, held against what those devices then report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localspec.backend import Options
+from localspec.memory.plan import Plan
+from localspec.memory.planner import Limits, planned
+from localspec.models.locate import ModelFiles, locate
+from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, loaded
+from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.devices import gpus, places
+from tests import engines
+
+MB = 1 << 20
+ANYWHERE = Limits()
+TOLERANCE = 0.06
+KINDS = {"model": "weights", "KV": "context", "RS": "context", "compute": "buffers"}
+
+
+def free() -> list[int]:
+    return [gpu.device.free_bytes for gpu in gpus(places())]
+
+
+def taken(before: list[int]) -> list[int]:
+    return [old - new for old, new in zip(before, free(), strict=True)]
+
+
+@pytest.fixture(scope="session")
+def starter(tmp_path_factory) -> Path:
+    return locate("smollm2-135m").path
+
+
+def plan_of(target: Path, draft: Path | None, options: Options, limits: Limits = ANYWHERE):
+    files = (ModelFiles("llamacpp", path) for path in (target, draft) if path)
+    with PairFiles(*files).examined() as looks:
+        plan = planned(*looks, options, limits, insists=True)
+        helper = looks[1].resolved() if looks[1] else None
+        return ResolvedPair(looks[0].resolved(), helper, plan)
+
+
+def planned_bytes(plan: Plan, what: str = "") -> list[int]:
+    names = [gpu.name for gpu in plan.machine.gpus]
+    return [
+        sum(item.bytes for item in plan.items if item.pool == name and what in ("", item.what))
+        for name in names
+    ]
+
+
+def close(plans: list[int], reports: list[int]) -> bool:
+    return all(
+        abs(wanted - found) <= TOLERANCE * found + MB // 8
+        for wanted, found in zip(plans, reports, strict=True)
+    )
+
+
+WAYS = {
+    "one text": Options(context=2048, threads=1),
+    "three texts": Options(context=2048, slots=3, kv_type="q8_0", threads=1),
+    "half": Options(context=2048, gpu_layers=16, threads=1),
+    "wide": Options(context=1024, batch=64, flash_attention=False, threads=1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_device_takes_what_was_planned_for_it(way, starter):
+    before = free()
+    known = plan_of(starter, None, WAYS[way])
+    LOG.take_sizes()
+    with loaded(known, insists=True):
+        reported, sizes = taken(before), LOG.take_sizes()
+    assert sum(reported) > 40 * MB
+    assert close(planned_bytes(known.plan), reported)
+    for kind in ("weights", "context", "buffers"):
+        told = [
+            sum(
+                size.bytes
+                for size in sizes
+                if size.where == gpu.buffers and KINDS.get(size.what) == kind
+            )
+            for gpu in gpus(places())
+        ]
+        assert close(planned_bytes(known.plan, kind), told), kind
+    assert free() == before
+
+
+@pytest.mark.parametrize("name", [*engines.ARCHITECTURES, *engines.WITH_HEADS])
+def test_layers_of_all_kinds_are_counted_where_they_go(name):
+    path = engines.tiny(name)
+    head = path if name in engines.WITH_HEADS else None
+    options = Options(context=4096, slots=2, threads=1, head=head)
+    count = len(free())
+    split = (3.0, 1.0) if count == 2 else ()
+    before = free()
+    known = plan_of(path, None, replace(options, split=split))
+    with loaded(known, insists=True):
+        assert close(planned_bytes(known.plan), taken(before))
+
+
+def test_a_draft_model_goes_to_the_main_device_and_is_counted_there(starter):
+    before = free()
+    limits = Limits(main_gpu=len(before) - 1)
+    options = Options(context=2048, threads=1)
+    known = plan_of(starter, starter, options, limits)
+    with loaded(known, insists=True):
+        assert close(planned_bytes(known.plan), taken(before))
+    names = {item.pool for item in known.plan.items if item.what == "draft model" and item.bytes}
+    assert names - {known.plan.machine.host.name} == {known.plan.machine.gpus[-1].name}
+
+
+def test_no_device_is_used_where_that_is_wished(starter):
+    before = free()
+    known = plan_of(starter, None, Options(context=1024, threads=1), Limits("cpu"))
+    with loaded(known, insists=True):
+        assert free() == before
