@@ -18,7 +18,7 @@ from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec_llamacpp import backend as llamacpp
 from tests.arrangements import Running
-from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write
+from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write, write_head
 
 if sys.platform == "win32":  # there is no MLX for it
     MLX: tuple[str, ...] = ()
@@ -30,8 +30,6 @@ else:
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
     MLX_HEADS = tuple(f"mlx {name}" for name in tiny_mlx.WITH_HEADS)
 
-HEADS = (*WITH_HEADS, *MLX_HEADS)
-
 __all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "WITH_HEADS"]
 
 
@@ -39,6 +37,16 @@ def there(*names: str) -> list[str]:
     """Choose those models that can run on this system."""
     return [name for name in names if name in (*ARCHITECTURES, *MLX)]
 
+
+# Models with a drafting head, inside their file or in one beside it.
+BESIDE = {
+    "llama-eagle3": ("llama-soft", "eagle3"),
+    "qwen35-eagle3": ("qwen35", "eagle3"),
+    "llama-dflash": ("llama", "dflash"),
+    "qwen35-dflash": ("qwen35", "dflash-hybrid"),
+}
+HEADS = dict.fromkeys((*WITH_HEADS, *MLX_HEADS), "mtp")  # the proposers, by model
+HEADS |= {name: kind.partition("-")[0] for name, (_, kind) in BESIDE.items()}
 
 HEAD = Head()
 OPTIONS = Options(slots=4, context=512, batch=64, threads=1, tentative=8)
@@ -66,12 +74,25 @@ def tiny_folder(architecture: str, *, drift: float = 0.0, layout: str = "plain")
 def target(name: str, **options) -> Model:
     """A model by its architecture, in GGUF unless it begins with `mlx`."""
     wishes = replace(OPTIONS, **options)
-    ours = name in (*MLX, *MLX_HEADS)
-    path = tiny_folder(name[4:]) if ours else tiny(name)
-    wishes = replace(wishes, head=options.get("head", path if name in HEADS else None))
-    if ours:
+    path, head = with_head(name)
+    wishes = replace(wishes, head=options.get("head", head))
+    if path.is_dir():
         return mlx.load(path, replace(wishes, threads=None))
     return llamacpp.load(path, roomy(wishes))
+
+
+def with_head(name: str) -> tuple[Path, Path | None]:
+    """A model by its architecture, and the file of its head if it has one."""
+    if name in BESIDE:
+        target, kind = BESIDE[name]
+        return tiny(target), beside(target, kind)
+    path = tiny_folder(name[4:]) if name.startswith("mlx ") else tiny(name)
+    return path, path if name in HEADS else None
+
+
+@cache
+def beside(target: str, kind: str) -> Path:
+    return write_head(folder() / f"{kind}-of-{target}.gguf", kind, tiny(target))
 
 
 def roomy(options: Options) -> Options:
@@ -105,7 +126,7 @@ def proposer(name: str, target: Model):
         return Silent(), []
     if name == "ngram":
         return NgramProposer(3, 1), []
-    if name == "mtp":
+    if name in HEADS.values():
         return HeadProposer(target.head, floor=0.0), []
     architecture = name.removesuffix(" first-of")
     model = strange_draft(target) if name == "translated" else draft(architecture)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from gguf import GGUFWriter
+from gguf import GGUFReader, GGUFWriter
 
 from tests.tiny_vocabulary import (
     BEGIN,
@@ -97,6 +97,12 @@ def _llama(weights: Weights, block: str, gain: float) -> None:
     _attention(weights, block, gain)
     weights.norm(f"{block}.ffn_norm")
     _feed_forward(weights, block)
+
+
+def _llama_soft(weights: Weights, block: str, gain: float) -> None:
+    _attention(weights, block, gain)
+    weights.norm(f"{block}.ffn_norm")
+    _feed_forward(weights, block, gain)
 
 
 def _qwen3(weights: Weights, block: str, gain: float) -> None:
@@ -192,6 +198,19 @@ def _drafts(block: Block, hidden: float = 0.5) -> Block:
 
 def _with_gain(block: Callable[[Weights, str, float], None], gain: float) -> Block:
     return lambda weights, name: block(weights, name, gain)
+
+
+def _eagle3(weights: Weights, block: str) -> None:
+    """Attend to the same token, which is the newest at least, and pass its embedding on."""
+    embedding, nothing = np.eye(WIDTH), np.zeros((WIDTH, WIDTH))
+    looking = 1.5 * weights.normal(WIDTH, WIDTH) * WIDTH**-0.5
+    for name in ("q", "k"):
+        weights.add(f"{block}.attn_{name}.weight", np.concatenate((looking, nothing), axis=1))
+    weights.add(f"{block}.attn_v.weight", np.concatenate((embedding, nothing), axis=1))
+    weights.add(f"{block}.attn_output.weight", embedding)
+    for name in ("attn_norm", "attn_norm_2", "ffn_norm"):
+        weights.norm(f"{block}.{name}")
+    _feed_forward(weights, block, 0.1)
 
 
 def _three(block: Callable[[Weights, str, float], None]) -> tuple[Block, ...]:
@@ -306,6 +325,31 @@ WITH_HEADS: Mapping[str, Architecture] = {
     ),
 }
 
+# Targets of heads in files of their own; the tokens of the first follow from the one before.
+FOR_HEADS: Mapping[str, Architecture] = {
+    "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, _ATTENTION),
+}
+BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
+_DFLASH = {**_ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
+# Heads in files of their own.
+BESIDE: Mapping[str, Architecture] = {
+    "eagle3": Architecture(
+        (_eagle3,),
+        {
+            **_ATTENTION,
+            "attention.head_count_kv": HEADS,
+            "target_hidden_size": WIDTH,
+            "target_layers": [0, 1, 2],
+        },
+    ),
+    "dflash": Architecture((_with_gain(_qwen3, FIRST),) * 2, _DFLASH),
+    "dflash-hybrid": Architecture(
+        (_with_gain(_qwen3, FIRST),) * 2,
+        {**_DFLASH, "rope.dimension_sections": [HEAD_WIDTH // 2, 0, 0, 0]},
+    ),
+}
+NOT_DRAFTED = 8  # every so many-th token is none that EAGLE-3 can draft
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -346,6 +390,29 @@ def write(
     return path
 
 
+def write_head(path: Path, name: str, target: Path, *, seed: int = 0) -> Path:
+    """Write a head for a target that was written before, in the form of llama.cpp's converter."""
+    words, shape = vocabulary("plain"), BESIDE[name]
+    held = {tensor.name: tensor.data for tensor in GGUFReader(target).tensors}
+    writer = _described(path, name, words)
+    weights = Weights(writer, seed + 1)
+    layers = shape.metadata["target_layers"]
+    assert isinstance(layers, list)
+    weights.matrix("fc", len(layers) * WIDTH, WIDTH, 0.5)
+    weights.add("output_norm.weight", held.get("output_norm.weight", np.ones(WIDTH)))
+    for index, block in enumerate(shape.blocks):
+        block(weights, f"blk.{index}")
+    if name == "eagle3":
+        drafted = [at for at in range(len(words.tokens)) if at % NOT_DRAFTED]
+        writer.add_tensor("d2t", np.array(drafted, np.int64))
+        weights.add("output.weight", held["output.weight"][drafted])
+    else:
+        writer.add_mask_token_id(MASK)
+        weights.norm("enc.output_norm")
+    _finish(writer)
+    return path
+
+
 def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "plain") -> Path:
     """Write a model's metadata and vocabulary without tensors, and return its path."""
     _finish(_described(path, architecture, vocabulary(layout)))
@@ -353,7 +420,7 @@ def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "
 
 
 def _shape(architecture: str) -> Architecture:
-    return {**ARCHITECTURES, **WITH_HEADS}[architecture]
+    return {**ARCHITECTURES, **WITH_HEADS, **FOR_HEADS, **BESIDE}[architecture]
 
 
 def _loudness(words: Vocabulary, head: Head) -> Array:

@@ -35,11 +35,7 @@ class DraftedText:
     settled: int  # tokens before the newest; they are part of the text whatever is drafted
     tokens: Tokens
     states: Hidden  # before each of these tokens, and before the next
-
-    @property
-    def steps(self) -> int:
-        """The tokens that were drafted."""
-        return len(self.states) - self.settled - 1
+    steps: int = 0  # tokens that were drafted
 
     @property
     def whole(self) -> Part:
@@ -80,6 +76,10 @@ class HeadMemory(Protocol):
 class Blocks(Protocol):
     """The layers of a head."""
 
+    proposer: str  # the name by which they draft
+    shift: int  # tokens of a text that have no entry in their memory
+    lag: int  # how much older than its token the state of an entry is
+    width: int  # numbers of a state of the trunk's, as they read it
     limit: int  # tokens that they can draft in a row
     widest: int  # tokens that a step reads of a text, beside what is settled
     memory: HeadMemory
@@ -87,7 +87,7 @@ class Blocks(Protocol):
     def read(self, parts: Sequence[Part]) -> None:
         """Read tokens of texts, with the trunk's states."""
 
-    def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, Hidden]:
+    def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, Hidden | None]:
         """Read what is new of texts with equally many drafted tokens; logits and state of each."""
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
@@ -99,9 +99,11 @@ class Blocks(Protocol):
 class OneBlock:
     """A block that reads each token once."""
 
+    proposer, shift, lag = "mtp", 0, 1
     limit, widest = ENDLESS, 1
 
     def __init__(self, context: Context) -> None:
+        self.width = context.hidden_width
         self.memory: HeadMemory = context
         self._context = context
 
@@ -125,7 +127,10 @@ class Chain:
     settled tokens of all texts come first, for every block.
     """
 
+    proposer, shift, lag = "mtp", 0, 1
+
     def __init__(self, context: Context, count: int) -> None:
+        self.width = context.hidden_width
         self.memory: HeadMemory = context
         self.limit = self.widest = count
         self._context = context
@@ -159,9 +164,11 @@ class Chain:
 class Sharing:
     """Layers that look into the trunk's memory, so that there is nothing to read ahead."""
 
+    proposer, shift, lag = "mtp", 0, 1
     limit, widest = ENDLESS, 1
 
     def __init__(self, context: Context) -> None:
+        self.width = context.hidden_width
         self.memory: HeadMemory = NoMemory()
         self._context = context
 

@@ -26,7 +26,6 @@ from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 
 LOG = logging.getLogger("localspec")
-NAME = "mtp"
 LAG = 64  # tokens that the head may be behind; it reads them together with its next draft
 
 
@@ -39,23 +38,26 @@ class HeldText:
     read: int = 0
     lost: bool = False  # the trunk holds more than is known here: nothing can be drafted
 
-    @property
-    def behind(self) -> int:
-        return len(self.tokens) - self.read
-
 
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
 
-    proposer = NAME
-
-    def __init__(self, blocks: Blocks, width: int, slots: int, batch: int) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Blocks, slots: int, batch: int) -> None:
+        self.proposer = blocks.proposer
+        self._blocks, self._shift, self._lag = blocks, blocks.shift, blocks.lag
         self._memory = blocks.memory
-        self._nothing = np.zeros((1, width), np.float32)
+        self._nothing = np.zeros((blocks.lag, blocks.width), np.float32)
         self._batch = batch
-        self._trails = [HeldText(self._nothing) for _ in range(slots)]
+        self._trails = [self._empty() for _ in range(slots)]
         self._drafted: dict[int, DraftedText] = {}  # while it rolls, by slot
+
+    def _empty(self) -> HeldText:
+        return HeldText(self._nothing[self._shift :])
+
+    def _behind(self, slot: int) -> int:
+        """Count the entries that could be read."""
+        trail = self._trails[slot]
+        return len(trail.tokens) - self._shift - trail.read
 
     def note(self, rows: Sequence[Row], positions: Sequence[int], hidden: Hidden) -> None:
         """Take in what the trunk has just read, and its hidden state at every token."""
@@ -65,7 +67,7 @@ class LlamaHead:
             self._append(row, position, hidden[start:end])
         # What may be taken back is read once that is settled.
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
-        late = {slot: n for slot, n in unsettled.items() if self._trails[slot].behind - n > LAG}
+        late = {slot: n for slot, n in unsettled.items() if self._behind(slot) - n > LAG}
         try:
             self._catch_up(late)
         except BackendError as error:
@@ -87,10 +89,11 @@ class LlamaHead:
             trail.before = np.concatenate((trail.before, hidden[known:]))
 
     def _state_before(self, read: int, position: int, hidden: Hidden) -> Hidden | None:
-        """Take the state at the last token that was read, if the trunk reads it again by now."""
-        if position >= read:  # it will not: this is not the text that was told
+        """Take the state before the next entry, if the trunk reads its token again by now."""
+        at = read + self._shift - 1
+        if position > at:  # it will not: this is not the text that was told
             return self._nothing
-        state = hidden[read - 1 - position :][:1]
+        state = hidden[at - position :][:1]
         return state.copy() if len(state) else None
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
@@ -102,13 +105,13 @@ class LlamaHead:
 
     def _portions(self, kept_back: Mapping[int, int]) -> list[Part]:
         share = max(self._batch // max(len(kept_back), 1), 1)
-        counts = [(slot, self._trails[slot].behind - n) for slot, n in kept_back.items()]
+        counts = [(slot, self._behind(slot) - n) for slot, n in kept_back.items()]
         return [self._part(slot, min(count, share)) for slot, count in counts if count > 0]
 
     def _part(self, slot: int, count: int) -> Part:
         trail = self._trails[slot]
         assert trail.before is not None
-        tokens = trail.tokens[trail.read : trail.read + count]
+        tokens = trail.tokens[trail.read + self._shift :][:count]
         return Part(slot, trail.read, tokens, 0, trail.before[:count])
 
     def _advance(self, slot: int, count: int) -> None:
@@ -130,19 +133,19 @@ class LlamaHead:
             drafts = self._roll(able)
         except BackendError as error:
             self._give_up(slots, error)
-            drafts = [Draft(NONE, NAME) for _ in able]
+            drafts = [Draft(NONE, self.proposer) for _ in able]
         finally:
             for slot in self._drafted:  # it read what may never be said, by states of its own
                 self._memory.remove(slot, self._trails[slot].read)
             self._drafted.clear()
         made = dict(zip(slots, drafts, strict=True))
-        return [made.get(roll.row.slot, Draft(NONE, NAME)) for roll in rolls]
+        return [made.get(roll.row.slot, Draft(NONE, self.proposer)) for roll in rolls]
 
     def _roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         slots = [roll.row.slot for roll in rolls]
         share = self._batch // max(len(slots), 1) - self._blocks.widest
-        self._catch_up({slot: 0 for slot in slots if self._trails[slot].behind > share})
-        drafts = roll_by_forward(self, rolls, NAME)
+        self._catch_up({slot: 0 for slot in slots if self._behind(slot) > share})
+        drafts = roll_by_forward(self, rolls, self.proposer)
         if texts := list(self._drafted.values()):
             self._blocks.finish(texts)
         for text in texts:
@@ -158,14 +161,17 @@ class LlamaHead:
     def _follows(self, slot: int, length: int) -> bool:
         """Whether it knows so many tokens, and the state at the last of them."""
         trail = self._trails[slot]
-        return not trail.lost and trail.before is not None and len(trail.tokens) == length
+        known = trail.before is not None and len(trail.tokens) == length
+        return known and not trail.lost and self._behind(slot) >= 0
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         """Read one more token of each row: the newest with all before it, then drafted ones."""
         texts = [self._text(row) for row in rows]
         logits, hidden = self._blocks.step(texts)
-        for text, state in zip(texts, hidden, strict=True):
-            text.states = np.concatenate((text.states, state[None]))
+        for at, text in enumerate(texts):
+            text.steps += 1
+            if hidden is not None:
+                text.states = np.concatenate((text.states, hidden[at : at + 1]))
         return [logits[at : at + 1] for at in range(len(rows))]
 
     def _text(self, row: Row) -> DraftedText:
@@ -173,7 +179,7 @@ class LlamaHead:
         if text is None:
             trail = self._trails[row.slot]
             assert trail.before is not None
-            known = trail.tokens[trail.read :]
+            known = trail.tokens[trail.read + self._shift :]
             text = DraftedText(row.slot, trail.read, len(known), known, trail.before)
             self._drafted[row.slot] = text
         text.tokens = np.concatenate((text.tokens, row.tokens))
@@ -185,21 +191,22 @@ class LlamaHead:
         The state at the last token that the head has read is gone once it has read further: the
         trunk reads that token again.
         """
-        return length if length >= self._trails[slot].read else length - 1
+        gone = self._lag and length - self._shift < self._trails[slot].read
+        return length - 1 if gone else length
 
     def truncate(self, slot: int, length: int) -> None:
         """Know no more than so many tokens; the trunk may hold fewer, and read the rest again."""
         trail = self._trails[slot]
         if not length:
             self._memory.clear(slot)
-            self._trails[slot] = HeldText(self._nothing)
-        elif length >= trail.read:
-            trail.tokens = trail.tokens[:length]
-            if trail.before is not None:
-                trail.before = trail.before[: length - trail.read + 1]
-        else:
-            self._memory.remove(slot, length)
-            trail.tokens, trail.read, trail.before = trail.tokens[:length], length, None
+            self._trails[slot] = self._empty()
+            return
+        trail.tokens, entries = trail.tokens[:length], length - self._shift
+        if entries < trail.read:
+            self._memory.remove(slot, entries)
+            trail.read, trail.before = entries, None if self._lag else self._nothing
+        elif trail.before is not None:
+            trail.before = trail.before[: entries - trail.read + self._lag]
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""
@@ -228,7 +235,7 @@ class LlamaHead:
             own, tokens, before = rest
             states = before.view(np.float32).reshape(-1, self._nothing.shape[1])
             text = HeldText(states.copy(), tokens.view(np.int32).copy())
-            text.read = len(text.tokens) + 1 - len(states)
+            text.read = len(text.tokens) - self._shift + self._lag - len(states)
             if not len(own) or self._memory.restore(slot, own) == text.read:
                 self._trails[slot] = text
         return trunk

@@ -67,7 +67,7 @@ def account(
     embeddings = sum(size for name, size in held.items() if EMBEDDINGS in name)
     experts = sum(size for name, size in held.items() if model.on_host(name))
     output = held.get(OUTPUT, 0)
-    kept = sum(size.bytes for size in sizes if not size.what)
+    held_texts = kept(sizes)
     working = Counter[str]()
     for size in sizes:
         if size.what == "compute":  # of the trunk and of its head
@@ -77,19 +77,19 @@ def account(
     working[""] += logits
     return Needs(
         weights=sum(held.values()),
-        kept=kept,
+        kept=held_texts,
         working=(on_gpu or on_host) + logits,
         layers=model.weights.layers,
         embeddings=embeddings + experts,
         output=output or held.get(EMBEDDINGS, 0),
         tied=not output,
         host=on_host + logits if on_gpu else 0,
-        devices=by_device(model, caches, kept, working) if on_gpu and model.devices else (),
+        devices=by_device(model, caches, held_texts, working) if on_gpu and model.devices else (),
     )
 
 
 def by_device(
-    model: LaidOut, caches: Sequence[CacheSize], kept: int, working: Mapping[str, int]
+    model: LaidOut, caches: Sequence[CacheSize], held_texts: int, working: Mapping[str, int]
 ) -> tuple[DeviceNeeds, ...]:
     """Count what the host and each GPU would take."""
     found = gpus(places())
@@ -107,11 +107,16 @@ def by_device(
     ]
     host = DeviceNeeds(
         weights.total() - sum(gpu.weights for gpu in own),
-        kept - sum(gpu.kept for gpu in own),
+        held_texts - sum(gpu.kept for gpu in own),
         working[""],
         read.total() - sum(gpu.read for gpu in own),
     )
     return (host, *own)
+
+
+def kept(sizes: Sequence[BufferSize]) -> int:
+    """Count the bytes of keys, values and states."""
+    return sum(size.bytes for size in sizes if not size.what)
 
 
 def is_host(buffer: str) -> bool:

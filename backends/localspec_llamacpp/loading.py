@@ -18,8 +18,7 @@ from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
-from localspec_llamacpp.blocks import Chain, OneBlock, cuts_hidden
-from localspec_llamacpp.head import LlamaHead
+from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -33,12 +32,15 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    weights = ModelWeights(path, placement(options), head=options.head == path)
+    place = placement(options)
+    weights = ModelWeights(path, place, head=options.head == path)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
-        head = head_of(weights, context, form, options) if options.head else None
+        head = None
+        if options.head:
+            head = head_of(plan_head(weights, form, options, place), context, options)
         return LlamaModel(weights, context, tokenizer, options, head)
     except BaseException:
         weights.close()
@@ -81,23 +83,6 @@ def set_up(
             raise
         form = replace(form, kv_type="f16")
         return form, Context(weights, form)
-
-
-def head_of(
-    weights: ModelWeights, trunk: Context, form: ContextShape, options: Options
-) -> LlamaHead:
-    """Set up the drafting head in the model's file."""
-    context = Context(weights, head_shape(form, options), trunk)
-    trunk.tell_hidden()
-    context.tell_hidden(outputs_only=cuts_hidden(context))
-    count = weights.drafting_layers
-    blocks = Chain(context, count) if count > 1 else OneBlock(context)
-    return LlamaHead(blocks, weights.hidden_width, options.slots, form.batch)
-
-
-def head_shape(form: ContextShape, options: Options) -> ContextShape:
-    """The context of a head: it keeps no states, and one row of logits for each slot."""
-    return replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
 
 
 def shape(weights: ModelWeights, options: Options, quantisation: str) -> ContextShape:
@@ -215,8 +200,7 @@ def check_head(footprint: Footprint, path: Path) -> None:
         raise UsageError("this release of llama-cpp-python has no drafting heads: upgrade it")
     if path != footprint.path:
         head_kinds.require_fit(footprint, path)
-        raise UsageError(f"{path.name}: heads in files of their own are not loaded yet")
-    if not footprint.drafting_layers:
+    elif not footprint.drafting_layers:
         raise UsageError(f"{path.name} has no drafting head (MTP) inside")
 
 

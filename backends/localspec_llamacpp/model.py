@@ -128,7 +128,7 @@ class LlamaModel:
         )
         if self._head:
             positions = [self._lengths[row.slot] for row in rows]
-            hidden = self._context.hidden(sum(len(row.tokens) for row in rows))
+            hidden = self._context.told(sum(len(row.tokens) for row in rows))
             self._head.note(rows, positions, hidden)
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)

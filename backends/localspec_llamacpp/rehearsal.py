@@ -14,11 +14,12 @@ from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
+from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.layout import LaidOut, account
-from localspec_llamacpp.loading import check, check_kind, head_shape, placement, set_up, shape
+from localspec_llamacpp.layout import LaidOut, account, kept
+from localspec_llamacpp.loading import check, check_kind, placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 LOGIT = 4  # bytes
@@ -69,34 +70,42 @@ class LlamaRehearsal:
         model = self._laid_out(placement(options), head=options.head == self._path)
         active = self._headers.active_experts / max(self._headers.experts, 1)
         model = model._replace(experts_on_host=options.cpu_moe or 0, active=active)
-        form, sizes = self._buffers(model.weights, options)
-        logits = form.outputs * model.weights.vocabulary * LOGIT
-        if options.head:  # its logits, and hidden states of the trunk and of its own
-            logits += options.slots * model.weights.vocabulary * LOGIT
-            logits += 2 * form.batch * model.weights.hidden_width * LOGIT
-        found = LOG.take_caches()
-        return account(model, sizes or by_headers(self.footprint, form), found, logits)
-
-    def _buffers(
-        self, weights: ModelWeights, options: Options
-    ) -> tuple[ContextShape, list[BufferSize]]:
-        """Measure what a context would take."""
         LOG.take_sizes()
         LOG.take_caches()
+        context = self._context(model.weights, options)
         try:
-            form, context = set_up(weights, options, self._headers.quantisation)
+            return self._counted(model, context, options)
+        finally:
+            context.close()
+
+    def _counted(self, model: LaidOut, trunk: Context, options: Options) -> Needs:
+        """Count what was laid out, and what a head would take beside it."""
+        sizes, found = LOG.take_sizes(), LOG.take_caches()
+        logits, beside = trunk.shape.outputs * model.weights.vocabulary * LOGIT, 0
+        if options.head:
+            place = placement(options)
+            head = plan_head(model.weights, trunk.shape, options, place, empty=True)
+            more = measured(head, trunk)
+            logits += head.buffers
+            if head.separate:
+                beside = held_bytes(options.head) + kept(more)
+                more = [size for size in more if size.what]
+            else:
+                found += LOG.take_caches()
+            sizes += more
+        sizes = sizes or by_headers(self.footprint, trunk.shape)
+        return replace(account(model, sizes, found, logits), head=beside)
+
+    def _context(self, weights: ModelWeights, options: Options) -> Context:
+        """Set up a context, which allocates nothing."""
+        try:
+            return set_up(weights, options, self._headers.quantisation)[1]
         except OutOfMemory:
             raise
         except BackendError as error:
             if options.kv_type not in QUANTISED:
                 raise
             raise UsageError(f"this model has no {options.kv_type} KV cache: {error}") from error
-        try:
-            if options.head:
-                Context(weights, head_shape(form, options), context).close()
-        finally:
-            context.close()
-        return form, LOG.take_sizes()
 
     @property
     def _on_host(self) -> LaidOut:
@@ -113,6 +122,21 @@ class LlamaRehearsal:
     def close(self) -> None:
         for model in self._opened.values():
             model.weights.close()
+
+
+def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:
+    """Measure what the context of a head would take."""
+    try:
+        LOG.take_sizes()
+        head.context(trunk).close()
+        return LOG.take_sizes()
+    finally:
+        head.close()
+
+
+def held_bytes(path: Path) -> int:
+    """Count the bytes of the weights in a file."""
+    return sum(tensor.size for tensor in whole(read(path)).tensors)
 
 
 def caches(weights: ModelWeights, form: ContextShape) -> list[CacheSize]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
@@ -18,6 +18,8 @@ from localspec.models.trial_process import TrialProcess
 from localspec.models.trial_record import Record
 from localspec.pairing.vocabulary import Match, match
 from localspec.tokenizer import Tokenizer
+
+T = TypeVar("T")
 
 
 class Trying(Protocol):
@@ -53,7 +55,7 @@ class Examined:
     def footprint(self) -> Footprint:
         known = self._record.footprint()
         if known is None:
-            known = self._trying().footprint()
+            known = self._asked(lambda trying: trying.footprint())
             self._record.keep_footprint(known)
         return known
 
@@ -64,7 +66,7 @@ class Examined:
         """Compute what loading would take; raise `UsageError` where this model has no such way."""
         known = self._record.needs(options)
         if known is None:
-            known = self._trying().needs(options)
+            known = self._asked(lambda trying: trying.needs(options))
             self._record.keep_needs(options, known)
         return known
 
@@ -84,21 +86,27 @@ class Examined:
 
     def _verdict(self, options: Options) -> str | None:
         try:
-            self._trying().run(options)
+            self._asked(lambda trying: trying.run(options))
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:
             return str(error)
         return ""
 
-    def _trying(self) -> Trying:
+    def _asked(self, ask: Callable[[Trying], T]) -> T:
+        """Ask a trial; a file that is refused in one way may run in another, in a new process."""
         if self._process is None:
             self._process = self._start(self.found)
-        return self._process
+        try:
+            return ask(self._process)
+        except ModelFileError:
+            self.close()
+            raise
 
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
+            self._process = None
 
 
 def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:

@@ -81,7 +81,15 @@ class Storm:
 
 @pytest.mark.parametrize(
     ("name", "shared"),
-    [("qwen35-mtp", True), ("hy_v3-chain-mtp", True), ("step35-chain-mtp", False)],
+    [
+        ("qwen35-mtp", True),
+        ("hy_v3-chain-mtp", True),
+        ("step35-chain-mtp", False),
+        ("qwen35-eagle3", True),
+        ("llama-eagle3", False),
+        ("qwen35-dflash", True),
+        ("llama-dflash", False),
+    ],
 )
 def test_drafts_depend_on_the_text_alone(name, shared):
     differ = seen = 0

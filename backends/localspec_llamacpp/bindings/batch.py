@@ -84,5 +84,30 @@ class LlamaBatch:
         self._wanted[end - part.outputs : end] = 1
 
 
+class StatesBatch:
+    """A batch of hidden states without tokens, for one to be filled and run at once."""
+
+    def __init__(self, parts: Sequence[Part], ids: Sequence[int], axes: int = 1) -> None:
+        found = [part.hidden for part in parts if part.hidden is not None]
+        counts = [len(states) for states in found]
+        self._states = np.concatenate(found)
+        line = np.concatenate(
+            [np.arange(n) + part.position for part, n in zip(parts, counts, strict=True)]
+        )
+        self._positions = np.zeros((axes, len(line)), np.int32)
+        self._positions[:3] = line  # of four axes the last one counts nothing in a text
+        self._ids = np.repeat(np.array([ids[part.sequence] for part in parts], np.int32), counts)
+        self._pointers = self._ids.ctypes.data + 4 * np.arange(len(line), dtype=np.uintp)
+        self._counts, self._wanted = np.ones(len(line), np.int32), np.zeros(len(line), np.int8)
+        self.struct = lib.llama_batch(
+            n_tokens=len(line),
+            embd=pointer(self._states, ctypes.c_float),
+            pos=pointer(self._positions, lib.llama_pos),
+            n_seq_id=pointer(self._counts, ctypes.c_int32),
+            seq_id=pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
+            logits=pointer(self._wanted, ctypes.c_int8),
+        )
+
+
 def pointer(array: NDArray[np.generic], kind: type) -> object:
     return array.ctypes.data_as(ctypes.POINTER(kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,23 @@ from numpy.typing import NDArray
 
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.system import free_memory
-from localspec.tokens import Logits
+from localspec.tokens import NONE, Logits
 from localspec_llamacpp.bindings import nextn
-from localspec_llamacpp.bindings.batch import Hidden, LlamaBatch, Part, pointer
+from localspec_llamacpp.bindings.batch import (
+    Hidden,
+    LlamaBatch,
+    Part,
+    StatesBatch,
+    pointer,
+)
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
 # Types of keys and values, by ggml's numbers
 KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
+MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
+ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
+MROPE = 8  # a kind of positions, with four numbers for a state
 NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 
 
@@ -40,6 +49,7 @@ class ContextShape:
     kv_type: str
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
+    graph: str = MODEL  # what is computed: the model, or a kind of head
 
 
 class Context:
@@ -61,7 +71,9 @@ class Context:
         params.swa_full = shape.full_windows
         params.no_perf = True
         if trunk:
-            params.ctx_type, params.ctx_other = lib.LLAMA_CONTEXT_TYPE_MTP, trunk.pointer
+            params.ctx_other = trunk.pointer
+        if shape.graph == MTP:
+            params.ctx_type = lib.LLAMA_CONTEXT_TYPE_MTP
         LOG.take_errors()
         self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         if not self.pointer:
@@ -75,7 +87,12 @@ class Context:
         self._width = weights.vocabulary
         self.hidden_width = weights.hidden_width
         self._outputs_only = False
-        self._batch = LlamaBatch(shape.batch, shape.sequences, self.hidden_width if trunk else 0)
+        beside = self.hidden_width if shape.graph in (MTP, EAGLE3) else 0
+        self._batch = LlamaBatch(shape.batch, shape.sequences, beside)
+        self._axes = 4 if lib.llama_model_rope_type(weights.pointer) == MROPE else 1
+        self._layers: tuple[int, ...] = ()  # whose states are told
+        self._inner_width = weights.inner_width
+        self._last_layer = weights.layers
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int], Logits] = {}
 
@@ -87,19 +104,66 @@ class Context:
     def decode(self, parts: Sequence[Part]) -> Logits:
         """Append every part in one batch; the logits live until the next call."""
         outputs = self._batch.fill(parts, self.ids)
+        self._run(lib.llama_decode, self._batch.struct, parts[0].sequence)
+        return self._logits(outputs)
+
+    def take_in(self, parts: Sequence[Part]) -> None:
+        """Append hidden states of a trunk, for a head that reads no tokens with them."""
+        batch = StatesBatch(parts, self.ids, self._axes)
+        self._run(lib.llama_decode, batch.struct, parts[0].sequence)
+        lib.llama_synchronize(self.pointer)
+
+    def encode(self, states: Hidden) -> Hidden:
+        """Turn hidden states of several layers of a trunk into what a head reads.
+
+        Nothing is kept of them, but llama.cpp wants them to follow what a sequence holds.
+        """
+        end = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[0])) + 1
+        found = np.empty((len(states), self.hidden_width), np.float32)
+        for at in range(0, len(states), ENCODED):
+            piece = states[at : at + ENCODED]
+            batch = StatesBatch([Part(0, end, NONE, 0, piece)], self.ids, self._axes)
+            self._run(lib.llama_encode, batch.struct, 0)
+            found[at : at + len(piece)] = self.hidden(len(piece))
+        return found
+
+    def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
-        status = lib.llama_decode(self.pointer, self._batch.struct)
-        if status:
+        if status := run(self.pointer, batch):
             if status == NO_CELLS:
-                raise ContextFull(parts[0].sequence, self.shape.cells)
+                raise ContextFull(sequence, self.shape.cells)
             kind = OutOfMemory if status == NO_MEMORY else BackendError
             raise kind(f"llama.cpp could not run a batch ({status}): {LOG.take_errors()}")
-        return self._logits(outputs)
 
     def tell_hidden(self, *, outputs_only: bool = False) -> None:
         """Give hidden states from now on: of all tokens, or of outputs only."""
         nextn.tell(self.pointer, outputs_only=outputs_only)
         self._outputs_only = outputs_only
+
+    def tell_before(self, layers: Sequence[int]) -> None:
+        """Give, from now on, the hidden states before these layers; before none, the last ones."""
+        self._layers = tuple(layers)
+        if self.shape.graph == MODEL and (not layers or self._last_layer in layers):
+            self.tell_hidden()
+        for layer in layers:
+            if layer != self._last_layer:
+                nextn.tell_before(self.pointer, layer)
+
+    def told(self, rows: int) -> Hidden:
+        """The hidden states of the newest batch: those that were asked for, side by side."""
+        if not self._layers:
+            return self.hidden(rows)
+        found = [
+            self.hidden(rows)
+            if layer == self._last_layer
+            else nextn.hidden_before(self.pointer, layer, rows, self._inner_width)
+            for layer in self._layers
+        ]
+        return np.concatenate(found, axis=1)
+
+    def attend_both_ways(self) -> None:
+        """Let tokens of a batch see those behind them."""
+        lib.llama_set_causal_attn(self.pointer, False)
 
     def hidden(self, rows: int) -> Hidden:
         """The first hidden states of the newest batch."""

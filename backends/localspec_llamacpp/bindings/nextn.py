@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
+import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from localspec.errors import BackendError
@@ -16,10 +20,41 @@ try:  # another release may name them in another way
 except (ImportError, AttributeError):
     ext = None
 
+Function = Callable[..., Any]
 
-def available() -> bool:
-    """Whether this build gives hidden states away."""
-    return ext is not None
+
+def exported(name: str, gnu: str, microsoft: str, takes: list[Any], gives: Any) -> Function | None:
+    """Find a function of llama.cpp's by the name that a compiler for C++ gave it."""
+    for each in (name, f"_Z{len(name)}{name}{gnu}", f"?{name}@@{microsoft}@Z"):
+        function: Function | None = getattr(lib._lib, each, None)
+        if function is not None:
+            function.argtypes, function.restype = takes, gives  # type: ignore[attr-defined]
+            return function
+    return None
+
+
+CONTEXT, LAYER, FLOATS = lib.llama_context_p_ctypes, ctypes.c_uint32, ctypes.POINTER(ctypes.c_float)
+tell_of, states_of = (
+    exported(
+        "llama_set_embeddings_layer_inp",
+        "P13llama_contextjb",
+        "YAXPEAUllama_context@@I_N",
+        [CONTEXT, LAYER, ctypes.c_bool],
+        None,
+    ),
+    exported(
+        "llama_get_embeddings_layer_inp",
+        "P13llama_contextj",
+        "YAPEAMPEAUllama_context@@I",
+        [CONTEXT, LAYER],
+        FLOATS,
+    ),
+)
+
+
+def available(*, layers: bool = False) -> bool:
+    """Whether this build gives hidden states away, also those before single layers."""
+    return ext is not None and (not layers or bool(tell_of and states_of))
 
 
 def tell(context: object, *, outputs_only: bool) -> None:
@@ -35,10 +70,25 @@ def choose_block(context: object, block: int) -> None:
     ext.llama_set_nextn_layer_offset(context, block)
 
 
+def tell_before(context: object, layer: int) -> None:
+    """Let a context give the hidden states of all tokens before a layer."""
+    assert tell_of is not None
+    tell_of(context, layer, True)
+
+
+def hidden_before(context: object, layer: int, rows: int, width: int) -> Hidden:
+    """Return the hidden states before a layer, valid until the next batch."""
+    assert states_of is not None
+    return viewed(states_of(context, layer), rows, width)
+
+
 def hidden(context: object, rows: int, width: int) -> Hidden:
     """Return the hidden states of the newest batch, valid until the next one."""
     assert ext is not None
-    place = ext.llama_get_embeddings_nextn(context)
+    return viewed(ext.llama_get_embeddings_nextn(context), rows, width)
+
+
+def viewed(place: Any, rows: int, width: int) -> Hidden:
     if not place:
         raise BackendError("llama.cpp gave no hidden states")
     view: Hidden = np.ctypeslib.as_array(place, (rows, width))

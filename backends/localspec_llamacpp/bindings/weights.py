@@ -75,6 +75,7 @@ class ModelWeights:
         if empty:  # a model without its weights: contexts tell what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         LOG.take_errors()
+        self.path = path
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.pointer:
             raise LOG.failure(f"llama.cpp could not load {path.name}")
@@ -118,6 +119,16 @@ class ModelWeights:
     def hidden_width(self) -> int:
         """Numbers of a hidden state, as a drafting head takes it."""
         return int(lib.llama_model_n_embd_out(self.pointer))
+
+    @property
+    def inner_width(self) -> int:
+        """Numbers of a hidden state between two layers."""
+        return int(lib.llama_model_n_embd(self.pointer))
+
+    @property
+    def mask(self) -> int | None:
+        """The token that stands for one to be found."""
+        return _token(lib.llama_vocab_mask(self.vocab))
 
     @property
     def generates(self) -> bool:

@@ -70,7 +70,7 @@ class Header:
         if found is None:
             return default
         if found.place is not None:
-            return max(self._numbers(found.place), default=default)
+            return max(self.numbers(key), default=default)
         return int(found.number) if found.kind in WHOLE else default
 
     def length(self, key: str) -> int:
@@ -78,8 +78,10 @@ class Header:
         found = self.values.get(key)
         return found.place.count if found and found.place and found.kind == ARRAY else 0
 
-    def _numbers(self, place: FileRange) -> list[int]:
-        if place.kind not in WHOLE or not 0 < place.count <= LONGEST_LIST:
+    def numbers(self, key: str) -> list[int]:
+        """Read an array of whole numbers; none where there is none, or a longer one."""
+        place = self.values[key].place if key in self.values else None
+        if place is None or place.kind not in WHOLE or not 0 < place.count <= LONGEST_LIST:
             return []
         with self.path.open("rb") as file:
             file.seek(place.start)

@@ -1,0 +1,121 @@
+"""Heads in files of their own that read several layers of their target: EAGLE-3 and DFlash.
+
+    EAGLE-3   (x1, g0) (x2, g1) ... (xn, g(n-1)) > d1   (d1, g') > d2
+    DFlash    f0 f1 ... f(n-1)   xn ? ? ?               > d1 d2 d3
+
+EAGLE-3 encodes the states into one, g, and then goes on from states of its own. DFlash takes the
+states in as keys and values, and fills a block of masks in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.tokens import Logits, tokens_of
+from localspec_llamacpp.bindings.batch import Hidden, Part
+from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.blocks import ENDLESS, DraftedText, HeadMemory, run
+
+NEVER = -1e20  # the logit of a token that a head cannot draft; not -inf, as a grammar may want it
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The tokens that DFlash fills in one pass: the newest of a text, and masks behind it."""
+
+    tokens: int
+    first: int  # the first of them that drafts
+    mask: int
+    causal: bool
+
+
+class Eagle3:
+    """A layer that reads a token and the encoded states before it."""
+
+    proposer, shift, lag = "eagle3", 1, 1
+    limit, widest = ENDLESS, 1
+
+    def __init__(self, weights: ModelWeights, context: Context, width: int) -> None:
+        self.width = width
+        self.memory: HeadMemory = context
+        self._weights, self._context = weights, context
+        context.tell_hidden()
+
+    def read(self, parts: Sequence[Part]) -> None:
+        self._context.decode(self._encoded(parts))
+
+    def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, Hidden]:
+        if not texts[0].steps:
+            self._settle(texts)
+        logits, states = run(self._context, [text.newest for text in texts])
+        return np.maximum(logits, NEVER), states
+
+    def _settle(self, texts: Sequence[DraftedText]) -> None:
+        """Read what is settled; from here on the states are of its own kind."""
+        if known := [text.known for text in texts if text.settled]:
+            self.read(known)
+        last = self._context.encode(np.concatenate([text.states[-1:] for text in texts]))
+        for at, text in enumerate(texts):
+            text.states = last[at : at + 1]
+
+    def _encoded(self, parts: Sequence[Part]) -> list[Part]:
+        states = self._context.encode(np.concatenate([part.hidden for part in parts]))
+        ends = np.cumsum([len(part.tokens) for part in parts])
+        return [
+            part._replace(hidden=states[end - len(part.tokens) : end])
+            for part, end in zip(parts, ends, strict=True)
+        ]
+
+    def finish(self, texts: Sequence[DraftedText]) -> None:
+        pass
+
+    def close(self) -> None:
+        self._context.close()
+        self._weights.close()
+
+
+class DFlash:
+    """Layers that fill a block of masks behind the newest token."""
+
+    proposer, shift, lag = "dflash", 0, 0
+
+    def __init__(self, weights: ModelWeights, context: Context, width: int, block: Block) -> None:
+        self.width, self.limit, self.widest = width, block.tokens - block.first, block.tokens
+        self.memory: HeadMemory = context
+        self._weights, self._context, self._block = weights, context, block
+        self._masks = tokens_of([block.mask] * (block.tokens - 1))
+        self._filled: dict[int, Logits] = {}  # rows of logits, by slot
+        if not block.causal:
+            context.attend_both_ways()
+
+    def read(self, parts: Sequence[Part]) -> None:
+        self._context.take_in(parts)
+
+    def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, None]:
+        if not texts[0].steps:
+            self._fill(texts)
+        rows = [self._filled[text.slot][text.steps] for text in texts]
+        return np.maximum(rows, NEVER), None
+
+    def _fill(self, texts: Sequence[DraftedText]) -> None:
+        if known := [text.known for text in texts if text.settled]:
+            self.read(known)
+        size = self._block.tokens
+        logits = self._context.decode([self._masked(text) for text in texts])
+        rows = logits.reshape(len(texts), size, -1)[:, self._block.first :].copy()
+        self._filled = {text.slot: rows[at] for at, text in enumerate(texts)}
+
+    def _masked(self, text: DraftedText) -> Part:
+        tokens = np.concatenate((text.tokens[-1:], self._masks))
+        return Part(text.slot, text.start + text.settled, tokens, len(tokens))
+
+    def finish(self, texts: Sequence[DraftedText]) -> None:
+        self._filled = {}
+
+    def close(self) -> None:
+        self._context.close()
+        self._weights.close()

@@ -1,0 +1,126 @@
+"""Open the drafting head that a model is loaded with: in its own file, or in one beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from localspec.backend import Options
+from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
+from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
+from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, cuts_hidden
+from localspec_llamacpp.head import LlamaHead
+from localspec_llamacpp.head_files import Block, DFlash, Eagle3
+from localspec_llamacpp.headers.header import read
+from localspec_llamacpp.headers.metadata import Header
+
+BLOCK = 16  # tokens that a DFlash head fills at once, where its file says nothing
+NUMBER = 4  # bytes of a logit, and of a part of a hidden state
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPlan:
+    """A head whose weights are open, and the context to make for it beside that of its trunk."""
+
+    trunk: ModelWeights
+    weights: ModelWeights  # those of the trunk, where the head is inside
+    shape: ContextShape
+    layers: tuple[int, ...] = ()  # of the trunk, whose states it reads; none: the last state
+    block: Block | None = None  # that it fills in one pass
+
+    @property
+    def separate(self) -> bool:
+        """Whether it lies in a file of its own."""
+        return self.weights is not self.trunk
+
+    @property
+    def width(self) -> int:
+        """The numbers of a state of the trunk's as the head reads it."""
+        return len(self.layers) * self.trunk.inner_width or self.trunk.hidden_width
+
+    @property
+    def buffers(self) -> int:
+        """The bytes of logits and hidden states, which llama.cpp does not log."""
+        logits = self.shape.outputs * self.trunk.vocabulary
+        return (logits + 2 * self.shape.batch * self.width) * NUMBER
+
+    def context(self, trunk: Context) -> Context:
+        return Context(self.weights, self.shape, trunk)
+
+    def close(self) -> None:
+        if self.separate:
+            self.weights.close()
+
+
+def plan_head(
+    trunk: ModelWeights,
+    form: ContextShape,
+    options: Options,
+    place: LayerPlacement,
+    *,
+    empty: bool = False,
+) -> HeadPlan:
+    """Plan for a head that was loaded with its trunk (MTP), or open its own file.
+
+    The context keeps no states, and one row of logits for each slot.
+    """
+    assert options.head is not None
+    form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
+    if options.head == trunk.path:
+        return HeadPlan(trunk, trunk, replace(form, graph=MTP))
+    # It goes where the output of its trunk is, of which it may make use.
+    on_gpu = place.layers < 0 or place.layers > trunk.layers
+    there = LayerPlacement(-1, place.devices[-1:]) if on_gpu else HOST
+    weights = ModelWeights(options.head, there, empty=empty)
+    try:
+        return _planned(trunk, weights, form)
+    except BaseException:
+        weights.close()
+        raise
+
+
+def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:
+    """Read what the engine does not tell of a head in the header of its file."""
+    header = read(weights.path)
+    graph = header.text("general.architecture") or ""
+    layers = tuple(header.numbers(f"{graph}.target_layers"))
+    # What leaves a window would have to be read again after a truncation.
+    form = replace(form, graph=graph, full_windows=True)
+    if graph == EAGLE3:
+        return HeadPlan(trunk, weights, replace(form, outputs=max(ENCODED, form.outputs)), layers)
+    block = _block(weights, header, form.batch // form.sequences)
+    form = replace(form, outputs=form.sequences * block.tokens)
+    return HeadPlan(trunk, weights, form, layers, block)
+
+
+def _block(weights: ModelWeights, header: Header, most: int) -> Block:
+    """Choose a block: as it was trained, but no longer than a batch has room for."""
+    tensors = {tensor.name for tensor in header.tensors}
+    if "selector_hidden.weight" in tensors:
+        header.refuse("is a head of the kind DFlash 2, which is not read here")
+    if weights.mask is None:
+        header.refuse("names no mask token: convert it again")
+    # DSpark may draft with the first token of a block, too, which is the newest of the text.
+    anchored = bool(header.number("dflash.sample_from_anchor", 1))
+    first = 0 if "markov_w1.weight" in tensors and anchored else 1
+    tokens = min(header.number("dflash.block_size", BLOCK), most)
+    if tokens <= first:
+        header.refuse(f"fills blocks of {tokens} tokens, and so drafts none")
+    return Block(tokens, first, weights.mask, bool(header.number("dflash.attention.causal")))
+
+
+def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
+    """Set up a head that follows a trunk."""
+    context = plan.context(trunk)
+    trunk.tell_before(plan.layers)
+    if not plan.separate:
+        blocks = inside(context, plan.weights.drafting_layers)
+    elif plan.block is not None:
+        blocks = DFlash(plan.weights, context, plan.width, plan.block)
+    else:
+        blocks = Eagle3(plan.weights, context, plan.width)
+    return LlamaHead(blocks, options.slots, plan.shape.batch)
+
+
+def inside(context: Context, count: int) -> Blocks:
+    context.tell_hidden(outputs_only=cuts_hidden(context))
+    return Chain(context, count) if count > 1 else OneBlock(context)
