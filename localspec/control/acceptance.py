@@ -97,6 +97,11 @@ class Acceptance:
         self.record = record
         self.stated, self.placed = map(Mood, record.usual)
 
+    def forget(self, rounds: int) -> None:
+        """Trust what was learned less: so many rounds went by without a draft."""
+        for mood in (self.stated, self.placed):
+            mood.variance = min(mood.variance + DRIFT * rounds, MOST)
+
     def weigh(self, confidences: Sequence[float]) -> tuple[list[Odds], list[float]]:
         """Return the odds of each token, and the chance that it and all before are right."""
         record, mood = self.record, self.stated.mean

@@ -14,6 +14,7 @@ from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
 IDLE = 16  # rounds without drafts after which the next is expected to have none either
+SELDOM = 4  # rounds between two looks for drafts, after four times as many
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
 STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
 
@@ -95,14 +96,32 @@ class Best:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
-        for ask in wanting:
+        looking = [ask for ask in wanting if self._looks(ask)]
+        for ask in looking:
             self._judge(ask)
         if reading:
             for by in self._proposers:
                 if not self.depth.hopeless(by, LOOK):
                     self._consult(by, [ask for ask in reading if ask.wants(by)])
-        drafts = self._best(wanting) if wanting else {}
-        return [drafts.get(ask.slot, EMPTY) for ask in asks]
+        drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
+        return [drafts[ask.slot] if ask.slot in drafts else self._none(ask) for ask in asks]
+
+    def _looks(self, ask: Ask) -> bool:
+        """Whether to look for a draft; more rarely for a text that has not been drafted of late.
+
+        Looking takes 2% of a round where a model is small.
+        """
+        idle = self._idle.get(ask.slot, 0)
+        if idle <= IDLE or ask.hints.forced is not None:
+            return True
+        return self._rounds % (2 if idle <= SELDOM * IDLE else SELDOM) == 0
+
+    def _none(self, ask: Ask) -> Draft:
+        """Draft nothing; after a long time without a draft, expect none next time."""
+        if not ask.limit:
+            return EMPTY
+        idle = self._idle[ask.slot] = self._idle.get(ask.slot, 0) + 1
+        return RESTING if idle > IDLE else EMPTY
 
     def release(self, slot: int) -> None:
         for proposer in self._proposers.values():
@@ -127,16 +146,17 @@ class Best:
         said = ask.history[start:].tolist() if offers else []
         for offer in offers:
             right = offer.judge(said)
+            if right > (not offer.costly):  # a single token is right by chance
+                self._idle[ask.slot] = 0
             if offer.costly:
                 self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
                 self.depth.judge(offer.by, ask.slot, right)
 
-    def _best(self, asks: Sequence[Ask]) -> dict[int, Draft]:
+    def _best(self, asks: Sequence[Ask], batch: Batch) -> dict[int, Draft]:
         """Find the best draft for each slot, cut to what is to be verified."""
         rows = len(asks)
         most = max([ask.limit for ask in asks])
-        batch = self.depth.batch(asks)
-        now = Pass(batch, self.depth.prices(batch, most))
+        now = Pass(batch, self.depth.affordable(batch, self.depth.prices(batch, most)))
         looks = rows not in self._cheap
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
@@ -153,9 +173,9 @@ class Best:
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, now)
-        if len(now.best) > 1 or (now.best and rows > 1 and self.depth.even):
+        if len(now.best) > 1 or (now.best and batch.rows > 1 and self.depth.even):
             self._trim(now)
-        return {ask.slot: self._kept(ask.slot, now.best.get(ask.slot)) for ask in asks}
+        return {slot: self._kept(slot, offer) for slot, offer in now.best.items() if offer.pays}
 
     def _trim(self, now: Pass) -> None:
         """Cut the drafts of several rows, which share a batch and the price of its width."""
@@ -168,18 +188,19 @@ class Best:
 
     def _ask_if_it_pays(self, by: str, asks: Sequence[Ask], now: Pass) -> None:
         seats = [self._seat(by, ask, now) for ask in asks]
-        wishes = self.depth.wish(by, self.depth.batch(asks), seats)
+        wishes = self.depth.wish(by, now.batch, seats)
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
         drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
         for (seat, wish), draft in zip(wanted, drafts, strict=True):
-            worth, slot = 0.0, seat.ask.slot
+            survivals: Sequence[float] = ()
+            worth = 0.0
             if draft:
                 offer = self._weigh(by, seat.ask, draft, now.prices)
-                offer.costly, offer.tries, worth = True, wish.tries, offer.worth
-                if wish.tries:
-                    offer.pays = len(draft)
-                now.enter(slot, offer)
-            self.depth.brought(by, slot, worth - wish.drafting[len(draft)])
+                offer.costly, survivals, worth = True, offer.survivals, offer.worth
+                if wish.rates and draft.sources:  # the text alone would not judge it
+                    offer.tries, offer.pays = True, len(draft)
+                now.enter(seat.ask.slot, offer)
+            self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
 
     def _weigh(self, by: str, ask: Ask, draft: Draft, prices: Sequence[float]) -> DraftOffer:
         """Estimate how much of a draft pays, and keep it to learn from it."""
@@ -194,14 +215,11 @@ class Best:
             known[1].append(offer)
         return offer
 
-    def _kept(self, slot: int, offer: DraftOffer | None) -> Draft:
-        """Cut the draft to what pays; after a long time without any, expect none next time."""
-        if offer and offer.pays:
-            offer.checked = offer.pays
-            self._idle[slot] = 0
-            return cut(offer.draft, offer.checked)
-        self._idle[slot] = self._idle.get(slot, 0) + 1
-        return RESTING if self._idle[slot] > IDLE else EMPTY
+    def _kept(self, slot: int, offer: DraftOffer) -> Draft:
+        """Cut the draft to what pays."""
+        offer.checked = offer.pays
+        self._idle[slot] = 0
+        return cut(offer.draft, offer.checked)
 
     def _acceptance(self, by: str, ask: Ask) -> Acceptance:
         bound = ask.hints.forced is not None

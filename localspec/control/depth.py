@@ -7,6 +7,7 @@ in the long run, also where good rounds and bad ones alternate.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,11 +23,13 @@ ENTER = 0.03  # tokens that asking must promise, after it did not pay
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
 USUAL = 0.3  # weight of the latest text in the value expected of the next
-REST, LONGEST = 4, 40  # rounds until it is tried again; doubled each time that it fails
+REST, LONGEST = 4, 24  # rounds until it is tried again; doubled each time that it fails
+TRYING = 0.014  # plain rounds of each round that trying may take; where it takes more, it is rarer
+STAKE = 0.5  # of the purse, which one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 6.0  # and later at most, times what rounds take of late
-DEBT = 3.0  # plain rounds lost beyond that, after which nothing is drafted for a while
+LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 WINDOW = 1 / 32  # weight of the latest round in the rate
 PLAIN = 64  # rounds with drafts after which one goes without, to measure that
 
@@ -49,8 +52,18 @@ class Wish:
 
     limit: int
     pays: Pays = always
-    drafting: Sequence[float] = ()  # the price of drafting 0, 1, ... tokens, in tokens
-    tries: bool = False  # to learn; not because it promised to pay
+    bill: Bill | None = None
+    rates: Sequence[float] = ()  # chances of tokens not drafted, if it is to learn what would pay
+
+    def value(self, survivals: Survivals, worth: float) -> float:
+        """Return what a draft was worth, in tokens, less what it cost to make.
+
+        One that was made to learn counts as if it had been as long as is best.
+        """
+        assert self.bill is not None
+        if self.rates and survivals:
+            return self.bill.best(survivals, self.rates)[1]
+        return worth - self.bill.drafting[len(survivals)]
 
 
 NO = Wish(0)
@@ -66,7 +79,7 @@ class Standing:
     pays: bool = False
     until: int = 0  # the round in which it is tried again, if it does not pay
     rounds: int = REST
-    reach: int = 0  # draft tokens that were right when it was tried last
+    latest: int = 0  # the round in which it drafted last
     enough: int = 0  # draft tokens that had to be right to pay, then; 0: all would not do
 
 
@@ -84,7 +97,7 @@ class Depth:
     _purse: float = PURSE
     _won: float = 1.0  # tokens and plain rounds' time of late
     _spent: float = 1.0
-    _abstains: bool = False  # too much was lost, or plain decoding was not seen for long
+    _abstains: bool = False  # plain decoding was not seen for long
 
     @property
     def gain(self) -> float:
@@ -103,6 +116,14 @@ class Depth:
         rate = self.gain * width / first
         return [rate * (each - first) for each in seconds]
 
+    def affordable(self, batch: Batch, prices: Sequence[float]) -> Sequence[float]:
+        """Cut prices where a round would lose too much, if all its draft tokens were wrong.
+
+        So what is new to a text is first verified a little way, where width is dear.
+        """
+        stake = self.gain * batch.rows * STAKE * self._purse
+        return prices[: bisect_right(prices, stake)]
+
     def batch(self, asks: Sequence[Ask]) -> Batch:
         """Describe the batch of these requests."""
         held = sum(len(ask.history) for ask in asks)
@@ -119,17 +140,21 @@ class Depth:
 
     def wish(self, by: str, batch: Batch, seats: Sequence[Seat]) -> list[Wish]:
         """Decide how far a costly proposer shall draft for each seat."""
-        if self._abstains:
+        standings = [self._standing(by, seat.ask.slot) for seat in seats]
+        if self._abstains or all(map(self._sleeps, standings)):
             return [NO for _ in seats]
         most = max(seat.ask.limit for seat in seats)
         bill = self._bill(by, batch, len(seats), self.prices(batch, most))
         if not bill.least():
             return [NO for _ in seats]
         found = []
-        for seat in seats:
+        for seat, known in zip(seats, standings, strict=True):
             reading = bill.rate * self.costs.reading(by, seat.missed)
-            found.append(self._wish(self._standing(by, seat.ask.slot), seat, bill, reading))
+            found.append(self._wish(known, seat, bill, reading))
         return found
+
+    def _sleeps(self, known: Standing) -> bool:
+        return not known.pays and known.value <= ENTER and self._round < known.until
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
@@ -152,19 +177,30 @@ class Depth:
         )
 
     def _wish(self, known: Standing, seat: Seat, bill: Bill, reading: float) -> Wish:
-        bar = seat.worth + reading + (0.0 if known.pays else ENTER)
+        bar = seat.worth + reading / LASTING + (0.0 if known.pays else ENTER)
         known.pays = known.value > bar
+        purse = bill.gain * self._purse
         if known.pays:
-            return Wish(seat.ask.limit, bill.stop(seat), bill.drafting)
+            stake = STAKE * (purse - reading)
+            limit = bill.affordable(seat.ask.limit, seat.ask.limit, bill.total, stake)
+            known.latest = self._round if limit else known.latest
+            return Wish(limit, bill.stop(seat, limit), bill)
         if self._round < known.until or seat.worth > 0:
             return NO
-        purse = bill.gain * self._purse - reading
-        limit = bill.affordable(2 * known.reach, seat.ask.limit, purse)
+        # The text judges drafts with the target's dice, whether they are verified or not.
+        prices = bill.drafting if seat.ask.sampler.shares_dice else bill.total
+        rates = seat.acceptance.ahead(seat.ask.limit)
+        stake = STAKE * purse - reading
+        limit = bill.affordable(bill.best((), rates)[0], seat.ask.limit, prices, stake)
         if not limit:
             return NO
-        known.until, known.rounds = self._round + known.rounds, min(2 * known.rounds, LONGEST)
+        affordable = (prices[limit] + reading) / bill.gain / TRYING
+        known.until = self._round + known.rounds
+        known.rounds = min(2 * known.rounds, max(LONGEST, int(affordable)))
         known.asked, known.enough = 1, bill.least(bill.gain)
-        return Wish(limit, always, bill.drafting, tries=True)
+        seat.acceptance.forget(self._round - known.latest)
+        known.latest = self._round
+        return Wish(limit, always, bill, rates)
 
     def brought(self, by: str, slot: int, worth: float) -> None:
         """Learn what a draft was worth, less what it cost to make."""
@@ -175,16 +211,18 @@ class Depth:
     def _standing(self, by: str, slot: int) -> Standing:
         if (by, slot) not in self._standings:
             usual = self._left.get(by, Standing(NEWCOMER))
-            self._standings[by, slot] = Standing(usual.value, rounds=max(usual.rounds // 2, REST))
+            rounds = max(usual.rounds // 2, REST)
+            self._standings[by, slot] = Standing(usual.value, rounds=rounds, latest=self._round)
         return self._standings[by, slot]
 
     def worth(self, survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
         """Choose how many tokens of a draft to verify; return also their worth beyond the price."""
         length, most, total = 0, 0.0, 0.0
-        for at, alive in enumerate(() if self._abstains else survivals, start=1):
+        ways = zip(() if self._abstains else survivals, prices[1:], strict=False)
+        for at, (alive, price) in enumerate(ways, start=1):
             total += alive
-            if total - prices[at] > most:
-                length, most = at, total - prices[at]
+            if total - price > most:
+                length, most = at, total - price
         return length, most
 
     def trim(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
@@ -196,8 +234,8 @@ class Depth:
             return self._trim_evenly(batch, drafts)
         alive = np.array([alive for draft in drafts for alive in draft])
         best = np.argsort(-alive, kind="stable")
-        prices = self.prices(batch, len(alive))
-        count = int(np.argmax(np.append(0.0, np.cumsum(alive[best])) - prices))
+        prices = self.affordable(batch, self.prices(batch, len(alive)))
+        count = int(np.argmax(np.append(0.0, np.cumsum(alive[best]))[: len(prices)] - prices))
         whose = np.repeat(np.arange(len(drafts)), lengths)
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept
@@ -206,15 +244,14 @@ class Depth:
         """Verify as many tokens of every row, or none: rows of unequal widths would run in turn."""
         rows = batch.rows
         most = min(map(len, drafts)) if len(drafts) == rows else 0
-        prices = self.prices(batch, rows * most)
+        prices = self.affordable(batch, self.prices(batch, rows * most))[:: rows or 1]
         alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
-        worth = np.append(0.0, np.cumsum(alive)) - np.array(prices[:: rows or 1])
+        worth = np.append(0.0, np.cumsum(alive))[: len(prices)] - prices
         return [int(np.argmax(worth))] * len(drafts)
 
     def judge(self, by: str, slot: int, right: int) -> None:
         """Try again soon where a draft was accepted."""
         known = self._standing(by, slot)
-        known.reach = right
         if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
@@ -225,8 +262,7 @@ class Depth:
             self._plain = self._round
         if not cost.reads:
             self._account(cost, drafting)
-        unseen = self._round - self._plain >= PLAIN and self.gain < 1.5
-        self._abstains = unseen or self._purse < -DEBT
+        self._abstains = self._round - self._plain >= PLAIN and self.gain < 1.5
 
     def _account(self, cost: RoundCost, drafting: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))
@@ -238,7 +274,7 @@ class Depth:
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)
         full = FULL * max(self._spent, 1.5)
-        self._purse = min(self._purse + ALLOWANCE * won + won - spent, full)
+        self._purse = min(max(self._purse + ALLOWANCE * won + won - spent, 0.0), full)
 
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)
@@ -265,18 +301,28 @@ class Bill:
                 return length
         return 0
 
-    def affordable(self, wished: int, limit: int, purse: float) -> int:
-        """Choose how many tokens to try, so that the purse can lose all of them; 0: none."""
+    def best(self, survivals: Survivals, rates: Sequence[float]) -> tuple[int, float]:
+        """Choose the length of a draft that is worth most, at least 1, and return that."""
+        alive, won, found = 1.0, 0.0, []
+        for at, rate in enumerate(rates):
+            alive = survivals[at] if at < len(survivals) else alive * rate
+            won += alive
+            found.append(won - self.total[at + 1])
+        worth = max(found)
+        return found.index(worth) + 1, worth
+
+    def affordable(self, wished: int, limit: int, prices: Sequence[float], purse: float) -> int:
+        """Choose how many tokens to draft, so that the purse can lose all of them; 0: none."""
         least = self.least()
         for length in range(min(max(least, wished), limit), least - 1, -1):
-            if least and self.total[length] <= purse:
+            if least and prices[length] <= purse:
                 return length
         return 0
 
-    def stop(self, seat: Seat) -> Pays:
+    def stop(self, seat: Seat, limit: int) -> Pays:
         """Return the rule: draft on while a longer draft still pays, by the confidences so far."""
         acceptance, prices = seat.acceptance, self.total
-        rates = acceptance.ahead(seat.ask.limit)
+        rates = acceptance.ahead(limit)
 
         def pays(confidences: Sequence[float]) -> bool:
             made = len(confidences)

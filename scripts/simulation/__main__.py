@@ -11,7 +11,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from simulation import record
+from simulation import record, trees
 from simulation.hardware import CURVES, DRAFTING
 from simulation.texts import FURTHEST, SimulatedText, texts
 from simulation.world import Run, SimulatedMachine, controlled, fixed, oracle
@@ -109,7 +109,7 @@ def trials() -> Iterator[SimulationTrial]:
         (alike, hardware, drafting)
         for alike in texts()
         for hardware in CURVES
-        for drafting in (DRAFTING if "draft-model" in alike[0].drafts else DRAFTING[:1])
+        for drafting in next(costs for by, costs in DRAFTING.items() if by in alike[0].drafts)
     ]
     with ProcessPoolExecutor() as pool:
         yield from pool.map(trial, *zip(*wanted, strict=True))
@@ -132,8 +132,9 @@ def summary(found: Sequence[SimulationTrial]) -> Iterator[str]:
 
 
 def main() -> int:
-    if sys.argv[1:] == ["record"]:
-        record.main()
+    if sys.argv[1:]:
+        [name] = sys.argv[1:]
+        {"record": record.main, "trees": trees.main}[name]()
         return 0
     print(HEADING)
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,16 @@ CURVES: Mapping[str, Mapping[int, float]] = {
     "cpu q8_0": {1: 1.0, 2: 1.75, 4: 2.4, 8: 3.1, 16: 4.8},
     "cpu q4_k_m": {1: 1.0, 2: 1.4, 4: 1.8, 8: 3.0, 16: 5.0},
 }
-DRAFTING = (0.0, 0.05, 0.1, 0.25, 0.5)  # of a plain forward, each drafted token
+# What drafting takes of a plain forward: each token of a draft model or a head, a block as a whole.
+DRAFTING: Mapping[str, Sequence[float]] = {
+    "draft-model": (0.0, 0.05, 0.1, 0.25, 0.5),
+    "head": (0.03, 0.06, 0.12),
+    "block": (0.06, 0.12, 0.25),
+}
+# What reading takes of what a forward of so many tokens takes more than one: a head has one layer
+# or a few, and reads without the output matrix that it drafts with.
+READING: Mapping[str, float] = {"head": 0.03, "block": 0.06}
+LAG = 64  # tokens that a head may be behind its target, before it reads them without being asked
 
 
 def seconds(curve: Mapping[int, float], tokens: int) -> float:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,19 @@ TAKES = 4  # of each invented text
 SPREAD = 6.0  # of confidences around the rate; the more, the narrower
 
 FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class Drafter(NamedTuple):
+    """A proposer, and the factor by which each of its tokens is less often right than the last."""
+
+    by: str
+    falls: float = 1.0
+
+
+DRAFT_MODEL = Drafter("draft-model")
+CHAINED = Drafter("head", 0.88)  # one block, used again for each further token (MTP)
+TRAINED = Drafter("head", 0.98)  # trained on its own output (EAGLE-3)
+BLOCK = Drafter("block", 0.96)  # all tokens in one pass (DFlash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +60,40 @@ def texts() -> Iterator[Sequence[SimulatedText]]:
     yield invented("in stretches of 40", [(40, 0.3), (40, 0.95)] * 37)
     if RECORDED.exists():
         yield recorded()
+    yield from headed()
 
 
-def invented(name: str, stretches: Sequence[tuple[int, float]]) -> list[SimulatedText]:
+def headed() -> Iterator[Sequence[SimulatedText]]:
+    """List texts drafted by heads, with first tokens as often right as published."""
+    for rate in (0.3, 0.6, 0.75, 0.9):
+        yield invented(f"chained head {rate:.0%}", [(1500, rate)], CHAINED)
+    for rate in (0.75, 0.85):
+        yield invented(f"trained chain {rate:.0%}", [(1500, rate)], TRAINED)
+    yield invented("block 88%", [(1500, 0.88)], BLOCK)
+    yield invented("block 60%", [(1500, 0.6)], BLOCK)
+    yield invented("head: 85, 30, 85%", [(1000, 0.85), (500, 0.3), (1000, 0.85)], CHAINED)
+
+
+def invented(
+    name: str, stretches: Sequence[tuple[int, float]], drafter: Drafter = DRAFT_MODEL
+) -> list[SimulatedText]:
     """Make texts with draft tokens right at known rates, one after the other."""
     rates = np.repeat([rate for _, rate in stretches], [length for length, _ in stretches])
     ends = np.cumsum([length for length, _ in stretches])[:-1].tolist()
     switches = [place for place in ends if len(stretches) < 4]
     return [
-        SimulatedText(name, {"draft-model": drafts(rates, take)}, switches) for take in range(TAKES)
+        SimulatedText(name, {drafter.by: drafts(rates, take, drafter.falls)}, switches)
+        for take in range(TAKES)
     ]
 
 
-def drafts(rates: FloatArray, seed: int) -> list[PlaceDraft]:
+def drafts(rates: FloatArray, seed: int, falls: float = 1.0) -> list[PlaceDraft]:
     """Draft as a proposer that half knows when it is right."""
     rng = np.random.default_rng(seed)
     ahead = np.append(rates, [rates[-1]] * FURTHEST)
     found = []
     for place in range(len(rates)):
-        expected = ahead[place : place + FURTHEST]
+        expected = ahead[place : place + FURTHEST] * falls ** np.arange(FURTHEST)
         # Spread around the rate so that confidences tell something, and are calibrated.
         sure = rng.beta(SPREAD * expected + 0.05, SPREAD * (1 - expected) + 0.05)
         hits = rng.random(FURTHEST) < sure

@@ -16,7 +16,7 @@ from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
-from simulation.hardware import PLAIN, seconds
+from simulation.hardware import DRAFTING, LAG, PLAIN, READING, seconds
 from simulation.texts import FURTHEST, PlaceDraft, SimulatedText
 
 NOISE = 0.04  # how much forwards differ in time
@@ -45,24 +45,29 @@ class SimulatedMachine:
     """The costs of forwards and drafts."""
 
     curve: Mapping[int, float]
-    drafting: float  # of a plain forward, each token
+    drafting: float  # of a plain forward, each token, or each block
 
     def forward(self, tokens: int) -> float:
         return seconds(self.curve, tokens)
 
     def draft(self, by: str, tokens: int) -> float:
-        return self.drafting * PLAIN * tokens if by == "draft-model" else 2e-5
+        if by not in DRAFTING:
+            return 2e-5
+        return self.drafting * PLAIN * (tokens if by != "block" else min(tokens, 1))
 
     def read(self, by: str, tokens: int) -> float:
-        """Price what a draft model reads beside its own drafts, as a wider batch."""
+        """Price what a draft model or head reads beside its own drafts, as a wider batch."""
         extra = self.forward(1 + tokens) - self.forward(1)
-        return self.drafting * extra if by == "draft-model" else 0.0
+        return READING.get(by, self.drafting) * extra if by in DRAFTING else 0.0
 
     def costs(self, rng: np.random.Generator, proposers: Sequence[str]) -> Costs:
         """Return what a calibration would measure."""
         target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in MEASURED}
         drafting = {by: {d: max(self.draft(by, d), 1e-6) for d in (1, 4, 8)} for by in proposers}
-        return Costs(target, drafting, {by: self.read(by, 32) / 32 for by in proposers})
+        reading = {by: self.read(by, 32) / 32 for by in proposers if by not in READING}
+        return Costs(
+            target, drafting, reading | dict.fromkeys(READING.keys() & set(proposers), 1e-6)
+        )
 
 
 class KnownDrafts:
@@ -88,6 +93,12 @@ class KnownDrafts:
         self._clock.spend(self._machine.draft(self._by, length))
         tokens = [place + at if at < drafts.right else WRONG for at in range(length)]
         return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
+
+    def follow(self, length: int) -> None:
+        """Let a head read with its target, once it has missed much of a text."""
+        if self._by in READING and length - self.read > LAG:
+            self._clock.spend(self._machine.read(self._by, length - self.read))
+            self.read = length
 
     def release(self, slot: int) -> None:
         pass
@@ -116,7 +127,7 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
     known = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
     best = Best(known, Depth(machine.costs(rng, list(known))), clock)
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
-    sampler = Sampler(GREEDY, 0, history[:1])
+    sampler = Sampler(GREEDY, 0, history[:1], shares_dice=True)
     times: list[float] = []
     rounds = []
     while (place := len(times)) < text.length:
@@ -132,6 +143,8 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
         ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
         draft = best.propose([ask])[0] if limit else EMPTY
         clock.spend(machine.forward(1 + len(draft)), noise(rng))
+        for each in known.values():
+            each.follow(place + 1)
         emitted = 1 + right(draft, place)
         best.note(RoundCost(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
         times += [clock.true] * emitted

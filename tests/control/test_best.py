@@ -171,10 +171,11 @@ def test_a_costly_proposer_is_not_asked_where_a_free_draft_is_as_good():
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_a_draft_that_was_made_to_learn_is_verified_whole(rows):
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges_it(rows, sampled):
     clock = Clock()
-    wrong, seconds = counter(clock, 0.001, step=2)
-    best = made(clock, flat=False, counter=(wrong, seconds))
+    wrong = Counter(clock, 0.001, step=2, sampled=sampled)
+    best = made(clock, flat=False, counter=(wrong, 0.001))
     tried = []
     for length in range(10, 210):
         wrong.asked.clear()
@@ -183,8 +184,34 @@ def test_a_draft_that_was_made_to_learn_is_verified_whole(rows):
         best.note(RoundCost(rows, rows + drafted, rows, 0.01 + 0.002 * drafted, reads=False))
         if length > 100 and wrong.asked:
             tried.append([len(draft) for draft in drafts if draft])
-            assert tried[-1] == [each.limit for each in wrong.asked]
+            assert tried[-1] == ([each.limit for each in wrong.asked] if sampled else [])
     assert tried
+
+
+def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
+    clock = Clock()
+    free, seconds = counter(clock, step=2)
+    best = made(clock, flat=False, counter=(free, seconds))
+    looked = []
+    for length in (1, 40, 300):
+        free.asked.clear()
+        count(best, clock, length=length, rounds=16)
+        looked.append(len(free.asked))
+        count(best, clock, length=length + 20, rounds=30)
+    assert looked == [16, 8, 4]
+    free._step = 1
+    assert sum(count(best, clock, length=500, rounds=12)[-4:]) > 12
+
+
+def test_a_grammar_is_asked_in_every_round():
+    clock = Clock()
+    best = made(clock, flat=False, counter=counter(clock, step=2), forced=(ForcedProposer(), 1e-5))
+    count(best, clock, rounds=100)
+    for length in range(200, 210):
+        hints = Hints(forced=lambda reply: tokens_of([len(reply) + 1, len(reply) + 2]))
+        assert len(best.propose([ask(length)._replace(hints=hints)])[0])
+        best.note(RoundCost(1, 3, 3, 0.015, reads=False))
+        best._idle[0] = 100
 
 
 def test_a_sampled_draft_that_was_verified_is_learned_from():
@@ -285,8 +312,8 @@ def test_who_becomes_slow_is_no_longer_asked_for_nothing():
     clock = Clock()
     slow = Counter(clock, 2e-5, step=2)
     best = Best({"counter": slow}, Depth(Costs({1: 0.01, 9: 0.03})), clock)
-    count(best, clock, rounds=40)
-    assert len(slow.asked) == 40
+    count(best, clock, rounds=16)
+    assert len(slow.asked) == 16
     slow._seconds = 0.001
     count(best, clock, length=200, rounds=200)
     assert len(slow.asked) < 200

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.costs import Attention, Batch, Costs
-from localspec.control.depth import DEBT, ENTER, FULL, Depth, Seat
+from localspec.control.depth import ENTER, FULL, Depth, Seat
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -142,7 +142,7 @@ def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     found = wish(made)
     assert found.limit == 8
-    assert not found.tries
+    assert not found.rates
     assert found.pays([0.98])
     assert not found.pays([0.05, 0.05, 0.05])
 
@@ -170,19 +170,51 @@ def test_a_draft_is_not_made_longer_for_next_to_nothing():
     rate = likely.acceptance.ahead(2)[1]
     for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
         likely.acceptance.weigh = lambda _, s=(chance + extra) / rate: ([], [s])
-        assert bill.stop(likely)([0.5]) == goes_on
+        assert bill.stop(likely, 2)([0.5]) == goes_on
 
 
-def test_who_was_right_for_long_is_tried_further_next_time():
-    made = depth({1: 1.0, 17: 1.2}, {"draft": {1: 0.1, 8: 0.8}})
-    teach(made, 0, 200)
+def test_where_more_is_likely_to_be_right_more_is_tried():
     limits = []
-    for reach in (0, 3):
-        made._standing("draft", 0).reach = 0
-        made.judge("draft", 0, reach)
-        made._standing("draft", 0).until = 0
+    for right in (0, 4):
+        made = depth({1: 1.0, 17: 1.2}, {"draft": {1: 0.1, 8: 0.8}})
+        for _ in range(20):
+            seat(made).acceptance.note_places(right, 4)
+        made._standing("draft", 0).value = -1
         limits.append(wish(made).limit)
     assert limits[1] > limits[0] > 0
+
+
+def test_a_proposer_that_was_unlucky_is_asked_again_although_it_must_catch_up():
+    """What it has to read is paid once, and counted against many rounds."""
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 1, 30)
+    value = made._standing("draft", 0).value
+    missed = round(value / made.costs.reading("draft", 1) / 100) + 1
+    assert wish(made, missed=missed).limit
+
+
+def test_no_draft_costs_more_than_half_of_what_may_be_lost():
+    made = depth({1: 1.0, 17: 9.0}, {"draft": {1: 0.1, 8: 0.8}})
+    likely, prices = products([0.99] * 16), made.prices(Batch(1), 16)
+    lengths = []
+    for purse in (0.0, 2.0, 6.0, 40.0):
+        made._purse = purse
+        length, _ = made.worth(likely, made.affordable(Batch(1), prices))
+        assert prices[length] <= purse / 2
+        made._standing("draft", 0).value = 5.0
+        assert wish(made, limit=16).limit * 0.6 <= purse / 2
+        lengths.append(length)
+    assert lengths[0] == 0
+    assert lengths == sorted(set(lengths))
+
+
+def test_trying_is_rarer_where_it_costs_more():
+    rests = []
+    for price in (0.1, 0.4, 0.6):
+        made = depth(FLAT, {"draft": {1: price, 8: 8 * price}})
+        teach(made, 0, 300, limit=1)
+        rests.append(made._standing("draft", 0).rounds)
+    assert rests == sorted(set(rests))
 
 
 def judge(made, found, right):
@@ -190,7 +222,7 @@ def judge(made, found, right):
     acceptance, length = seat(made).acceptance, found.limit
     kinds, survivals = acceptance.weigh([0.5] * length)
     _, worth = made.worth(survivals, made.prices(Batch(1), length))
-    made.brought("draft", 0, worth - found.drafting[length])
+    made.brought("draft", 0, found.value(survivals, worth))
     acceptance.note(kinds, right, length)
     acceptance.note_places(right, length)
     made.judge("draft", 0, right)
@@ -242,7 +274,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
 
 def test_a_draft_that_is_lost_too_often_is_not_checked_for_a_while():
     made = depth(FLAT)
-    for _ in range(int(10 * (DEBT + 2 * FULL) / 0.1)):
+    for _ in range(int(20 * FULL / 0.1)):
         made.note(RoundCost(1, 17, 1, 0.02, reads=False), 0.0)
     lap(made, 1, 1)  # so that it is not for want of a plain round
     assert trimmed(made, [products([0.99] * 8)]) == [0]
