@@ -43,6 +43,7 @@ from localspec.commands.tune import tune
 from localspec.engine.settings import Settings
 from localspec.engine.worker import Stream
 from localspec.errors import LocalSpecError, UsageError
+from localspec.export.command import export
 from localspec.models import trial
 from localspec.prove.command import prove
 from localspec.runtime.runtime import Runtime
@@ -211,6 +212,7 @@ commands.add_command(bench)
 commands.add_command(config)
 commands.add_command(connect)
 commands.add_command(doctor)
+commands.add_command(export)
 commands.add_command(launch)
 commands.add_command(plan)
 commands.add_command(prove)

@@ -68,6 +68,7 @@ class CatalogueReader:
             offers,
             self._take(place, fields, "family", str, ""),
             self._take(place, fields, "parameters", str, ""),
+            self._take(place, fields, "original", str, ""),
             self._take(place, fields, "context", int, 0),
             tuple(self._words(place, fields, "good-at")),
             self._sampling(place, fields),
@@ -96,14 +97,15 @@ class CatalogueReader:
         if bool(draft) == (drafter in NO_PARTS):
             need = "must be left away" if draft else "is missing"
             self._refuse(place, "draft", f"{need} where the drafter is {drafter!r}")
+        original = self._take(place, fields, "draft-original", str, "")
         listed = self._table((*place, "weights"), fields.pop("weights", {}))
         weights = {
             name: self._weights((*place, "weights", name), each) for name, each in listed.items()
         }
         if not weights:
             self._refuse(place, "", "has no weights")
-        self._nothing_else(place, fields, ("drafter", "draft", "weights"))
-        return Offer(weights, drafter, draft)
+        self._nothing_else(place, fields, ("drafter", "draft", "draft-original", "weights"))
+        return Offer(weights, drafter, draft, original)
 
     def _weights(self, place: tuple[str, ...], table: object) -> Weights:
         fields = self._table(place, table)

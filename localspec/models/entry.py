@@ -42,6 +42,7 @@ class Offer:
     weights: Mapping[str, Weights]
     drafter: str = "none"
     draft: str = ""  # another name of the catalogue with its weights, or a source
+    draft_original: str = ""  # ORG/REPOSITORY of a drafter's weights as its makers published them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Entry:
     offers: Mapping[str, Offer]  # by format, as "gguf"
     family: str = ""
     parameters: str = ""
+    original: str = ""  # ORG/REPOSITORY of the weights as its makers published them
     context: int = 0
     good_at: tuple[str, ...] = ()
     sampling: Mapping[str, float] = field(default_factory=dict)  # that its makers recommend

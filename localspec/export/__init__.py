@@ -1,0 +1,1 @@
+"""Writing down how another engine runs a pair: `localspec export`."""

@@ -1,0 +1,49 @@
+"""The command `localspec export`: how another engine runs a pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from localspec.commands.options.declare import COUNT, TEXT, option, options, read, required
+from localspec.export.deployment import FEW, Settings, Wanted, deployment
+from localspec.export.engines import ENGINES
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    to: str = required(click.Choice(list(ENGINES)), "The engine.", "|".join(ENGINES))
+    draft: str = option(TEXT, "Another draft model than the listed.", "NAME_OR_PATH", default="")
+    original: str = option(
+        TEXT,
+        "The weights as published, for engines that take no GGUF and no MLX; listed for names.",
+        "ORG/REPOSITORY",
+        default="",
+    )
+    draft_original: str = option(TEXT, "The same of the drafter.", "ORG/REPOSITORY", default="")
+    depth: int = option(
+        click.IntRange(0, 64), "Tokens to draft in a round, 0 for none; 3.", default=FEW
+    )
+    context: int | None = option(COUNT, "Tokens of prompt and reply together.")
+    slots: int | None = option(COUNT, "Texts at once.")
+    kv_type: str = option(
+        click.Choice(["auto", "f16", "q8_0", "q4_0"]),
+        "Precision of keys and values.",
+        default="auto",
+    )
+
+
+@click.command(params=options(ExportOptions))
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.pass_context
+def export(context: click.Context, model: str) -> None:
+    """Write the shell script that runs a pair on another engine, and what does not carry over.
+
+    For where a home is outgrown: several cards, many users. LocalSpec itself is not needed there.
+    """
+    given = read(context, ExportOptions)
+    engine = ENGINES[given.to]
+    wanted = Wanted(model, given.draft, given.original, given.draft_original)
+    settings = Settings(given.depth, given.context, given.slots, given.kv_type)
+    click.echo(str(engine.script(deployment(wanted, engine.format, settings))))

@@ -1,0 +1,160 @@
+"""A pair as another engine shall run it: weights, drafter, and the settings that carry over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from localspec.errors import UsageError, require_known
+from localspec.models import store, trial
+from localspec.models.catalogue import entries, find
+from localspec.models.engines import spec, specs, taker
+from localspec.models.entry import Entry, Offer
+from localspec.models.sources import LocalFiles, Package, Source, place, source
+
+LOOKUP = "ngram"  # drafts for every model: what followed the same words earlier in the text
+FEW = 3  # draft tokens a round, as the examples of most engines have it
+ANY = ""  # format of an engine that runs the weights as their makers published them
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """One model of a pair, wherever its weights are."""
+
+    name: str
+    source: Source  # of the weights that LocalSpec runs
+    weights: str = ""  # their quantisation
+    original: str = ""  # ORG/REPOSITORY of the weights as their makers published them
+    vocabulary: int = 0  # 0: not known
+    drafts_as: str = "model"  # or the kind of head that it is
+
+    @property
+    def path(self) -> Path | None:
+        """The file or folder, if it is here."""
+        if isinstance(self.source, Package):
+            return self.source.find()
+        return self.source.path if isinstance(self.source, LocalFiles) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for the whole engine; what is None is left to it."""
+
+    depth: int = FEW
+    context: int | None = None
+    slots: int | None = None
+    kv_type: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A target, its drafter by the catalogue's kind, and how they are to run."""
+
+    target: ExportedModel
+    drafter: str = LOOKUP
+    draft: ExportedModel | None = None  # the file of the drafter, if it has one
+    settings: Settings = field(default_factory=Settings)
+    sampling: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        return self.settings.depth
+
+    @property
+    def drafts(self) -> bool:
+        return self.depth > 0
+
+    def without_draft(self, depth: int | None = None) -> Deployment:
+        """The same with prompt lookup, or with another depth."""
+        depth = self.depth if depth is None else depth
+        settings = replace(self.settings, depth=depth)
+        return replace(self, drafter=LOOKUP, draft=None, settings=settings)
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Tell whether target and draft have vocabularies of one size, as far as is known."""
+        sizes = {each.vocabulary for each in (self.target, self.draft) if each and each.vocabulary}
+        return len(sizes) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be exported, as the command line says it."""
+
+    model: str  # a name of the catalogue, or a path
+    draft: str = ""
+    original: str = ""
+    draft_original: str = ""
+
+
+def deployment(wanted: Wanted, format: str, settings: Settings) -> Deployment:
+    """Describe a pair for an engine that takes weights of a format."""
+    target = _model(wanted.model, format, wanted.original)
+    offer, sampling = _known(wanted.model, format)
+    if wanted.draft:
+        given = _model(wanted.draft, format, wanted.draft_original)
+        return Deployment(target, given.drafts_as, given, settings, sampling)
+    original = wanted.draft_original or offer.draft_original
+    draft = _model(offer.draft, format, original) if offer.draft else None
+    drafter = LOOKUP if offer.drafter == "none" else offer.drafter
+    return Deployment(target, drafter, draft, settings, sampling)
+
+
+def _known(model: str, format: str) -> tuple[Offer, Mapping[str, float]]:
+    """Look up how a model drafts, and the sampling that its makers recommend."""
+    if place(model).exists():
+        inside = trial.footprint(model).drafting_layers > 0
+        return Offer({}, "mtp-inside" if inside else "none"), {}
+    entry = find(model.partition(":")[0])
+    return _offer(entry, format), entry.sampling
+
+
+def _model(name_or_path: str, format: str, original: str) -> ExportedModel:
+    """Find a model: a file here, a name of the catalogue, or a source on a hub."""
+    if place(name_or_path).exists():
+        return _file(name_or_path, format, original)
+    name, _, weights = name_or_path.partition(":")
+    if name in entries():
+        return _listed(find(name), format, weights, original)
+    return ExportedModel(name_or_path, source(name_or_path), original=original)
+
+
+def _file(path: str, format: str, original: str) -> ExportedModel:
+    there = place(path).absolute()
+    found = spec(taker(there))
+    if format not in (ANY, found.format):
+        raise UsageError(f"{path} is {found.kind}; what is wanted runs on another format: {format}")
+    look = trial.footprint(there)
+    return ExportedModel(
+        look.name,
+        LocalFiles(there),
+        look.quantisation,
+        original,
+        0 if look.drafter else look.vocabulary,  # a head may have a smaller one of its own
+        look.drafter or "model",
+    )
+
+
+def _listed(entry: Entry, format: str, weights: str, original: str) -> ExportedModel:
+    """Find a model of the catalogue: here if it was pulled, else where it would come from."""
+    offer = _offer(entry, format)
+    offered = offer.weights
+    if weights:
+        require_known(entry.name, weights, offered)
+    chosen = weights or next(iter(offered))
+    vocabulary = entry.shape.vocabulary if entry.shape else 0
+    where: Source = offered[chosen].source
+    for pulled in store.find(f"{entry.name}:{chosen}"):
+        if pulled.engine in specs() and entry.offers.get(spec(pulled.engine).format) is offer:
+            where = LocalFiles(pulled.target.path)
+    return ExportedModel(entry.name, where, chosen, original or entry.original, vocabulary)
+
+
+def _offer(entry: Entry, format: str) -> Offer:
+    if format == ANY:
+        return next(iter(entry.offers.values()))
+    if format not in entry.offers:
+        listed = " and ".join(entry.offers)
+        raise UsageError(f"{entry.name} is listed as {listed} only, and what is wanted is {format}")
+    return entry.offers[format]

@@ -1,0 +1,51 @@
+"""llama.cpp's own server, by the options of the sources in llama-cpp-python 0.3.36."""
+
+from __future__ import annotations
+
+from localspec.errors import UsageError
+from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
+from localspec.export.differences import listed, sampling, words
+from localspec.export.script import Script
+from localspec.models.sources import Hub
+
+TYPES = {
+    LOOKUP: "ngram-mod",
+    "model": "draft-simple",
+    "mtp": "draft-mtp",
+    "mtp-inside": "draft-mtp",
+    "eagle3": "draft-eagle3",
+    "dflash": "draft-dflash",
+}
+SAMPLING = {"temperature": "--temp", "top-p": "--top-p", "top-k": "--top-k", "min-p": "--min-p"}
+
+
+def script(wanted: Deployment) -> Script:
+    settings = wanted.settings
+    kv_type = "" if settings.kv_type == "auto" else settings.kv_type
+    options = {
+        "-c": (settings.context or 0) * (settings.slots or 1),  # it divides by slots
+        "-np": settings.slots,
+        "-ctk": kv_type,
+        "-ctv": kv_type,
+    }
+    command = ["llama-server", *gguf(wanted.target, "-m", "-hf"), *words(options)]
+    if wanted.drafts:
+        command += speculation(wanted)
+    return Script([[*command, *sampling(wanted, SAMPLING)]], listed(wanted))
+
+
+def speculation(wanted: Deployment) -> list[str]:
+    found = ["--spec-type", TYPES[wanted.drafter]]
+    if wanted.drafter != LOOKUP:  # which has lengths of its own
+        found += ["--spec-draft-n-max", str(wanted.depth)]
+    return found + (gguf(wanted.draft, "-md", "-hfd") if wanted.draft else [])
+
+
+def gguf(model: ExportedModel, file: str, hub: str) -> list[str]:
+    """Name a file that is here, or the quantisation of a repository."""
+    where = model.source
+    if isinstance(where, Hub) and not where.file:
+        return [hub, f"{where.repository}:{model.weights.upper()}"]
+    if path := model.path:
+        return [file, str(path)]
+    raise UsageError(f"{model.name} is not here, and llama-server cannot get {where}: pull it")
