@@ -67,6 +67,16 @@ class Served:
     def name(self) -> str:
         return self.offer.name
 
+    @property
+    def busy(self) -> int:
+        """The slots that are in use."""
+        return min(self.users, self.runtime.slots)
+
+    @property
+    def waiting(self) -> int:
+        """The requests that wait for a slot."""
+        return self.users - self.busy
+
 
 class ModelHost:
     """The models that are served. Belongs to the event loop; only loading uses other threads."""

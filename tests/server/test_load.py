@@ -135,3 +135,35 @@ def test_what_happened_is_counted(server):
     assert gauge(server, "localspec_slots", model="scripted", state="free") == 8
     assert "localspec_memory_bytes" in text
     assert "localspec_kept_bytes" in text
+
+
+def test_health_tells_how_many_requests_there_are(small):
+    small.ask("hello")
+    assert small.client.get("/health").json() == {
+        "status": "ok",
+        "loaded": ["scripted"],
+        "slots": 2,
+        "busy": 0,
+        "waiting": 0,
+    }
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(3):
+            pool.submit(httpx.post, small.address + CHAT, json=LONG)
+        until(lambda: small.client.get("/health").json()["waiting"] == 1)
+        assert small.client.get("/health").json()["busy"] == 2
+    until(lambda: small.client.get("/health").json()["busy"] == 0)
+
+
+def test_turns_of_a_conversation_are_named_alike_for_a_balancer(small):
+    def named(*messages, **more):
+        body = {"messages": list(messages), "max_tokens": 1, **more}
+        return small.client.post(CHAT, json=body).headers.get("x-localspec-prefix")
+
+    first = {"role": "user", "content": "Tell me about rivers in the north, and about lakes there."}
+    said = {"role": "assistant", "content": "There are many."}
+    other = {"role": "user", "content": "And mountains?"}
+    begun = named(first)
+    assert len(bytes.fromhex(begun)) == 8
+    assert named(first, said, other) == named(first, stream=True) == begun
+    assert named({"role": "user", "content": first["content"].upper()}) != begun
+    assert named({"role": "user", "content": "Hi"}) is None

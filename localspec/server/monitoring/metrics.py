@@ -115,10 +115,9 @@ class Now:
         about = "Memory of texts that slots gave up; part of what is resident"
         kept = GaugeMetricFamily("localspec_kept_bytes", about, labels=("model",))
         for served in list(self._house.loaded.values()):
-            busy = min(served.users, served.runtime.slots)
-            slots.add_metric((served.name, "busy"), busy)
-            slots.add_metric((served.name, "free"), served.runtime.slots - busy)
-            queue.add_metric((served.name,), served.users - busy)
+            slots.add_metric((served.name, "busy"), served.busy)
+            slots.add_metric((served.name, "free"), served.runtime.slots - served.busy)
+            queue.add_metric((served.name,), served.waiting)
             kept.add_metric((served.name,), served.runtime.kept_bytes)
         yield slots
         yield queue

@@ -15,8 +15,15 @@ def status(house: ModelHost, metrics: Metrics) -> APIRouter:
     @routes.get("/v1/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, object]:
-        """Tell whether requests are taken."""
-        return {"status": "ok", "loaded": sorted(house.loaded)}
+        """Tell whether requests are taken, and how many there are."""
+        served = list(house.loaded.values())
+        return {
+            "status": "ok",
+            "loaded": sorted(house.loaded),
+            "slots": sum(each.runtime.slots for each in served),
+            "busy": sum(each.busy for each in served),
+            "waiting": sum(each.waiting for each in served),
+        }
 
     @routes.get("/metrics")
     async def figures() -> Response:
