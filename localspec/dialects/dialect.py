@@ -60,7 +60,7 @@ def _dialect_of(template: str) -> Dialect:
     found = _learned(template)
     thought = found.thought or thought_by_signs(template)
     answer = found.answer or answer_by_signs(template)
-    return Marked(_form(template, found), thought, answer)
+    return Marked(_form(template, found), thought, answer, found.ending)
 
 
 def _learned(template: str) -> Learned:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from localspec.dialects.elements import Elements, element
 from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark, choice, quoted, schema, separated
 from localspec.dialects.layout import Fields, Middle
@@ -41,7 +42,12 @@ def given(tape: Tape, fields: Fields, end: str, function: Function | None) -> Re
         if middle is None:
             return None
         wanted = function.parameter(key) if function else {}
-        text = yield from _value(tape, fields, middle, wanted)
+        if fields.item is None:
+            text = yield from _value(tape, fields.of(key), middle, wanted)
+        else:
+            text = yield from element(tape, fields, key, wanted)
+            for each in pieces(fields.shared):
+                yield from tape.starts(each)
         if text is None:
             return None
         found[key] = text
@@ -125,6 +131,11 @@ def parameters(lark: Lark, fields: Fields, function: Function) -> str:
 def _argument(lark: Lark, fields: Fields, function: Function, name: str) -> str:
     """The name of a rule for a key and its value."""
     wanted = function.parameter(name)
+    if fields.item is not None:
+        written = Elements(lark, fields, function).element(name, wanted)
+        head, shared = fields.key + name + fields.middles[0].text, fields.shared
+        return lark.rule(f"{lark.literal(head)} {written} {lark.literal(shared)}")
+    fields = fields.of(name)
     options = [
         f"{lark.literal(fields.key + name + middle.text)} "
         + _given(lark, fields, function, wanted, middle)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number of a call stands
+KEY = "\ue002"  # in the end of a value: where its key stands again
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Fields:
     python: bool = False  # whether words are those of Python: True, None
     nested: bool = False  # whether lists and objects are those of Python, too
     in_order: bool = False  # whether keys are in the order of the alphabet
+    item: str | None = None  # the key of a list's items, where what is nested is written alike
+    shared: str = ""  # begins a key and the end of all arguments; `end` has it already
+
+    def of(self, key: str) -> Fields:
+        """The same, for one key."""
+        return replace(self, end=self.end.replace(KEY, key)) if KEY in self.end else self
 
     @property
     def own(self) -> bool:

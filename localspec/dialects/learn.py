@@ -17,6 +17,7 @@ from localspec.dialects.segments import (
     common_end,
     common_start,
     distinct,
+    marks,
     segments,
 )
 from localspec.dialects.thought import Thought
@@ -32,6 +33,7 @@ class Learned(NamedTuple):
     thought: Thought | None
     answer: tuple[str, str] | None  # what content stands between, where it is marked
     tells: bool = True  # whether it tells its model of tools
+    ending: str = ""  # of a reply, before the token that ends it, where the reader sees it
 
 
 NOTHING = Learned(None, None, None)
@@ -46,7 +48,18 @@ def learned(probe: Probe) -> Learned:
     if layout and len(repr(layout)) > LONGEST:
         layout = None
     answer = answer_of(said, ending, probe.prompt, thought, layout)
-    return Learned(layout, thought, answer, probe.takes.tools)
+    return Learned(layout, thought, answer, probe.takes.tools, _seen(ending, thought, layout))
+
+
+def _seen(ending: str, thought: Thought | None, layout: Layout | None) -> str:
+    """Find how a reply ends in marks that stand within calls or reasoning too."""
+    shown = (*(thought.marks if thought else ()), *marks(repr(layout)))
+    found = ""
+    for each in segments(ending.strip()):
+        if MARK.fullmatch(each) and each not in shown:
+            break
+        found += each
+    return found.strip() if MARK.match(found) else ""
 
 
 def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:
@@ -62,7 +75,11 @@ def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | 
         two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
         layout, ending = _closed(call, head, two, said)
         nothing = _spelled(probe.reply({**calls({}), **beside}))
-        return _with_keys(_opened(probe, layout, call, said, nothing), one), ending
+        layout = _opened(probe, layout, call, said, nothing)
+        gap = _gap(probe, call.head, said, one) if beside else ""
+        if gap and layout.openings and head.startswith(layout.openings[0]):
+            layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
+        return _with_keys(layout, one), ending
     return None, ""
 
 
@@ -74,6 +91,14 @@ class _Call:
     name_end: str
     arguments: TwoArguments | None  # None: one JSON object
     rest: str  # all that follows
+
+
+def _gap(probe: Probe, head: str, said: str, one: str) -> str:
+    """Find what ends content before a call, where an empty content is ended too."""
+    plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
+    gap = one.partition(SAID)[2].partition(head)[0].lstrip()
+    alone = probe.reply(calls(*GIVEN[:1])).removeprefix(said.partition(SAID)[0])
+    return gap if plain and gap and alone.lstrip().startswith(gap + head) else ""
 
 
 def _spelled(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from localspec.dialects.layout import Fields, Layout, Middle
+from localspec.dialects.layout import KEY, Fields, Layout, Middle
 from localspec.dialects.probe import GIVEN, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
 from localspec.dialects.segments import common_end, common_start
 
@@ -49,7 +49,7 @@ def _parted(layout: Layout) -> Layout:
         layout,
         name_end=layout.name_end + shared,
         end=layout.end[len(shared) :],
-        fields=replace(found, key=found.key[len(shared) :], end=found.end + shared),
+        fields=replace(found, key=found.key[len(shared) :], end=found.end + shared, shared=shared),
     )
 
 
@@ -65,6 +65,7 @@ def fields(text: str) -> TwoArguments | None:
             return None
         parts.append(part)
     before, middle, joint, again = parts
+    joint, rest = joint.replace(KEYS[0], KEY), rest.replace(KEYS[1], KEY, 1)
     if middle != again or not middle or not rest.strip():
         return None
     key = common_end(before, joint)
@@ -77,14 +78,13 @@ def fields(text: str) -> TwoArguments | None:
 
 def _regions(text: str, fields: Fields) -> dict[str, str]:
     """Find the text from each key to the next one, by the kind of its value."""
-    places = [text.find(f"{key}{fields.middles[0].text[:1]}") for key in KINDS]
-    if -1 in places or places != sorted(places):
-        return {}
+    places = {key: text.find(f"{key}{fields.middles[0].text[:1]}") for key in KINDS}
+    found = {key: at for key, at in places.items() if at >= 0 or KINDS[key][1] is not None}
+    if -1 in found.values() or list(found.values()) != sorted(found.values()):
+        return {}  # a null may be left out
     return {
-        kind: text[at + len(key) : end]
-        for (key, (kind, _)), at, end in zip(
-            list(KINDS.items())[:-1], places[:-1], places[1:], strict=True
-        )
+        KINDS[key][0]: text[at + len(key) : found[after]]
+        for (key, at), after in zip(found.items(), list(found)[1:], strict=False)
     }
 
 
@@ -107,19 +107,34 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
         )
     if string[0] != number[0]:
         return replace(fields, middles=_middles(regions))
+    if item := _item(fields, regions):
+        return replace(fields, item=item)
     return replace(fields, wrapping=_wrapping(fields, regions["text"]))
 
 
 _PLAIN = (("string", "zqva"), ("number", "7419"))
 
 
+def _item(fields: Fields, regions: dict[str, str]) -> str:
+    """Find the key of a list's items, where objects and lists are written as arguments are."""
+
+    def written(key: str, value: str) -> str:
+        return f"{fields.key}{key}{fields.middles[0].text}{value}{fields.of(key).end}"
+
+    if written("zqin", "zqvi") not in regions["object"]:
+        return ""
+    found = re.search(rf"(\w+)\W*{re.escape(fields.middles[0].text)}zqvl", regions["array"])
+    return found[1] if found and written(found[1], "zqvl") in regions["array"] else ""
+
+
 def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
     """One middle for each text that stands before values, with the kinds it is for."""
     kinds: dict[str, set[str]] = {regions["string"].partition("zqva")[0]: {"string"}}
     for kind, pattern in VALUES.items():
-        if found := [each.start() for each in re.finditer(pattern, regions[kind])]:
+        region = regions.get(kind, "")
+        if found := [each.start() for each in re.finditer(pattern, region)]:
             at = found[0] if kind in ("object", "array") else found[-1]
-            kinds.setdefault(regions[kind][:at], set()).add(kind)
+            kinds.setdefault(region[:at], set()).add(kind)
     return tuple(Middle(text, frozenset(each)) for text, each in kinds.items())
 
 

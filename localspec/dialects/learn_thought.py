@@ -19,7 +19,7 @@ def thought_of(probe: Probe, said: str) -> Thought | None:
     for message in ({**TALK, **THINKING}, {**calls(*GIVEN[:1]), **TALK, **THINKING}):
         before, shown, after = probe.reply(message).partition(THOUGHT)
         last, count = _last_mark(before, said.partition(SAID)[2])
-        opening = _begun(before, prompt) or last
+        opening = _begun(before, said.partition(SAID)[0], prompt) or last
         closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
         if shown and opening and closing and SAID not in before:
             found = Thought(opening, closing[1] + _header(after[closing.end() :], prompt))
@@ -27,10 +27,15 @@ def thought_of(probe: Probe, said: str) -> Thought | None:
     return None
 
 
-def _begun(before: str, prompt: str) -> str:
-    """Find what a reply writes before reasoning; where it is in the prompt, the end of that."""
+def _begun(before: str, plain: str, prompt: str) -> str:
+    """Find what a reply writes before reasoning; where the prompt has it, the end of that.
+
+    `plain` is what stands before content. If reasoning stands just there, the prompt begins it.
+    """
     if before.startswith(prompt.rstrip()):
         return before[len(prompt.rstrip()) :].strip()
+    if before == plain and prompt.startswith(before.rstrip()):
+        return prompt[len(before.rstrip()) :].strip()
     found = MARK_LAST.search(prompt)
     begun = prompt[found.end(1) :].strip() if found else ""
     return begun if begun in before else ""

@@ -23,12 +23,14 @@ class Marked:
     form: Form
     thought: Thought | None = None
     answer: tuple[str, str] | None = None  # marks around content, where it has any
+    ending: str = ""  # of a reply, before the token that ends it
 
     @property
     def marks(self) -> tuple[str, ...]:
         thought = self.thought.marks if self.thought else ()
         answer = marks("".join(self.answer)) or self.answer if self.answer else ()
-        return tuple(dict.fromkeys((*self.form.marks, *thought, *filter(None, answer))))
+        found = (*self.form.marks, *thought, *filter(None, answer), *marks(self.ending))
+        return tuple(dict.fromkeys(found))
 
     @property
     def reasons(self) -> bool:
@@ -43,12 +45,12 @@ class Marked:
         self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
     ) -> Reading[None]:
         tape.begin()
-        if self.thought:
+        if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
             yield from self.thought.read(tape, parts, prompt_end)
         yield from tape.blank()
         opened = begun(self.form, prompt_end)
         answers = yield from self._answers(tape)
-        ends = self.answer[1:] if self.answer and answers and self.answer[1] else ()
+        ends = tuple(filter(None, (self.answer[1] if self.answer and answers else "", self.ending)))
         if opened and not answers and not offered:
             yield from tape.starts(opened)
             tape.begin()
@@ -65,6 +67,21 @@ class Marked:
             if not parts.complete:
                 openings = ()
 
+    def _calls_at_once(
+        self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
+    ) -> Reading[bool]:
+        """Read a call that comes where the prompt has begun to reason, as if that were empty."""
+        if not (offered and self.form.openings and self.thought):
+            return False
+        if not self.thought.opened_by(prompt_end):
+            return False
+        yield from tape.blank()
+        mark = yield from tape.starts(*self.form.openings)
+        if mark:
+            tape.begin(mark)
+            yield from self.form.read(tape, parts, offered, mark)
+        return bool(mark)
+
     def _answers(self, tape: Tape) -> Reading[bool]:
         """Read the mark that begins content, if it is there."""
         if self.answer is None or not (yield from tape.starts(self.answer[0])):
@@ -78,14 +95,15 @@ class Marked:
             return None
         lark = bounds.lark()
         calls = _Calls(lark, self.form, bounds) if bounds.offered else None
+        end = f"({self._end(lark)})?" if self.ending else ""
         if calls and bounds.form is None and not bounds.required:
-            return lark.source(self._free(lark, calls, bounds.prompt_end))
+            return lark.source(f"({self._free(lark, calls, bounds.prompt_end)}) {end}")
         if calls and bounds.form is not None and calls.are_bare:
             # One JSON object looks like the other until it is too late.
             raise UsageError("this model's calls have no mark: leave away the format or tools")
         answers = [f"{self._nothing(lark)} {calls.forced()}"] if calls else []
         answers += [] if bounds.form is None else [self._answer(lark, formed(bounds.form))]
-        return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)}")
+        return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)} {end}")
 
     def _free(self, lark: Lark, calls: _Calls, prompt_end: str) -> str:
         """An expression for any text with calls in it, after reasoning if it reasons."""
@@ -95,7 +113,7 @@ class Marked:
         if self.thought.opened_by(prompt_end):
             return f"{lark.upto(self.thought.close)} {free} | TEXT"
         opening = self.thought.opening(lark)
-        thinking = f"{opening} {lark.upto(self.thought.close)}"
+        thinking = f"({opening} {lark.upto(self.thought.close)} | {self._none(lark)})"
         other = calls.free((opening,)) if lark.is_text(self.thought.open) else free
         return f"{thinking} {free} | {other} | {opening} TEXT"
 
@@ -109,6 +127,12 @@ class Marked:
         if not closing:
             return choice([free, f"{opened} {calls.text()}"])
         return choice([free, f"{opened} {lark.upto(closing)} {free}", f"{opened} TEXT"])
+
+    def _end(self, lark: Lark) -> str:
+        """An expression for how a reply ends."""
+        if lark.is_text(self.ending):  # in one piece, as what follows a call may begin alike
+            return lark.terminal(f"{quoted(self.ending)} BLANKS")
+        return f"{lark.literal(self.ending)} BLANKS"
 
     def _nothing(self, lark: Lark) -> str:
         """An expression for content that is empty, which some write before calls."""
@@ -131,7 +155,11 @@ class Marked:
         closing = lark.upto(self.thought.close)
         if self.thought.opened_by(prompt_end):
             return f"{closing} BLANKS"
-        return f"({self.thought.opening(lark)} {closing} BLANKS)?"
+        return f"(({self.thought.opening(lark)} {closing} | {self._none(lark)}) BLANKS)?"
+
+    def _none(self, lark: Lark) -> str:
+        """An expression for no reasoning, which some write as the mark that ends it."""
+        return f"BLANKS {lark.literal(self.thought.close)}" if self.thought else ""
 
 
 def begun(form: Form, prompt_end: str) -> str:
@@ -145,7 +173,9 @@ class _Calls:
     def __init__(self, lark: Lark, form: Form, bounds: Bounds) -> None:
         offered, parallel = bounds.offered, bounds.parallel
         self._lark = lark
-        self._opening = form.openings[0] if form.openings else ""
+        first = form.openings[0] if form.openings else ""
+        # Some end content before a call; then that is a part of what begins it.
+        self._openings = [each for each in form.openings if each.endswith(first)]
         self._between = form.repeats if parallel else None
         self._after = form.after(lark, offered, parallel)
         self._alone = form.alone(lark, offered, parallel)
@@ -160,7 +190,8 @@ class _Calls:
         if self._alone:
             return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
         lark = self._lark
-        call = lark.rule(f"{lark.literal(self._opening)} {self._after}")
+        opening = choice([lark.literal(each) for each in self._openings])
+        call = lark.rule(f"{opening} {self._after}")
         first = lark.rule(self._after) if self.begun else call
         if self._between is None:
             return first
@@ -183,13 +214,17 @@ class _Calls:
         """Text with calls in it, before the first of which this stands."""
         if not self._after:
             return first
-        calls = f"{self._lark.upto(self._opening, first)} {self._after} {self._more()}"
+        calls = f"{self._upto(first)} {self._after} {self._more()}"
         return choice([first, calls])
 
     def _more(self) -> str:
         if self._between is None:
             return ""
-        return f"({self._lark.upto(self._opening)} {self._after})* TEXT"
+        return f"({self._upto()} {self._after})* TEXT"
+
+    def _upto(self, first: str = "TEXT") -> str:
+        """Any text up to a call, and what begins that."""
+        return choice([self._lark.upto(each, first) for each in self._openings])
 
 
 def _flexible(bare: Bare) -> str:

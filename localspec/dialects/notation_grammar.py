@@ -14,7 +14,9 @@ from localspec.templates.message import Json
 DEEP = 64  # schemas within one another; below them any value is allowed
 PLAIN = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"}
 PLAIN |= {"description", "title", "default", "examples", "additionalProperties", "$defs"}
-ANY_STRING = """(%json {"type": "string"} | "'" /([^'\\\\]|\\\\.)*/ "'")"""
+# Within single quotes, a quote that no sign follows is a letter: some templates escape none.
+SINGLE = r"""/'([^'\\]|\\(?s:.)|('[ \t\r\n]*)+([^',:)\]}\\ \t\r\n]|\\(?s:.)))*'/"""
+ANY_STRING = f"""(%json {{"type": "string"}} | {SINGLE})"""
 
 
 @dataclass(frozen=True, slots=True)

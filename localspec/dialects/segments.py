@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-MARK = re.compile(r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]{1,40}\]")
+MARK = re.compile(r"\]<\]\w{1,40}\[>\[|<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]{1,40}\]")
 MARK_LAST = re.compile(rf"({MARK.pattern})[^<>\[\]]*\Z")
 SEGMENT = re.compile(rf"{MARK.pattern}|\s+|[^\W\d]+|\d+|[\W_]")
 PIECE = re.compile(rf"""{MARK.pattern}|[{{}}\[\]"',:]|[^\s<{{}}\[\]"',:]+|<[^\s<{{}}\[\]"',:]*""")

@@ -12,7 +12,7 @@ from localspec.dialects.field_values import given, parameters
 from localspec.dialects.form import Bare
 from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark, choice, quoted, schema
-from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.layout import ID, INDEX, KEY, Layout
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
@@ -37,7 +37,7 @@ class Written:
         if fields:
             texts += [fields.key, fields.end, fields.between, *(fields.quotes or ())]
             texts += [middle.text for middle in fields.middles]
-        found = [mark for text in texts for mark in marks(text)]
+        found = [mark for text in texts for mark in marks(text) if KEY not in mark]
         whole = (each for each in self.openings if MARK.fullmatch(each) or "<" not in each)
         return tuple(dict.fromkeys((*whole, *found)))
 

@@ -15,6 +15,7 @@ from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes, learned
 from localspec.templates.message import Json, Message, Tool, text
 from localspec.templates.renderer import SHARED, Renderer
+from localspec.templates.tools_otherwise import told_otherwise
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 END = "(the reply goes on here) "  # its space tells whether a template strips what it writes
@@ -110,9 +111,12 @@ class ChatTemplate:
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
     ) -> dict[str, str]:
         given = {"messages": messages, "tools": tools or None}
-        return self._renderer.ask(
-            self._source, {"documents": None, **self._special, **extra, **given}
-        )
+        variables = {"documents": None, **self._special, **extra, **given}
+        found = self._renderer.ask(self._source, variables)
+        if "text" in found:
+            return found
+        more = self._renderer.ask(self._source, {**variables, **told_otherwise(tools)})
+        return more if "text" in more else found
 
     def _learned(self) -> Takes:
         most = self._renderer.seconds

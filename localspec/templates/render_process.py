@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import NoReturn
@@ -117,7 +117,7 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     return json.dumps(
-        value,
+        list(value) if isinstance(value, Iterator) else value,
         ensure_ascii=ensure_ascii,
         indent=indent,
         separators=separators,

@@ -15,7 +15,7 @@ from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
 from tests.dialects.samples import joined
-from tests.dialects.written import ON_LINES, TEMPLATES, template
+from tests.dialects.written import ARGUMENTS, DONE, EACH, TEMPLATES, template
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 PLACE = {
@@ -37,6 +37,8 @@ SEARCH = {
     },
     "required": ["text"],
 }
+THING = {"type": "object", "properties": {"item": {"type": "string"}}}
+SALE = {"type": "object", "properties": {"thing": THING}}
 SCHEMAS = {"search_all": SEARCH, "now": {"type": "object", "properties": {}}}
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": "", "parameters": schema}}
@@ -144,7 +146,7 @@ def test_a_grammar_allows_no_call_that_breaks_its_schema(name, kind):
         {"text": "x", "limit": "many"},
         {},
         {"deep": 3, "text": "x"},
-        {"near": [], **SHORT},
+        *([] if name == "elements" else [{"near": [], **SHORT}]),  # nothing is in both
     ):
         assert not letters.accepts(rules, reply(source, [("search_all", given)]).lstrip())
     assert not letters.accepts(rules, reply(source, [("other", SHORT)]).lstrip())
@@ -165,13 +167,47 @@ def test_a_call_may_be_cut_off_anywhere(name):
         assert content[:7] in "I look." or text[:end].lstrip().startswith(content[:7])
 
 
-def test_calls_on_lines_are_read_though_their_quotes_are_not_escaped():
-    text = reply(ON_LINES, CASES["two"], content="Hi")
-    assert calls_of(read(ON_LINES, text)[0]) == CASES["two"]
-    assert read(ON_LINES, text, cuts=True) == read(ON_LINES, text)
+def thinking(source, begun):
+    """The template, in which a prompt has begun to reason."""
+    return source.replace("prompt %}<|assistant|>", f"prompt %}}<|assistant|>{begun}")
+
+
+def test_a_call_is_read_where_the_prompt_has_begun_to_reason():
+    source = thinking(TEMPLATES["hermes"], "<think>\n")
+    text = reply(TEMPLATES["hermes"], CASES["two"])
+    for cuts in (False, True):
+        assert calls_of(read(source, text, cuts)[0]) == CASES["two"]
+    assert read(source, "I call <tool_call>")[0] == [Reasoning("I call <tool_call>")]
+
+
+def test_reasoning_is_found_that_the_prompt_begins_in_words():
+    said = "<|{{ m.role }}|>{{ m.reasoning_content or '' }}"
+    said += "{% if m.reasoning_content %}[BEGIN ANSWER]{% endif %}{{ m.content or '' }}"
+    calls = EACH + '<call>{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS + "}</call>" + DONE
+    source = thinking(template(calls, said=said), "My thoughts:\n")
+    text = reply(template(calls, said=said), CASES["one"], **WORDS)
+    parts, _ = read(source, text)
+    assert parts[:2] == [Reasoning(WORDS["reasoning_content"]), Content(WORDS["content"])]
+    assert calls_of(parts) == CASES["one"]
     letters = Letters(())
-    rules = grammar(ON_LINES, letters, required=True)
-    assert letters.accepts(rules, reply(ON_LINES, [("search_all", SHORT), ("now", {})]))
+    assert letters.accepts(grammar(source, letters), text)
+
+
+def test_a_prompt_that_has_ended_reasoning_begins_none():
+    source = thinking(TEMPLATES["hermes"], "<think>\n\n</think>\n\n")
+    assert read(source, "Hi")[0] == [Content("Hi")]
+    assert dialect_of(source).thought.open == "<think>"
+
+
+def test_an_object_may_have_a_member_named_as_the_items_of_lists_are():
+    reader = dialect_of(TEMPLATES["elements"]).reader(
+        [{"type": "function", "function": {"name": "sell", "parameters": SALE}}], ""
+    )
+    given = "<thing>]<]mark[>[<item>a]<]mark[>[</item>]<]mark[>[</thing>"
+    given += "]<]mark[>[<free>]<]mark[>[<item>1]<]mark[>[</item>]<]mark[>[</free>"
+    text = f']<]mark[>[<calls>\n]<]mark[>[<call name="sell">]<]mark[>[{given}]<]mark[>[</call>\n'
+    [call] = calls_of(joined([*reader.read(text), *reader.close()]))
+    assert call == ("sell", {"thing": {"item": "a"}, "free": [1]})
 
 
 def test_a_family_that_nobody_wrote_down_is_learnt():

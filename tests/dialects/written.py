@@ -35,6 +35,15 @@ GEMMA_VALUE = """
 PYTHON_VALUE = "{% macro py(v) %}{% if v is string %}{{ v | tojson }}{% else %}{{ v }}"
 PYTHON_VALUE += "{% endif %}{% endmacro %}"
 ARGUMENTS = "{{ f.arguments | tojson }}"
+ELEMENTS = """
+{%- macro elements(v) -%}
+{%- if v is mapping -%}
+{% for k, e in v.items() %}]<]mark[>[<{{ k }}>{{ elements(e) }}]<]mark[>[</{{ k }}>{% endfor %}
+{%- elif v is iterable and v is not string -%}
+{% for e in v %}]<]mark[>[<item>{{ elements(e) }}]<]mark[>[</item>{% endfor %}
+{%- else -%}{{ v if v is string else v | tojson }}{%- endif -%}
+{%- endmacro -%}
+"""
 
 TEMPLATES = {
     "gemma 4": template(
@@ -188,17 +197,34 @@ TEMPLATES = {
         + "</function>"
         + DONE
     ),
+    "on lines": template(
+        "<function_calls>\n"
+        + EACH
+        + "{{ f.name }}("
+        + FIELDS
+        + "{{ k }}={% if v is string %}'{{ v }}'{% else %}{{ v | tojson }}{% endif %}"
+        + "{{ ', ' if not loop.last }}"
+        + DONE
+        + ")\n"
+        + DONE
+        + "</function_calls>"
+    ),
+    "elements": template(
+        "]<]mark[>[<calls>\n"
+        + EACH
+        + ']<]mark[>[<call name="{{ f.name }}">'
+        + "{{ elements(f.arguments) }}]<]mark[>[</call>\n"
+        + DONE
+        + "]<]mark[>[</calls>",
+        before=ELEMENTS,
+    ),
+    "content that is ended": template(
+        EACH
+        + '<|sep|>\n\ncall<|role|>\n{"name": "{{ f.name }}", "arguments": '
+        + ARGUMENTS
+        + "}"
+        + DONE,
+        said="<|{{ m.role }}|>{{ m.content or '' }}",
+        end="<|sep|>\n\n<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+    ),
 }
-
-ON_LINES = template(
-    "<function_calls>\n"
-    + EACH
-    + "{{ f.name }}("
-    + FIELDS
-    + "{{ k }}={% if v is string %}'{{ v }}'{% else %}{{ v | tojson }}{% endif %}"
-    + "{{ ', ' if not loop.last }}"
-    + DONE
-    + ")\n"
-    + DONE
-    + "</function_calls>"
-)
