@@ -67,7 +67,8 @@ def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head 
 def tiny_folder(architecture: str, *, drift: float = 0.0, layout: str = "plain") -> Path:
     path = folder() / f"mlx-{architecture}-{drift}-{layout}"
     if architecture in tiny_mlx.WITH_HEADS:
-        return tiny_mlx.write_with_head(path, tiny_mlx.WITH_HEADS[architecture])
+        tiny_mlx.write_with_head(path, tiny_mlx.WITH_HEADS[architecture])
+        return path
     return tiny_mlx.write(path, architecture, drift=drift, layout=layout)
 
 
@@ -87,7 +88,8 @@ def with_head(name: str) -> tuple[Path, Path | None]:
         target, kind = BESIDE[name]
         return tiny(target), beside(target, kind)
     path = tiny_folder(name[4:]) if name.startswith("mlx ") else tiny(name)
-    return path, path if name in HEADS else None
+    head = path / "head"
+    return path, (head if head.exists() else path) if name in HEADS else None
 
 
 @cache

@@ -144,6 +144,20 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+# Models that are written to be drafted for.
+TARGETS: Mapping[str, Mapping[str, Any]] = {
+    "gemma4_text": {
+        "num_hidden_layers": 4,
+        "num_kv_shared_layers": 1,
+        "global_head_dim": 32,
+        "hidden_size_per_layer_input": 0,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "use_double_wide_mlp": False,
+        "tie_word_embeddings": True,
+    },
+}
+
 
 def write(
     folder: Path,
@@ -163,7 +177,7 @@ def write(
         "eos_token_id": words.id_of(END),
         "bos_token_id": words.id_of(BEGIN),
         **_SHARED,
-        **ARCHITECTURES.get(architecture, {}),
+        **{**ARCHITECTURES, **TARGETS}.get(architecture, {}),
         **changes,
     }
     (folder / "config.json").write_text(json.dumps(config))
@@ -181,15 +195,69 @@ def write(
     return folder
 
 
-# Models with a drafting head (MTP) among their weights.
-WITH_HEADS: Mapping[str, str] = {"qwen3_5-mtp": "qwen3_5"}
+# Models with a drafting head, by the kind that it is of: among their weights, or beside them.
+WITH_HEADS: Mapping[str, str] = {"qwen3_5-mtp": "qwen3_5", "gemma4_text-mtp": "gemma4_text"}
+ASSISTANT: Mapping[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "intermediate_size": 48,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
 
 
 def write_with_head(folder: Path, architecture: str, *, seed: int = 0, **changes: Any) -> Path:
-    """Write a model with a head as mlx-lm's and mlx-vlm's conversions leave it."""
+    """Write a model with a head as mlx-lm's and mlx-vlm's conversions leave it; return the head."""
+    if architecture == "gemma4_text":
+        write(folder, architecture, seed=seed, **changes)
+        return write_assistant(folder, folder / "head", seed=seed)
     write(folder, architecture, seed=seed, mtp_num_hidden_layers=1, **changes)
     weights = {f"mtp.{name}": array for name, array in head_weights(folder, seed).items()}
     mx.save_safetensors(str(folder / "model-mtp.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
+
+
+def write_assistant(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Write an assistant of Gemma 4 for a target."""
+    folder.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    text = {**config, **ASSISTANT}
+    settings = {
+        "model_type": "gemma4_assistant",
+        "backbone_hidden_size": config["hidden_size"],
+        "text_config": text,
+        **changes,
+    }
+    (folder / "config.json").write_text(json.dumps(settings))
+    width, inner, reads = text["hidden_size"], text["intermediate_size"], config["hidden_size"]
+    queries = text["num_attention_heads"] * text["head_dim"]
+    shapes = {
+        "model.embed_tokens.weight": (text["vocab_size"], width),
+        "model.norm.weight": (width,),
+        "pre_projection.weight": (width, 2 * reads),
+        "post_projection.weight": (reads, width),
+    }
+    for at in range(text["num_hidden_layers"]):
+        place = f"model.layers.{at}."
+        shapes |= {
+            f"{place}layer_scalar": (1,),
+            f"{place}self_attn.q_proj.weight": (queries, width),
+            f"{place}self_attn.o_proj.weight": (width, queries),
+            f"{place}self_attn.q_norm.weight": (text["head_dim"],),
+            f"{place}mlp.gate_proj.weight": (inner, width),
+            f"{place}mlp.up_proj.weight": (inner, width),
+            f"{place}mlp.down_proj.weight": (width, inner),
+        }
+        for name in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
+            shapes[f"{place}{name}_layernorm.weight"] = (width,)
+    random = np.random.default_rng([seed, 3])
+    weights = {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
+    if clusters := changes.get("num_centroids"):
+        weights["masked_embedding.centroids.weight"] = mx.array(
+            weight(random, "centroids.weight", (clusters, width))
+        )
+        order = random.permutation(text["vocab_size"])
+        weights["masked_embedding.token_ordering"] = mx.array(order, mx.int64)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     return folder
 
 

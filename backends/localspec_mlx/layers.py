@@ -128,6 +128,14 @@ class Packing:
             for part in mx.quantize(each, group_size=self.group_size, bits=self.bits)
         ]
 
+    def unpack(self, parts: Sequence[mx.array]) -> list[mx.array]:
+        """Return what was packed, but for what was rounded off."""
+        size, bits = self.group_size, self.bits
+        return [
+            mx.dequantize(numbers, scales, biases, group_size=size, bits=bits)
+            for numbers, scales, biases in (parts[:3], parts[3:])
+        ]
+
 
 class States:
     """The states of a recurrent layer, which sum up all tokens so far."""

@@ -54,9 +54,11 @@ class MlxModel:
         self.batch, self.tentative = options.batch, options.tentative
         self.host = Host()
         self._stream = mx.new_thread_local_stream(mx.default_device())
-        tap = head.tap if head else None
-        self._runner: Runner | None = Runner(blueprint, options.slots, tokenizer.size, tap)
-        self._head = MlxHead(head, options, self.host, self._stream) if head else None
+        runner = Runner(blueprint, options.slots, tokenizer.size, head.tap if head else None)
+        self._runner: Runner | None = runner
+        self._head: MlxHead | None = None
+        if head:
+            self._head = MlxHead(head, options, runner.slots, self.host, self._stream)
         self.head: Head | None = self._head
         self._ahead: Ahead | None = None
         self._verbose = options.verbose

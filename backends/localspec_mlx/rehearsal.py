@@ -68,9 +68,13 @@ def described_head(f: Footprint, path: Path) -> Footprint:
 
 
 def head_kept(f: Footprint, head: Footprint, options: Options) -> int:
-    """Compute the bytes that a head keeps in all slots; its layers are like its target's."""
+    """Compute the bytes that a head keeps in all slots; its layers are like its target's.
+
+    An assistant looks at its target's keys, and keeps none.
+    """
     whole = -(-context(f, options) // STEP) * STEP
-    token_bytes = head.layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
+    layers = 0 if head.architecture in drafters.ASSISTANTS else head.layers
+    token_bytes = layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
     states = (ANCHORS + LAG + options.tentative) * f.embedding * SIXTEEN
     return options.slots * (whole * token_bytes + states)
 

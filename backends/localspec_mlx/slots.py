@@ -74,11 +74,16 @@ class CacheSlots:
             row.length += width
         return result
 
+    def groups(self, slots: Sequence[int]) -> list[SlotGroup]:
+        """List the groups that slots are in."""
+        found = (self._slots[slot].group for slot in slots)
+        return list({id(group): group for group in found if group}.values())
+
     def arrays(self, slots: Sequence[int]) -> Iterator[mx.array]:
         """List the arrays to evaluate after a run or a move, which else keep the past alive."""
         yield from self._moved
         self._moved.clear()
-        for group in {id(g): g for slot in slots if (g := self._slots[slot].group)}.values():
+        for group in self.groups(slots):
             for layer in group.layers:
                 yield from layer.arrays()
 

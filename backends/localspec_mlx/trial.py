@@ -55,7 +55,8 @@ def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
             if found:
                 logits(found, vocabulary)
                 return found
-        except ValueError as error:  # a width it does not divide, or attention that cannot
+        # A width it does not divide, or attention that cannot.
+        except (TypeError, ValueError) as error:
             reason = error
     raise UsageError(f"its keys and values cannot be quantised: {reason}: leave --kv-type away")
 

@@ -155,6 +155,57 @@ def test_a_head_of_another_model_is_refused_with_the_numbers(folder, tmp_path):
         loaded(folder, broken)
 
 
+def test_an_assistant_may_choose_among_clusters_of_tokens(tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "gemma4_text")
+    clusters = {"use_ordered_embeddings": True, "num_centroids": 8}
+    found = []
+    for count in (8, 2):
+        chosen = clusters | {"centroid_intermediate_top_k": count}
+        head = tiny_mlx.write_assistant(target, tmp_path / f"head-{count}", **chosen)
+        with closing(loaded(target, head)) as model:
+            found.append(drafted(model))
+    plain = tiny_mlx.write_assistant(target, tmp_path / "head")
+    with closing(loaded(target, plain)) as model:
+        assert drafted(model) == found[0] != found[1]  # of all clusters or of none
+
+
+@pytest.mark.parametrize("bits", ["q8_0", "q4_0"])
+@pytest.mark.parametrize("architecture", tiny_mlx.WITH_HEADS.values())
+def test_a_head_drafts_over_quantised_keys_and_values(architecture, bits, tmp_path):
+    head = tiny_mlx.write_with_head(tmp_path / "made", architecture, num_kv_shared_layers=0)
+    found = []
+    for kv_type in ("auto", bits):
+        with closing(
+            mlx.load(tmp_path / "made", replace(OPTIONS, head=head, kv_type=kv_type))
+        ) as m:
+            m.forward([Row(0, TEXT[:-1])])
+            found.append(rolled(m, depth=1).confidences[0])
+    assert found[0] == pytest.approx(found[1], rel=0.05 if bits == "q8_0" else 0.5)
+
+
+def test_keys_that_layers_share_are_not_quantised(tmp_path):
+    folder = tiny_mlx.write(tmp_path / "made", "gemma4_text")
+    with pytest.raises(UsageError, match="cannot be quantised"):
+        mlx.load(folder, replace(OPTIONS, kv_type="q8_0"))
+
+
+def test_some_slots_draft_beside_others_that_read_with_them():
+    with closing(engines.target("mlx gemma4_text-mtp")) as model:
+        texts = [TEXT[:30], TEXT[5:25], TEXT[10:40]]
+        rows = [Row(slot, text[-1:]) for slot, text in enumerate(texts)]
+        for slot, text in enumerate(texts):
+            model.forward([Row(slot, text[:-2])])
+        model.forward([Row(slot, text[-2:-1]) for slot, text in enumerate(texts)])
+        rolls = [Roll(rows[s], 3, Sampler(GREEDY, 0, texts[s]), len(texts[s])) for s in (2, 1)]
+        found = [draft.tokens.tolist() for draft in model.head.roll(rolls)]
+        alone = []
+        for slot in (2, 1):
+            model.truncate(3, 0)
+            model.forward([Row(3, texts[slot][:-1])])
+            alone.append(rolled(model, 3, texts[slot], 3).tokens.tolist())
+        assert found == alone
+
+
 def test_a_round_waits_for_its_draft_and_for_its_target_and_no_more(folder):
     with closing(loaded(folder)) as model:
         model.forward([Row(0, TEXT[:-1])])
@@ -190,3 +241,11 @@ def test_the_plan_counts_what_a_head_adds(folder, tmp_path):
     assert inside.weights == plain.weights
     keys = 4 * 256 * rehearsal.footprint.kv_bytes_per_token  # one layer, as the target has one
     assert inside.head - sizes - keys == 4 * (2 + LAG + 8) * 64 * 2
+
+
+def test_an_assistant_adds_no_keys_to_the_plan(tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "gemma4_text")
+    head = tiny_mlx.write_assistant(target, tmp_path / "head")
+    with mlx.rehearse(target) as rehearsal:
+        needs = rehearsal.needs(replace(OPTIONS, head=head))
+    assert needs.head == mlx.inspect(head).weight_bytes + 4 * (2 + LAG + 8) * 64 * 2

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localspec.backend import Footprint
-from localspec_mlx.folder.config import TOKENS, WIDTHS, Config
+from localspec_mlx.folder.config import LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.shards import Shards
 
 MTP = "mtp"
-COMPANIONS: Mapping[str, str] = {"qwen3_5_mtp": MTP}  # the proposer, by model_type
+ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
+# The proposer of a folder that holds a head alone, by its model_type.
+COMPANIONS: Mapping[str, str] = {"qwen3_5_mtp": MTP, **dict.fromkeys(ASSISTANTS, MTP)}
 WITH_HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next")  # models that may have one inside
 PREFIX = "mtp."  # of a head's tensors there
 LAYER = re.compile(r"mtp\.layers\.(\d+)\.")
 DEPTH = ("mtp_num_hidden_layers",)
+READS = ("backbone_hidden_size",)  # width of the target's states, where a head has another
 
 
 class Inside(NamedTuple):
@@ -42,6 +45,7 @@ def inside(config: Config, held: Shards) -> Inside:
 
 def described(path: Path, config: Config, held: Shards) -> Footprint:
     """Describe a head by its configuration: without its target nothing can be laid out."""
+    shares = config.model_type in ASSISTANTS
     return Footprint(
         path=path,
         architecture=config.model_type,
@@ -49,10 +53,10 @@ def described(path: Path, config: Config, held: Shards) -> Footprint:
         quantisation="",
         file_bytes=held.file_bytes,
         weight_bytes=held.weight_bytes,
-        layers=config.number(DEPTH) or 1,
+        layers=config.number(LAYERS if shares else DEPTH) or 1,
         heads=0,
         kv_heads=0,
-        embedding=config.number(WIDTHS),
+        embedding=config.number(READS) or config.number(WIDTHS),
         vocabulary=config.number(TOKENS),
         context=0,
         tokenizer="",

@@ -9,7 +9,6 @@ token there is none, so it is left out. The newest token may be read by a head b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import mlx.core as mx
@@ -93,10 +92,3 @@ class FollowedText:
 def joined(before: mx.array | None, states: mx.array) -> mx.array:
     """Append states; of a text that begins, a state before its first token is made up."""
     return mx.concatenate([mx.zeros_like(states[:1]) if before is None else before, states])
-
-
-def padded(rows: Sequence[mx.array]) -> mx.array:
-    """Stack rows [width, ...], the shorter ones filled up on the right."""
-    width = max(len(row) for row in rows)
-    full = [(0, 0)] * (rows[0].ndim - 1)
-    return mx.stack([mx.pad(row, [(0, width - len(row)), *full]) for row in rows])

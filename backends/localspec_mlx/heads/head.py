@@ -7,9 +7,9 @@ them some tokens late, together with its next draft, so that a text without draf
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
@@ -17,26 +17,46 @@ from localspec.backend import Options, Roll, Row
 from localspec.draft import Draft
 from localspec.roll import RolledRow, roll_by_forward
 from localspec.tokens import NONE, Logits
-from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import tidy
-from localspec_mlx.heads.following import FollowedText, padded
+from localspec_mlx.heads.following import FollowedText
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.host import Host
 from localspec_mlx.slots import CacheSlots
 
 LOG = logging.getLogger("localspec")
+Stream = mx.ThreadLocalStream
 LAG = 64  # tokens that a head may be behind
 
 
-class Layers(Protocol):
-    """The layers of a head. A state of its own takes the place of its target's as it drafts."""
+class Part(NamedTuple):
+    """Tokens of one text for a head to read, and the states before each of them."""
 
-    def __call__(self, tokens: mx.array, states: mx.array, caches: Sequence[object]) -> mx.array:
-        """Read tokens [rows, width] and the states before them; return its own states."""
+    tokens: mx.array
+    states: mx.array
+    held: int  # tokens that its target holds of the text
 
-    def logits(self, states: mx.array) -> mx.array:
-        """Compute the logits that its own states [rows, numbers] give."""
+
+class Read(NamedTuple):
+    """The last position of each text that was read."""
+
+    states: mx.array  # the head's own, in place of its target's for the next token: [texts, ...]
+    outputs: mx.array  # its logits are computed from these: [texts, ...]
+
+
+class Reader(Protocol):
+    """The layers of a head, and the keys that they look at."""
+
+    slots: CacheSlots  # with the keys it keeps itself, if it does
+
+    def take_in(self, parts: Mapping[int, Part]) -> None:
+        """Read tokens by slot."""
+
+    def read(self, parts: Mapping[int, Part]) -> Read:
+        """Read tokens by slot, to draft on from there."""
+
+    def logits(self, outputs: mx.array) -> mx.array:
+        """Compute logits [texts, vocabulary]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +64,8 @@ class LoadedHead:
     """A head, and what it reads of its target."""
 
     proposer: str
-    layers: Layers
-    blueprint: Blueprint
     tap: Tap
+    reader: Callable[[CacheSlots, int], Reader]  # by its target's slots, for so many
 
 
 @dataclass(slots=True)
@@ -59,12 +78,11 @@ class OwnStates:
 
 class MlxHead:
     def __init__(
-        self, loaded: LoadedHead, options: Options, host: Host, stream: mx.ThreadLocalStream
+        self, loaded: LoadedHead, options: Options, target: CacheSlots, host: Host, stream: Stream
     ) -> None:
         self.proposer = loaded.proposer
-        self.slots = CacheSlots(loaded.blueprint, options.slots)
-        self._layers = loaded.layers
-        self._blueprint = loaded.blueprint
+        self._reader = loaded.reader(target, options.slots)
+        self.slots = self._reader.slots
         self._batch = options.batch
         self._stream = stream
         self._host = host
@@ -92,28 +110,17 @@ class MlxHead:
         """Read what is known of these slots, but for so many tokens of each."""
         share = max(self._batch // max(len(kept_back), 1), 1)
         while kept_back := {s: n for s, n in kept_back.items() if self._texts[s].behind > n}:
-            texts = {slot: self._texts[slot] for slot in kept_back}
-            counts = {s: min(texts[s].behind - n, share) for s, n in kept_back.items()}
-            parts = {slot: texts[slot].unread(count) for slot, count in counts.items()}
-            fed = {s: (mx.array(tokens), states) for s, (tokens, states) in parts.items()}
-            self._read({slot: part for slot, part in fed.items() if len(part[0])})
+            counts = {s: min(self._texts[s].behind - n, share) for s, n in kept_back.items()}
+            parts = {slot: self._part(slot, count) for slot, count in counts.items()}
+            self._reader.take_in({s: part for s, part in parts.items() if len(part.tokens)})
             for slot, count in counts.items():
-                texts[slot].advance(count)
+                self._texts[slot].advance(count)
 
-    def _read(self, parts: Mapping[int, tuple[mx.array, mx.array]]) -> mx.array:
-        """Read tokens and the states before them; return the states at the last, [slots, ...]."""
-        if self._blueprint.sharing != "ragged" and len(parts) > 1:
-            return mx.concatenate([self._read({slot: part}) for slot, part in parts.items()])
-        if not parts:
-            return mx.zeros(0)
-        widths = [len(tokens) for tokens, _ in parts.values()]
-        tokens, states = (padded(list(each)) for each in zip(*parts.values(), strict=True))
-        found = self.slots.compute(
-            list(parts),
-            widths,
-            lambda layers: self._layers(tokens, states, self._blueprint.caches(layers)),
-        )
-        return mx.stack([found[at, width - 1] for at, width in enumerate(widths)])
+    def _part(self, slot: int, count: int, *newest: mx.array) -> Part:
+        """Return the next tokens that the head has not read, and the newest if it is given."""
+        text = self._texts[slot]
+        tokens, states = text.unread(count)
+        return Part(mx.concatenate([mx.array(tokens), *newest]), states, len(text.tokens))
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         able = [roll for roll in rolls if self._follows(roll.row.slot, roll.start - 1)]
@@ -165,27 +172,26 @@ class MlxHead:
         return self._advance({row.slot: mx.array(row.tokens) for row in rows})
 
     def step(self, at: Sequence[int], tokens: mx.array) -> mx.array:
-        return self._advance({slot: tokens[i : i + 1] for i, slot in enumerate(at)})
+        return self._advance({s: tokens[i : i + 1].astype(mx.int32) for i, s in enumerate(at)})
 
     def _advance(self, newest: Mapping[int, mx.array]) -> mx.array:
         """Read a token of each slot; return the logits that follow."""
-        found = self._read({slot: self._part(slot, token) for slot, token in newest.items()})
+        found = self._reader.read({s: self._following(s, token) for s, token in newest.items()})
         for at, slot in enumerate(newest):
             held = self.slots.length(slot)
             if slot not in self._own:
                 self._own[slot] = OwnStates(held, [])
                 self._texts[slot].advance(self._texts[slot].behind)
             own = self._own[slot]
-            own.states[held - own.start :] = [found[at : at + 1]]
-        return self._layers.logits(found).astype(mx.float32)
+            own.states[held - own.start :] = [found.states[at : at + 1]]
+        return self._reader.logits(found.outputs).astype(mx.float32)
 
-    def _part(self, slot: int, token: mx.array) -> tuple[mx.array, mx.array]:
-        own = self._own.get(slot)
-        if own is not None:
-            return token, own.states[self.slots.length(slot) - own.start]
-        text = self._texts[slot]
-        tokens, states = text.unread(text.behind + 1)
-        return mx.concatenate([mx.array(tokens), token.astype(mx.int32)]), states
+    def _following(self, slot: int, token: mx.array) -> Part:
+        """Return a token with the state before it, or all that is unread where drafting begins."""
+        own, text = self._own.get(slot), self._texts[slot]
+        if own is None:
+            return self._part(slot, text.behind + 1, token)
+        return Part(token, own.states[self.slots.length(slot) - own.start], len(text.tokens))
 
     def enough(self, slot: int, length: int) -> int:
         """Choose how many tokens the target shall keep of so many."""

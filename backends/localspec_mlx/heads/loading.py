@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_model
 
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
+from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.drafters import MTP
+from localspec_mlx.folder.drafters import ASSISTANTS, MTP
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.heads.assistant import Assistant, TargetKeys
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
+from localspec_mlx.heads.own_keys import OwnKeys
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.layers import arrays_in
 
@@ -34,17 +38,32 @@ class Settings:
 def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
     """Load a head for a model that is loaded already, and watch what it reads of that model."""
     require_fit(folder, footprint)
-    make = partial(QwenHead, target.model, as_stored(folder))
     try:
-        layers = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
-        mx.eval(list(arrays_in(dict(layers))))  # which another thread could not work out
-        blueprint = own(layers, slack=0)
+        return made(folder, target)
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for the head in {folder.name}") from error
         raise ModelFileError(f"the head in {folder.name} cannot be loaded: {error}") from error
+
+
+def made(folder: Path, target: Blueprint) -> LoadedHead:
+    kind = configuration.read(folder).model_type
+    tap = [target.model.model.norm]
+    if kind in ASSISTANTS:
+        layers = weighed(folder, partial(Assistant, target.model))
+        return LoadedHead(MTP, Tap(tap), partial(TargetKeys, layers))
+    layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
+    blueprint = own(layers, slack=0)
     assert blueprint is not None  # layers of a head keep keys and values
-    return LoadedHead(MTP, layers, blueprint.shared(target.sharing), Tap([target.model.model.norm]))
+    alike = blueprint.shared(target.sharing)
+    return LoadedHead(MTP, Tap(tap), lambda _, count: OwnKeys(layers, alike, count))
+
+
+def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:
+    """Load the weights of a head, as mlx-lm loads those of a model."""
+    head = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
+    mx.eval(list(arrays_in(dict(head))))  # which another thread could not work out
+    return head
 
 
 def require_fit(folder: Path, target: Footprint) -> None:

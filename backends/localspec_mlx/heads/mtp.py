@@ -40,17 +40,19 @@ class QwenHead(Module):
         self._output = output(target)
         self._raw = raw
 
-    def __call__(self, tokens: mx.array, states: mx.array, caches: Sequence[Any]) -> mx.array:
+    def __call__(
+        self, tokens: mx.array, states: mx.array, caches: Sequence[Any]
+    ) -> tuple[mx.array, mx.array]:
         embedded = self.pre_fc_norm_embedding(self._embed(tokens))
         x = self.fc(mx.concatenate([embedded, self.pre_fc_norm_hidden(states)], axis=-1))
         mask = create_attention_mask(x, caches[0])
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, mask=mask, cache=cache)
-        found: mx.array = self.norm(x)
-        return found
+        x = self.norm(x)
+        return x, x
 
-    def logits(self, states: mx.array) -> mx.array:
-        return self._output(states)
+    def logits(self, outputs: mx.array) -> mx.array:
+        return self._output(outputs)
 
     def sanitize(self, weights: Weights) -> Weights:
         """Choose and name the head's weights as its parts are named here."""
