@@ -18,7 +18,7 @@ from localspec.memory.planner import Limits, there
 from localspec.models import catalogue, catalogue_file, store, trial
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, spec, specs, taker
-from localspec.models.entry import NOT_USED, Entry, Offer
+from localspec.models.entry import Entry, Offer
 from localspec.models.sources import LocalFiles, Package, Source, source
 from localspec.pulling.estimate import fitting
 from localspec.system.fingerprint import digest
@@ -146,9 +146,10 @@ def described(entry: Entry) -> Iterator[str]:
 def drafting(offer: Offer) -> str:
     if offer.drafter == "none":
         return "no drafter"
-    if offer.drafter in NOT_USED:
-        return f"drafter {offer.drafter}, not used yet"
-    return f"drafts with {offer.draft}"
+    if offer.drafter == "mtp-inside":
+        return "drafts with the head inside it (mtp)"
+    kind = "" if offer.drafter == "model" else f", a drafting head ({offer.drafter})"
+    return f"drafts with {offer.draft}{kind}"
 
 
 def shown(pulled: store.PulledPair) -> Iterator[str]:

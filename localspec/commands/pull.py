@@ -8,7 +8,6 @@ import click
 
 from localspec.commands.progress_bar import Progress
 from localspec.memory.machine import size
-from localspec.models.entry import NOT_USED
 from localspec.pulling import pull
 from localspec.pulling.resolve import PullPlan, order
 
@@ -30,6 +29,4 @@ def announced(wanted: PullPlan) -> Iterator[str]:
     for part, role in zip(wanted.parts, ("model", wanted.drafter), strict=False):
         what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
         yield f"  {role:<8} {part.source}" + (f"  ({what})" if part.files else "")
-    if wanted.drafter in NOT_USED:
-        yield f"  its drafter ({wanted.drafter}) is not used yet; prompt lookup drafts instead"
     yield f"  {size(wanted.missing)} to download"

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from localspec.models.sources import Source
 
-NOT_USED = ("mtp", "eagle3", "dflash")  # drafters that no engine here runs yet
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

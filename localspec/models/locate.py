@@ -29,8 +29,7 @@ def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
         return ModelFiles(taker(path, wish), path)
     engines = tuple(specs()) if wish == AUTO else (wish,)
     if pulled := _preferred(name_or_path, engines):
-        draft = pulled.draft.path if pulled.draft and pulled.drafter == "model" else None
-        return ModelFiles(pulled.engine, pulled.target.path, draft)
+        return ModelFiles(pulled.engine, pulled.target.path, pulled.used)
     name, _, weights = name_or_path.partition(":")
     if len(path.parts) > 1 or (not weights and claiming(path)):
         raise UnknownModel(f"there is no file {name_or_path}")

@@ -13,6 +13,8 @@ from localspec.errors import PullError
 from localspec.system import folders
 from localspec.system.atomic_write import write
 
+UNUSED = "unused"  # in place of the kind of a drafter that its engine does not run
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -50,6 +52,11 @@ class PulledPair:
     target: StoredModel
     drafter: str = "none"
     draft: StoredModel | None = None
+
+    @property
+    def used(self) -> Path | None:
+        """What drafts for the model, if it can be used."""
+        return self.draft.path if self.draft and self.drafter != UNUSED else None
 
     @property
     def helds(self) -> tuple[StoredModel, ...]:

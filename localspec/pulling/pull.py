@@ -12,13 +12,14 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from localspec.backend import Options
-from localspec.errors import PullError
+from localspec.errors import LocalSpecError, PullError
 from localspec.memory.machine import size
 from localspec.memory.planner import Limits, there
 from localspec.models import store, trial
 from localspec.models.engines import spec
 from localspec.models.locate import ModelFiles
 from localspec.models.sources import Address, LocalFiles, Package, Source
+from localspec.models.trial import Examined
 from localspec.pulling import hub
 from localspec.pulling.listing import Remote
 from localspec.pulling.remote_header import require_readable
@@ -46,23 +47,40 @@ def room(wanted: PullPlan) -> None:
 def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     """Download, check and register a pair."""
     room(wanted)
-    for part in wanted.parts if wanted.drafter == "model" else wanted.parts[:1]:
+    for part in wanted.parts:
         if part.listing:
             require_readable(wanted.engine, part.listing, part.files)
     helds = [held(part, wanted.engine, count) for part in wanted.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")
-    used = helds if wanted.drafter == "model" else helds[:1]
-    for each in used:
-        with trial.examined(ModelFiles(wanted.engine, each.path)) as looked:
-            looked.check_runs(Options(), there(wanted.engine, Limits()).room)
-    if len(used) > 1:
-        trial.vocabularies(wanted.engine, used[0].path, used[1].path)
-    found = store.PulledPair(
-        wanted.name, wanted.weights, wanted.engine, target, wanted.drafter, draft
-    )
+    with trial.examined(ModelFiles(wanted.engine, target.path)) as looked:
+        looked.check_runs(Options(), there(wanted.engine, Limits()).room)
+        drafter = checked(wanted, looked, draft, say) if draft else wanted.drafter
+    found = store.PulledPair(wanted.name, wanted.weights, wanted.engine, target, drafter, draft)
     store.keep(found)
     return found
+
+
+def checked(wanted: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
+    """Try what drafts for a model; return what it is, by its file. A head must not hinder."""
+    room = there(wanted.engine, Limits()).room
+    with trial.examined(ModelFiles(wanted.engine, draft.path)) as looked:
+        try:
+            kind = looked.footprint().drafter
+            if kind:
+                target.check_runs(Options(head=draft.path), room)
+                return kind
+        except LocalSpecError as error:
+            if wanted.drafter == "model":
+                raise
+            say(f"its drafter ({wanted.drafter}) is not used: {error}")
+            return store.UNUSED
+        if wanted.drafter != "model":
+            say(f"its drafter ({wanted.drafter}) is not used: it is a model of its own")
+            return store.UNUSED
+        looked.check_runs(Options(), room)
+    trial.vocabularies(wanted.engine, target.found.path, draft.path)
+    return "model"
 
 
 def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:

@@ -105,7 +105,7 @@ def test_everything_known_of_a_name_is_shown(capsys):
         "  checked    not yet: sizes are as published\n"
         "  gguf       drafts with small:q8_0\n"
         "    q4_k_m      56 GiB  hf:people/large\n"
-        "  mlx        drafter mtp, not used yet\n"
+        "  mlx        drafts with hf:people/large-mtp, a drafting head (mtp)\n"
         "    4bit        51 GiB  hf:people/large-4bit\n"
     )
 

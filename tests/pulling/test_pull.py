@@ -280,8 +280,22 @@ def test_drafters_that_lie_beside_a_model_are_found(hub, home):
     code, out, err = home.run("pull", NAME)
     assert code == 0, err
     assert "mtp      hf:people/tiny-gguf" in out
-    assert "its drafter (mtp) is not used yet" in out
+    assert "its drafter (mtp) is not used: it is a model of its own" in err
     assert len(list((home.path / "hf").rglob("mtp-tiny.gguf"))) == 1
+    assert home.run("generate", "tiny-gguf", "the", "--max-tokens", "3", "--raw")[0] == 0
+
+
+def test_a_head_beside_a_model_drafts_for_it(hub, home):
+    model, head = engines.with_head("llama-eagle3")
+    hub.put(REPO, "tiny-q8_0.gguf", model.read_bytes())
+    hub.put(REPO, "eagle3-tiny.gguf", head.read_bytes())
+    code, _, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert "eagle3" in home.run("list")[1]
+    asked = ("generate", "tiny-gguf", "the", "--raw", "--json", "--max-tokens", "20")
+    code, out, err = home.run(*asked, "--depth", "4", "--proposer", "eagle3")
+    assert code == 0, err
+    assert '"eagle3"' in out
 
 
 def test_an_address_needs_its_sum_and_holds_it_against_what_comes(hub, home):
