@@ -113,6 +113,7 @@ class Build:
 
     version: str
     features: tuple[str, ...]  # what it was built for: "CUDA", "Metal", "AVX2" and so on
+    drivers: tuple[str, ...] = ()  # of GPUs that it sees: what dies with one may run with the next
 
 
 class DeviceNeeds(NamedTuple):

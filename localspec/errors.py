@@ -11,6 +11,7 @@ LocalSpecError
 |-- NotOffered         a function that this server was not started with
 |-- SlotBusy           a slot that a request occupies now
 |-- DoesNotFit         more memory was asked for than there is
+|-- DeviceError        a device that is not there, or no longer
 `-- BackendError       what an engine reported while loading or running
     |-- ContextFull    a slot or pool that has no room for as long a text
     `-- OutOfMemory    memory that the system did not give
@@ -62,6 +63,10 @@ class SlotBusy(LocalSpecError):
 
 
 class DoesNotFit(LocalSpecError):
+    pass
+
+
+class DeviceError(LocalSpecError):
     pass
 
 

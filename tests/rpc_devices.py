@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from localspec.errors import BackendError
+from localspec.errors import DeviceError
 from localspec_llamacpp.devices import require_answer
 from tests.rpc_device import WIDTH
 
@@ -45,14 +46,15 @@ class RpcDevice:
         while True:
             try:
                 return require_answer(self.endpoint)
-            except BackendError:
+            except DeviceError:
                 if time.monotonic() > end or self.process.poll() is not None:
                     raise
                 time.sleep(0.05)
 
     def kill(self) -> None:
         """End it and what it forked."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have been killed before
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import socket
 import struct
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from localspec.backend import Device
-from localspec.errors import BackendError
+from localspec.errors import DeviceError
 from localspec.system import free_memory
 from localspec_llamacpp import ggml
 
 KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")  # by ggml's numbers
 WORKERS = "LOCALSPEC_WORKERS"  # HOST:PORT,... of llama.cpp's RPC servers, whose devices are used
 REMOTE = "RPC"
-PATIENCE_SECONDS = 2.0  # for a worker to answer
+PATIENCE_SECONDS, LOOK_SECONDS = 2.0, 0.1  # for a worker to answer, and between two looks
 HELLO = struct.pack("<BQ24x", 14, 24)  # the first message of llama.cpp's protocol
 
 
@@ -79,6 +82,17 @@ def gpus(found: Sequence[Place]) -> list[Place]:
     return own or [each for each in found if each.takes_layers]
 
 
+def drivers(root: Path = Path("/")) -> tuple[str, ...]:
+    """List what changes when a driver of a GPU does."""
+    found = [platform.release(), platform.mac_ver()[0]]
+    with contextlib.suppress(OSError):
+        found.append((root / "proc/driver/nvidia/version").read_text(encoding="utf-8"))
+    for folder in ("usr/share/vulkan/icd.d", "etc/vulkan/icd.d"):
+        for file in sorted((root / folder).glob("*.json")):
+            found.append(f"{file.name} {file.stat().st_mtime_ns}")  # noqa: PERF401
+    return tuple(filter(None, found))
+
+
 def connect(workers: str) -> None:
     """Let llama.cpp see the devices of workers, each once."""
     for endpoint in filter(None, workers.split(",")):
@@ -91,31 +105,38 @@ def _connect(endpoint: str) -> None:
     try:
         remote = ggml.library("ggml-rpc")
     except (OSError, RuntimeError, FileNotFoundError) as error:
-        raise BackendError(
+        raise DeviceError(
             f"{WORKERS} names {endpoint}, but this build of llama.cpp has no workers: build it "
             "with CMAKE_ARGS=-DGGML_RPC=on"
         ) from error
     require_answer(endpoint)
     registry = ggml.call(remote, "ggml_backend_rpc_add_server", ctypes.c_void_p, endpoint.encode())
     if not registry:
-        raise BackendError(f"the worker {endpoint} has no devices")
+        raise DeviceError(f"the worker {endpoint} has no devices")
     _ask("ggml_backend_register", None, ctypes.c_void_p(registry), library="ggml")
 
 
 def require_answer(endpoint: str) -> None:
     """Shake hands as llama.cpp does, which would wait for ever for a worker that is taken."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while why := refusal(endpoint, max(end - time.monotonic(), LOOK_SECONDS)):
+        if time.monotonic() >= end:
+            raise DeviceError(
+                f"the worker {endpoint} does not answer ({why}): start it, let its other client "
+                f"go, or leave it out of {WORKERS}"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def refusal(endpoint: str, seconds: float) -> str:
+    """Say why a worker does not answer; empty if it does."""
     host, _, port = endpoint.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), PATIENCE_SECONDS) as link:
-            link.settimeout(PATIENCE_SECONDS)
+        with socket.create_connection((host, int(port)), seconds) as link:
             link.sendall(HELLO)
-            if not link.recv(1):
-                raise OSError("it hung up")
+            return "" if link.recv(1) else "it hung up"
     except (OSError, ValueError) as error:
-        raise BackendError(
-            f"the worker {endpoint} does not answer ({error}): start it, let its other client go, "
-            f"or leave it out of {WORKERS}"
-        ) from error
+        return str(error)
 
 
 def _ask(name: str, result: type | None, *arguments: object, library: str = "ggml-base") -> Any:

@@ -165,7 +165,8 @@ def probe() -> list[Device]:
 
 
 def build() -> Build:
-    return Build(version("llama-cpp-python"), library.features())
+    drivers = devices.drivers() if has_gpu() else ()
+    return Build(version("llama-cpp-python"), library.features(), drivers)
 
 
 def physical_cores() -> int:

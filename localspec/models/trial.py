@@ -13,7 +13,7 @@ from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.models import engines
 from localspec.models.engines import AUTO, EngineHere, backend
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.trial_child import CONTEXT, tried
+from localspec.models.trial_child import room_for, tried, uses_gpu
 from localspec.models.trial_process import TrialProcess
 from localspec.models.trial_record import Record
 from localspec.pairing.vocabulary import Match, match
@@ -72,17 +72,22 @@ class Examined:
 
     def check_runs(self, options: Options, room: int) -> None:
         """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
-        small = replace(tried(options, CONTEXT), threads=None)
+        if fault := self.fault(options, room):
+            raise ModelFileError(fault)
+
+    def fault(self, options: Options, room: int) -> str:
+        """Say what is wrong with a way to load a file; empty: nothing, or no room to try it."""
+        driven = uses_gpu(self.engine.devices, options)
+        small = replace(tried(options, room_for(options, driven)), threads=None)
         verdict = self._record.verdict(small)
         if verdict is None:
             if self.needs(small).total > room:
-                return
+                return ""
             verdict = self._verdict(options)
             if verdict is None:
-                return
+                return ""
             self._record.keep_verdict(small, verdict)
-        if verdict:
-            raise ModelFileError(verdict)
+        return verdict
 
     def _verdict(self, options: Options) -> str | None:
         try:
@@ -90,6 +95,7 @@ class Examined:
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:
+            self.close()  # its process may be gone; another way is tried in a new one
             return str(error)
         return ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +16,18 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from localspec.backend import Backend, Footprint, Model, Needs, Options, Rehearsal, Roll, Row
+from localspec.backend import (
+    CELLS,
+    Backend,
+    Device,
+    Footprint,
+    Model,
+    Needs,
+    Options,
+    Rehearsal,
+    Roll,
+    Row,
+)
 from localspec.errors import LocalSpecError, ModelFileError
 from localspec.models.engines import backend
 from localspec.sampling.parameters import GREEDY
@@ -27,6 +38,7 @@ from localspec.tokens import Logits
 CONTEXT, SLOTS = 128, 2  # of the model that is tried
 LONG, SHORT = 33, 4  # tokens fed at once; from 33 on engines take other ways than before
 GUESSED = 8
+WIDTHS = (2, 3, 5, 9, 17, 65)  # tokens fed at once; drivers choose their kernels by that
 # Every byte that UTF-8 text can have.
 BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
 BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
@@ -49,10 +61,13 @@ class Trial:
 
     def run(self, options: Options) -> None:
         """Load a model and use it as it will be used, with little room."""
-        most = self.footprint().positions or CONTEXT
+        most = self.footprint().positions or CELLS
         self.close()
-        model = self._engine.load(self._path, tried(options, min(CONTEXT, most)))
+        driven = uses_gpu(self._engine.probe(), options)
+        model = self._engine.load(self._path, tried(options, min(room_for(options, driven), most)))
         try:
+            if driven:
+                widen(model)
             decode(model)
         finally:
             model.close()
@@ -69,10 +84,31 @@ class Trial:
         self._closing.close()
 
 
+def uses_gpu(devices: Sequence[Device], options: Options) -> bool:
+    return options.gpu_layers != 0 and any("gpu" in device.kind for device in devices)
+
+
+def room_for(options: Options, driven: bool) -> int:
+    """Choose the context to try a model in: on a GPU the widest batch is tried as well."""
+    return CONTEXT + options.batch if driven else CONTEXT
+
+
 def tried(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
-    small = replace(options, slots=SLOTS, context=context, tentative=GUESSED)
-    return replace(small, split=(), verbose=False)
+    tentative = min(GUESSED, options.batch - 2)
+    split = tuple(float(share > 0) for share in options.split)
+    small = replace(options, slots=SLOTS, context=context, tentative=tentative)
+    return replace(small, split=split, verbose=False)
+
+
+def widen(model: Model) -> None:
+    """Run batches of all widths that will be used; a driver may die of some."""
+    most = min(model.batch, model.context - 1)
+    text = np.arange(most, dtype=np.int32) % model.tokenizer.size
+    for width in (*(each for each in WIDTHS if each < most), most):
+        outputs = min(width, model.tentative + 1)
+        forward(model, [Row(0, text[:width], outputs)])
+        model.truncate(0, 0)
 
 
 def spell(tokenizer: Tokenizer) -> None:
@@ -87,11 +123,12 @@ def spell(tokenizer: Tokenizer) -> None:
 
 def decode(model: Model) -> None:
     """Read prompts in two slots, verify drafts in both at once, take them back, go on."""
-    long, short = (min(count, model.context // 2) for count in (LONG, SHORT))
+    room = min(model.context // 2, model.batch)
+    long, short = (min(count, room) for count in (LONG, SHORT))
     text = np.arange(long, dtype=np.int32) % model.tokenizer.size
     forward(model, [Row(0, text)])
     forward(model, [Row(1, text[:short])])
-    few = text[: 1 + min(GUESSED, model.context // 4)]
+    few = text[: 1 + min(model.tentative, model.context // 4)]
     forward(model, [Row(0, few, len(few), len(few) - 1), Row(1, few[:2], 2, 1)])
     for slot, held in ((0, long), (1, short)):
         kept = model.truncate(slot, held + 1)

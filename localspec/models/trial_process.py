@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,12 +19,20 @@ from typing import Any
 import psutil
 
 from localspec.backend import Footprint, Needs, Options
-from localspec.errors import BackendError, LocalSpecError, ModelFileError, OutOfMemory, UsageError
+from localspec.errors import (
+    BackendError,
+    DeviceError,
+    LocalSpecError,
+    ModelFileError,
+    OutOfMemory,
+    UsageError,
+)
 from localspec.models.engines import weight_files
 from localspec.models.locate import ModelFiles
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
 SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
+STILL = 0.1  # seconds of work in all that time, below which it waits for a device that hangs
 PATIENCE = 10  # times as long, at most, on a machine that is busy or a disk that is slow
 MOST_WORDS = 300  # letters of an engine's last words
 PLACE = re.compile(r"^\S*/")  # where the engine was built
@@ -36,7 +45,7 @@ class TrialProcess:
         self._path = files.path
         size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
         self._seconds = seconds + size / BYTES_A_SECOND
-        self._expired = False
+        self._expired = ""
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [*command, files.engine, str(files.path)],
@@ -88,18 +97,21 @@ class TrialProcess:
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             worked, most = busy(process), self._seconds
+            done, still = (worked, bytes_read(process)), False
             for _ in range(PATIENCE):
                 if answered.wait(most):
                     return
-                if busy(process) - worked >= most:
+                before, done = done, (busy(process), bytes_read(process))
+                still = done[0] - before[0] < STILL and done[1] == before[1]
+                if still or done[0] - worked >= most:
                     break
-            self._expired = True
+            self._expired = f"in {most:.0f} seconds" + (", doing nothing" if still else " of work")
             process.kill()
 
     def _death(self) -> str:
         code = self._process.wait()
         if self._expired:
-            return f"its engine did not answer in {self._seconds:.0f} seconds of work"
+            return f"its engine did not answer {self._expired}"
         self._log.seek(0)
         words = last_words(self._log.read())
         if code < 0:
@@ -125,6 +137,14 @@ def busy(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
+def bytes_read(process: psutil.Process) -> int:
+    """Count the bytes read from disk, where the system tells."""
+    try:
+        return int(process.io_counters().read_bytes)
+    except (AttributeError, psutil.AccessDenied):  # macOS does not: it may be reading
+        return time.monotonic_ns()
+
+
 def footprint(data: dict[str, Any]) -> Footprint:
     """Read a footprint from JSON."""
     paths = {key: data[key] and Path(data[key]) for key in ("path", "projector")}
@@ -132,7 +152,7 @@ def footprint(data: dict[str, Any]) -> Footprint:
 
 
 def reported(name: str, message: str) -> LocalSpecError:
-    kinds = {kind.__name__: kind for kind in (UsageError, ModelFileError, OutOfMemory)}
+    kinds = {kind.__name__: kind for kind in (UsageError, ModelFileError, DeviceError, OutOfMemory)}
     return kinds.get(name, BackendError)(message)
 
 

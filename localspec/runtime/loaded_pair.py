@@ -11,7 +11,7 @@ from typing import NamedTuple
 from localspec.backend import Model, Options
 from localspec.errors import OutOfMemory
 from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, planned
+from localspec.memory.planner import Limits
 from localspec.models import trial
 from localspec.models.engines import AUTO, backend
 from localspec.models.locate import ModelFiles, locate
@@ -21,6 +21,7 @@ from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
 from localspec.proposers.registry import DRAFT, HEAD
+from localspec.runtime.working_plan import working_plan
 
 
 class Looks(NamedTuple):
@@ -166,11 +167,7 @@ def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
 def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> ResolvedPair:
     """Plan for a pair, and check in other processes that its files run like that."""
     target, draft = looks
-    plan = planned(target, draft, options, limits, insists=insists)
-    room = plan.machine.room
-    target.check_runs(plan.options, room)
-    if draft is not None and plan.drafting is not None:
-        draft.check_runs(plan.drafting, room)
+    plan = working_plan(target, draft, options, limits, insists=insists)
     return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
 
 

@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from localspec.server.model_library import PulledLibrary
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
+from localspec.system.rebirth import Life, lives
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
@@ -52,24 +53,38 @@ def serve(
         cache_ram=wanted.cache_ram,
         max_gap=wanted.max_gap,
     )
+    with listening(wanted) as listener:
+        life = lives(lambda said: click.echo(f"localspec: {said}", err=True))
+        offers = named(offered(names, draft, loading), wanted.alias)
+        library = PulledLibrary(loading.backend, partial(pulled_offer, loading))
+        asyncio.run(answer(offers, replace(terms, library=library), Door(wanted, listener, life)))
+
+
+def offered(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
+    """Find the models that are named on the command line."""
     places = [
         PairFiles.around(found, draft, loading.backend, alone=loading.alone)
         for found in [pulled(name, loading) for name in names]
     ]
-    offers = [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
-    offers = named(offers, wanted.alias)
-    terms = replace(terms, library=PulledLibrary(loading.backend, partial(pulled_offer, loading)))
-    with listening(wanted) as listener:
-        asyncio.run(answer(offers, terms, listener, wanted))
+    return [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
 
 
-async def answer(
-    offers: Sequence[ServedOffer], terms: Terms, listener: socket.socket, wanted: ServingOptions
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Door:
+    """The socket of the server, and the process that answers at it."""
+
+    wanted: ServingOptions
+    listener: socket.socket
+    life: Life
+
+
+async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> None:
+    wanted, listener = door.wanted, door.listener
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
-    click.echo(f"localspec: loading {offers[0].name}", err=True)
-    await app.state.house.preload(offers[0].name)
+    if door.life.first:  # later ones load when asked: what ended the one before may not be over
+        click.echo(f"localspec: loading {offers[0].name}", err=True)
+        await app.state.house.preload(offers[0].name)
     click.echo(f"localspec: answering at {address(wanted, listener)}", err=True)
     config = uvicorn.Config(
         app,
@@ -84,6 +99,7 @@ async def answer(
     )
     server = uvicorn.Server(config)
     app.state.house.events.ended = lambda: server.should_exit
+    door.life.begun()
     await server.serve(sockets=[listener])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from localspec.errors import (
+    DeviceError,
     DoesNotFit,
     LocalSpecError,
     NotOffered,
@@ -36,6 +37,7 @@ STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is o
     UsageError: 400,
     OutOfMemory: 503,
     DoesNotFit: 503,
+    DeviceError: 503,
     PullError: 502,
     NotOffered: 501,
     SlotBusy: 503,

@@ -62,7 +62,8 @@ class ServerWatch:
             (name, "busy" in (of or "")): float(value) for name, of, value in FIGURE.findall(text)
         }
         kept = figures["kept_bytes", False]
-        process = psutil.Process(self.server.process.pid)
+        parent = psutil.Process(self.server.process.pid)
+        process = next(iter(parent.children()), parent)  # the one that answers
         return ServerSample(
             seconds=round(self.seconds, 1),
             mib=round((figures["memory_bytes", False] - kept) / MIB, 1),

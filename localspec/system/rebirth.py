@@ -1,0 +1,92 @@
+"""A process that is begun anew when an engine or a driver ends it.
+
+A driver that fails, or a device that is lost, ends a process: by an abort of the engine, or by a
+segmentation fault. The process that was started stays, runs none of that, and begins another one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+
+from localspec.system.signals import handled
+
+WISHED = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
+PAUSE_SECONDS = 1.0  # before it is begun anew, so that no processor is spent on failing
+BEGUN = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One process of several that do the same in turn."""
+
+    first: bool
+    begun: Callable[[], object]  # to be called once it does what it is for
+
+
+def lives(tell: Callable[[str], object]) -> Life:
+    """Return in a process of its own, and in another one whenever that was ended by a signal.
+
+    The process that calls stays behind and exits like the one that ends by itself. Call it while
+    there is no engine. Without `fork` there is one life, in this process.
+    """
+    if sys.platform == "win32":
+        return Life(True, lambda: None)
+    first = True
+    while True:
+        news, said = os.pipe()
+        parent_lives, parent = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(parent)
+            threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
+            return Life(first, partial(os.write, said, BEGUN))
+        status = _end_of(child)
+        os.set_blocking(news, False)
+        os.close(said)
+        begun = os.read(news, 1) == BEGUN
+        for end in (news, parent_lives, parent):
+            os.close(end)
+        code = os.waitstatus_to_exitcode(status)
+        name = signal.Signals(-code).name if code < 0 else ""
+        if not name:
+            raise SystemExit(code)
+        if name in WISHED:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        tell(f"{name} ended the engine" + ("; it begins anew" if begun else " before it was ready"))
+        if not begun:
+            raise SystemExit(1)
+        first = False
+        time.sleep(PAUSE_SECONDS)
+
+
+def _end_of(child: int) -> int:
+    """Wait for a process, and pass on to it that this one shall end."""
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT or not _shares_terminal():
+            os.kill(child, number)
+
+    with handled(pass_on, *WISHED):
+        return os.waitpid(child, 0)[1]
+
+
+def _shares_terminal() -> bool:
+    """Tell whether Ctrl-C reaches both processes without being passed on."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _leave_with(parent_lives: int) -> None:
+    os.read(parent_lives, 1)  # until its other end is closed
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,81 @@
+"""A device that is lost in mid-request ends the request; the server lives and loads anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from localspec_llamacpp.devices import WORKERS
+from tests import engines
+from tests.rpc_devices import GB, RpcDevice
+
+ASKED = {"prompt": "the code is the code", "max_tokens": 3000, "ignore_eos": True, "stream": True}
+
+
+@pytest.fixture
+def device():
+    made = RpcDevice(4 * GB)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def server(device):
+    command = [sys.executable, "-m", "localspec", "serve", str(engines.tiny("llama"))]
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--depth", "0", "--proposer", "none", "--context", "4096"],
+        env=os.environ | {WORKERS: device.endpoint, "GGML_NO_BACKTRACE": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        process.stderr.close()
+
+
+def heard(server, last: str) -> Iterator[str]:
+    """What the server says, up to a line with these words."""
+    for line in server.stderr:
+        yield line
+        if last in line:
+            return
+    raise AssertionError("the server ended")
+
+
+def read_until_lost(base: str, device: RpcDevice) -> None:
+    """Read a reply whose device is lost at its tenth line: it must end at once."""
+    with httpx.stream("POST", f"{base}/v1/completions", json=ASKED, timeout=5) as reply:
+        for at, _ in enumerate(reply.iter_lines()):
+            if at == 10:
+                device.kill()
+
+
+def test_the_server_outlives_a_device_and_loads_when_it_is_back(server, device):
+    *_, line = heard(server, "answering at")
+    base = re.search(r"answering at (\S+)/v1", line)[1]
+    port = int(device.endpoint.partition(":")[2])
+    with pytest.raises(httpx.HTTPError):
+        read_until_lost(base, device)
+    assert "begins anew" in "".join(heard(server, "answering at"))
+    quick = ASKED | {"max_tokens": 4, "stream": False}
+    gone = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
+    assert gone.status_code == 503
+    assert "does not answer" in gone.json()["error"]["message"]
+    back = RpcDevice(4 * GB, port=port)
+    try:
+        found = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
+        assert found.status_code == 200, found.text
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=20)
+        back.kill()
