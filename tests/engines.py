@@ -17,6 +17,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec_llamacpp import backend as llamacpp
+from tests import tiny_gemma4
 from tests.arrangements import Running
 from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write, write_head
 
@@ -45,7 +46,9 @@ BESIDE = {
     "llama-dflash": ("llama", "dflash"),
     "qwen35-dflash": ("qwen35", "dflash-hybrid"),
 }
+COMPANION = "gemma4-mtp"  # whose head looks into its memory
 HEADS = dict.fromkeys((*WITH_HEADS, *MLX_HEADS), "mtp")  # the proposers, by model
+HEADS |= {COMPANION: "mtp"}
 HEADS |= {name: kind.partition("-")[0] for name, (_, kind) in BESIDE.items()}
 
 HEAD = Head()
@@ -84,12 +87,20 @@ def target(name: str, **options) -> Model:
 
 def with_head(name: str) -> tuple[Path, Path | None]:
     """A model by its architecture, and the file of its head if it has one."""
+    if name == COMPANION:
+        return companion()
     if name in BESIDE:
         target, kind = BESIDE[name]
         return tiny(target), beside(target, kind)
     path = tiny_folder(name[4:]) if name.startswith("mlx ") else tiny(name)
     head = path / "head"
     return path, (head if head.exists() else path) if name in HEADS else None
+
+
+@cache
+def companion() -> tuple[Path, Path]:
+    target = tiny_gemma4.write_target(folder() / "gemma4.gguf")
+    return target, tiny_gemma4.write_assistant(folder() / "mtp-gemma4.gguf", target)
 
 
 @cache

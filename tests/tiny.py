@@ -74,7 +74,7 @@ class Weights:
 Block = Callable[[Weights, str], None]
 
 
-def _feed_forward(weights: Weights, block: str, gain: float = 1.0) -> None:
+def feed_forward(weights: Weights, block: str, gain: float = 1.0) -> None:
     weights.matrix(f"{block}.ffn_gate", WIDTH, FEED_FORWARD)
     weights.matrix(f"{block}.ffn_up", WIDTH, FEED_FORWARD)
     weights.matrix(f"{block}.ffn_down", FEED_FORWARD, WIDTH, gain)
@@ -96,13 +96,13 @@ def _query_and_key_norms(weights: Weights, block: str) -> None:
 def _llama(weights: Weights, block: str, gain: float) -> None:
     _attention(weights, block, gain)
     weights.norm(f"{block}.ffn_norm")
-    _feed_forward(weights, block)
+    feed_forward(weights, block)
 
 
 def _llama_soft(weights: Weights, block: str, gain: float) -> None:
     _attention(weights, block, gain)
     weights.norm(f"{block}.ffn_norm")
-    _feed_forward(weights, block, gain)
+    feed_forward(weights, block, gain)
 
 
 def _qwen3(weights: Weights, block: str, gain: float) -> None:
@@ -120,7 +120,7 @@ def _qwen35_attention(weights: Weights, block: str) -> None:
     _attention(weights, block, gain=1.0, query_width=2 * WIDTH)  # half of it gates the values
     _query_and_key_norms(weights, block)
     weights.norm(f"{block}.post_attention_norm")
-    _feed_forward(weights, block)
+    feed_forward(weights, block)
 
 
 def _qwen35_delta(weights: Weights, block: str) -> None:
@@ -137,7 +137,7 @@ def _qwen35_delta(weights: Weights, block: str) -> None:
     weights.norm(f"{block}.ssm_norm", DELTA_STATE)
     weights.matrix(f"{block}.ssm_out", values, WIDTH)
     weights.norm(f"{block}.post_attention_norm")
-    _feed_forward(weights, block)
+    feed_forward(weights, block)
 
 
 def _mamba2(weights: Weights, block: str) -> None:
@@ -159,13 +159,13 @@ def _lfm2_convolution(weights: Weights, block: str) -> None:
     weights.matrix(f"{block}.shortconv.conv", 3, WIDTH)
     weights.matrix(f"{block}.shortconv.out_proj", WIDTH, WIDTH)
     weights.norm(f"{block}.ffn_norm")
-    _feed_forward(weights, block)
+    feed_forward(weights, block)
 
 
 def _glm4moe(weights: Weights, block: str, gain: float) -> None:
     _attention(weights, block, gain)
     weights.norm(f"{block}.post_attention_norm")
-    _feed_forward(weights, block, gain)
+    feed_forward(weights, block, gain)
 
 
 def _glm4moe_head(weights: Weights, block: str, gain: float) -> None:
@@ -210,7 +210,7 @@ def _eagle3(weights: Weights, block: str) -> None:
     weights.add(f"{block}.attn_output.weight", embedding)
     for name in ("attn_norm", "attn_norm_2", "ffn_norm"):
         weights.norm(f"{block}.{name}")
-    _feed_forward(weights, block, 0.1)
+    feed_forward(weights, block, 0.1)
 
 
 def _three(block: Callable[[Weights, str, float], None]) -> tuple[Block, ...]:
@@ -227,7 +227,7 @@ class Architecture:
     last_norm: str = "output_norm"
 
 
-_ATTENTION: Mapping[str, int] = {
+ATTENTION: Mapping[str, int] = {
     "feed_forward_length": FEED_FORWARD,
     "attention.head_count": HEADS,
     "attention.head_count_kv": 1,
@@ -237,12 +237,12 @@ _ATTENTION: Mapping[str, int] = {
 }
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "llama": Architecture(_three(_llama), _ATTENTION),
-    "qwen3": Architecture(_three(_qwen3), _ATTENTION),
+    "llama": Architecture(_three(_llama), ATTENTION),
+    "qwen3": Architecture(_three(_qwen3), ATTENTION),
     "gemma3": Architecture(
         _three(_gemma3),
         {
-            **_ATTENTION,
+            **ATTENTION,
             "attention.sliding_window": WINDOW,
             "attention.sliding_window_pattern": [1, 1, 0],
         },
@@ -251,7 +251,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "qwen35": Architecture(
         (_qwen35_attention, _qwen35_delta, _qwen35_delta),
         {
-            **_ATTENTION,
+            **ATTENTION,
             "attention.recurrent_layers": [0, 1, 1],
             "rope.dimension_sections": [6, 5, 5, 0],
             "ssm.conv_kernel": CONVOLUTION,
@@ -275,14 +275,14 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "lfm2": Architecture(
         (_with_gain(_qwen3, 1.0), _lfm2_convolution, _lfm2_convolution),
-        {**_ATTENTION, "attention.head_count_kv": [1, 0, 0], "shortconv.l_cache": 3},
+        {**ATTENTION, "attention.head_count_kv": [1, 0, 0], "shortconv.l_cache": 3},
         last_norm="token_embd_norm",
     ),
 }
 
 _DENSE = {"expert_feed_forward_length": FEED_FORWARD}  # a mixture that is dense throughout
 _EXPERTS = {
-    **_ATTENTION,
+    **ATTENTION,
     "expert_count": EXPERTS,
     "expert_used_count": 1,
     "expert_shared_count": 0,
@@ -303,12 +303,12 @@ WITH_HEADS: Mapping[str, Architecture] = {
     # Each block drafts one token. step35 gives hidden states of outputs only, hy_v3 of all.
     "hy_v3-chain-mtp": Architecture(
         (*_three(_qwen3), *[_drafts(_with_gain(_qwen3, LATER))] * 2),
-        {**_ATTENTION, **_DENSE, "nextn_predict_layers": 2},
+        {**ATTENTION, **_DENSE, "nextn_predict_layers": 2},
     ),
     "step35-chain-mtp": Architecture(
         (*_three(_llama), *[_drafts(_with_gain(_llama, LATER))] * 3),
         {
-            **_ATTENTION,
+            **ATTENTION,
             **_DENSE,
             "attention.sliding_window": WINDOW,
             "attention.sliding_window_pattern": [1, 1, 0, 1, 0, 1],
@@ -327,16 +327,16 @@ WITH_HEADS: Mapping[str, Architecture] = {
 
 # Targets of heads in files of their own; the tokens of the first follow from the one before.
 FOR_HEADS: Mapping[str, Architecture] = {
-    "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, _ATTENTION),
+    "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, ATTENTION),
 }
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
-_DFLASH = {**_ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
+_DFLASH = {**ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
 # Heads in files of their own.
 BESIDE: Mapping[str, Architecture] = {
     "eagle3": Architecture(
         (_eagle3,),
         {
-            **_ATTENTION,
+            **ATTENTION,
             "attention.head_count_kv": HEADS,
             "target_hidden_size": WIDTH,
             "target_layers": [0, 1, 2],
@@ -386,7 +386,7 @@ def write(
     own, other = weights.normal(2, len(texts), WIDTH)
     mixed = np.sqrt(1 - head.drift**2) * own + head.drift * other
     weights.add("output.weight", mixed[rows] * (WIDTH**-0.5 * _loudness(words, head)))
-    _finish(writer)
+    finish(writer)
     return path
 
 
@@ -409,13 +409,13 @@ def write_head(path: Path, name: str, target: Path, *, seed: int = 0) -> Path:
     else:
         writer.add_mask_token_id(MASK)
         weights.norm("enc.output_norm")
-    _finish(writer)
+    finish(writer)
     return path
 
 
 def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "plain") -> Path:
     """Write a model's metadata and vocabulary without tensors, and return its path."""
-    _finish(_described(path, architecture, vocabulary(layout)))
+    finish(_described(path, architecture, vocabulary(layout)))
     return path
 
 
@@ -432,12 +432,17 @@ def _loudness(words: Vocabulary, head: Head) -> Array:
 
 
 def _described(path: Path, architecture: str, words: Vocabulary) -> GGUFWriter:
-    shape = _shape(architecture)
-    architecture = architecture.partition("-")[0]
+    return described(path, architecture.partition("-")[0], _shape(architecture), words)
+
+
+def described(
+    path: Path, architecture: str, shape: Architecture, words: Vocabulary, width: int = WIDTH
+) -> GGUFWriter:
+    """Begin a file with its metadata."""
     writer = GGUFWriter(path, architecture)
     writer.add_name(f"tiny {architecture}")
     writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(WIDTH)
+    writer.add_embedding_length(width)
     writer.add_block_count(len(shape.blocks))
     writer.add_layer_norm_rms_eps(1e-8)  # too small to change a mean square of one
     for key, value in shape.metadata.items():
@@ -458,7 +463,7 @@ def _described(path: Path, architecture: str, words: Vocabulary) -> GGUFWriter:
     return writer
 
 
-def _finish(writer: GGUFWriter) -> None:
+def finish(writer: GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

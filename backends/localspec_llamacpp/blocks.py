@@ -167,10 +167,12 @@ class Sharing:
     proposer, shift, lag = "mtp", 0, 1
     limit, widest = ENDLESS, 1
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, trunk: Context) -> None:
         self.width = context.hidden_width
         self.memory: HeadMemory = NoMemory()
         self._context = context
+        context.ids = trunk.ids  # slots may change places in the trunk's memory
+        context.tell_hidden(outputs_only=True)
 
     def read(self, parts: Sequence[Part]) -> None:
         pass

@@ -11,7 +11,7 @@ hidden states of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,12 +42,16 @@ class HeldText:
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
 
-    def __init__(self, blocks: Blocks, slots: int, batch: int) -> None:
+    def __init__(
+        self, blocks: Blocks, slots: int, batch: int, closing: Callable[[], None] | None = None
+    ) -> None:
+        """Follow in so many slots; what is to be closed with the blocks may be given."""
         self.proposer = blocks.proposer
         self._blocks, self._shift, self._lag = blocks, blocks.shift, blocks.lag
         self._memory = blocks.memory
         self._nothing = np.zeros((blocks.lag, blocks.width), np.float32)
         self._batch = batch
+        self._closing = closing
         self._trails = [self._empty() for _ in range(slots)]
         self._drafted: dict[int, DraftedText] = {}  # while it rolls, by slot
 
@@ -118,7 +122,7 @@ class LlamaHead:
         trail = self._trails[slot]
         assert trail.before is not None
         trail.read += count
-        trail.before = trail.before[count:]
+        trail.before = trail.before[count:].copy()  # a view would keep all the others, too
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the trunk holds and the newest token, the only one of each row."""
@@ -242,6 +246,8 @@ class LlamaHead:
 
     def close(self) -> None:
         self._blocks.close()
+        if self._closing:
+            self._closing()
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:

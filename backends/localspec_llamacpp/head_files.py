@@ -17,7 +17,6 @@ import numpy as np
 from localspec.tokens import Logits, tokens_of
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import Context
-from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.blocks import ENDLESS, DraftedText, HeadMemory, run
 
 NEVER = -1e20  # the logit of a token that a head cannot draft; not -inf, as a grammar may want it
@@ -39,10 +38,10 @@ class Eagle3:
     proposer, shift, lag = "eagle3", 1, 1
     limit, widest = ENDLESS, 1
 
-    def __init__(self, weights: ModelWeights, context: Context, width: int) -> None:
+    def __init__(self, context: Context, width: int) -> None:
         self.width = width
         self.memory: HeadMemory = context
-        self._weights, self._context = weights, context
+        self._context = context
         context.tell_hidden()
 
     def read(self, parts: Sequence[Part]) -> None:
@@ -75,7 +74,6 @@ class Eagle3:
 
     def close(self) -> None:
         self._context.close()
-        self._weights.close()
 
 
 class DFlash:
@@ -83,10 +81,10 @@ class DFlash:
 
     proposer, shift, lag = "dflash", 0, 0
 
-    def __init__(self, weights: ModelWeights, context: Context, width: int, block: Block) -> None:
+    def __init__(self, context: Context, width: int, block: Block) -> None:
         self.width, self.limit, self.widest = width, block.tokens - block.first, block.tokens
         self.memory: HeadMemory = context
-        self._weights, self._context, self._block = weights, context, block
+        self._context, self._block = context, block
         self._masks = tokens_of([block.mask] * (block.tokens - 1))
         self._filled: dict[int, Logits] = {}  # rows of logits, by slot
         if not block.causal:
@@ -118,4 +116,3 @@ class DFlash:
 
     def close(self) -> None:
         self._context.close()
-        self._weights.close()

@@ -16,6 +16,7 @@ from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 
 TOKENS = "tokenizer.ggml.tokens"
+TRUNK = "blk.0.attn_norm.weight"  # in every file that holds more than its drafting blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +30,41 @@ class HeadKind:
 KINDS: Mapping[str, HeadKind] = {  # by architecture
     "eagle3": HeadKind("eagle3", "target_hidden_size"),
     "dflash": HeadKind("dflash", "embedding_length"),
+    "gemma4-assistant": HeadKind("mtp", "embedding_length_out"),
 }
+BLOCKS = HeadKind("mtp", "embedding_length")  # of a model, in a file without its other layers
 
 
-def drafter(architecture: str) -> str:
-    """Name the proposer that files of an architecture are for; empty: they are models."""
-    return KINDS[architecture].proposer if architecture in KINDS else ""
+def drafter(header: Header) -> str:
+    """Name the proposer that a file is for; empty: it is a model."""
+    kind = _kind(header)
+    return kind.proposer if kind else ""
 
 
 def kind_of(header: Header) -> HeadKind:
     """Tell the kind of a head by its file."""
-    architecture = header.text("general.architecture") or "unknown"
-    if architecture not in KINDS:
+    kind = _kind(header)
+    if kind is None:
+        architecture = header.text("general.architecture") or "unknown"
         header.refuse(f"({architecture}) is no drafting head: give it as a draft model")
-    return KINDS[architecture]
+    return kind
+
+
+def _kind(header: Header) -> HeadKind | None:
+    architecture = header.text("general.architecture") or "unknown"
+    if architecture in KINDS:
+        return KINDS[architecture]
+    drafts = header.number(f"{architecture}.nextn_predict_layers") > 0
+    alone = drafts and all(tensor.name != TRUNK for tensor in header.tensors)
+    return BLOCKS if alone else None
 
 
 def require_fit(target: Footprint, path: Path) -> None:
     """Refuse a head that was made for another target, before an engine dies of it."""
     header = read(path)
     kind, architecture = kind_of(header), header.text("general.architecture")
+    if kind is BLOCKS and architecture != target.architecture:
+        raise misfit(target, path, f"has blocks of {architecture}, not {target.architecture}")
     if kind.width:
         _same(target, path, "hidden states", header.number(f"{architecture}.{kind.width}"))
     tokens = header.length(TOKENS)

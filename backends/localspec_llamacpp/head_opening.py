@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from localspec.backend import Options
 from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
-from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, cuts_hidden
+from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3
+from localspec_llamacpp.head_kinds import kind_of
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 
@@ -70,7 +71,7 @@ def plan_head(
     # It goes where the output of its trunk is, of which it may make use.
     on_gpu = place.layers < 0 or place.layers > trunk.layers
     there = LayerPlacement(-1, place.devices[-1:]) if on_gpu else HOST
-    weights = ModelWeights(options.head, there, empty=empty)
+    weights = ModelWeights(options.head, there, head=True, empty=empty)
     try:
         return _planned(trunk, weights, form)
     except BaseException:
@@ -81,6 +82,8 @@ def plan_head(
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:
     """Read what the engine does not tell of a head in the header of its file."""
     header = read(weights.path)
+    if kind_of(header).proposer == MTP:
+        return HeadPlan(trunk, weights, replace(form, graph=MTP))
     graph = header.text("general.architecture") or ""
     layers = tuple(header.numbers(f"{graph}.target_layers"))
     # What leaves a window would have to be read again after a truncation.
@@ -112,15 +115,17 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
     """Set up a head that follows a trunk."""
     context = plan.context(trunk)
     trunk.tell_before(plan.layers)
-    if not plan.separate:
-        blocks = inside(context, plan.weights.drafting_layers)
-    elif plan.block is not None:
-        blocks = DFlash(plan.weights, context, plan.width, plan.block)
-    else:
-        blocks = Eagle3(plan.weights, context, plan.width)
-    return LlamaHead(blocks, options.slots, plan.shape.batch)
+    blocks = blocks_of(plan, context, trunk)
+    return LlamaHead(blocks, options.slots, plan.shape.batch, plan.close)
 
 
-def inside(context: Context, count: int) -> Blocks:
+def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:
+    if plan.block is not None:
+        return DFlash(context, plan.width, plan.block)
+    if plan.shape.graph == EAGLE3:
+        return Eagle3(context, plan.width)
+    if context.shares(trunk):
+        return Sharing(context, trunk)
     context.tell_hidden(outputs_only=cuts_hidden(context))
+    count = plan.weights.drafting_layers
     return Chain(context, count) if count > 1 else OneBlock(context)

@@ -128,8 +128,11 @@ def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:
     """Measure what the context of a head would take."""
     try:
         LOG.take_sizes()
-        head.context(trunk).close()
-        return LOG.take_sizes()
+        context = head.context(trunk)
+        shared, sizes = context.shares(trunk), LOG.take_sizes()
+        context.close()
+        # Keys and values of a trunk are logged again by a head that looks into them.
+        return [size for size in sizes if size.what or not shared]
     finally:
         head.close()
 

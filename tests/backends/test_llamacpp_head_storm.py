@@ -83,6 +83,7 @@ class Storm:
     ("name", "shared"),
     [
         ("qwen35-mtp", True),
+        ("gemma4-mtp", False),
         ("hy_v3-chain-mtp", True),
         ("step35-chain-mtp", False),
         ("qwen35-eagle3", True),

@@ -140,6 +140,10 @@ class Context:
         nextn.tell(self.pointer, outputs_only=outputs_only)
         self._outputs_only = outputs_only
 
+    def shares(self, trunk: Context) -> bool:
+        """Whether it looks into a trunk's memory, in place of one of its own."""
+        return bool(self.shape.graph == MTP and nextn.linked(self.pointer) == trunk.pointer)
+
     def tell_before(self, layers: Sequence[int]) -> None:
         """Give, from now on, the hidden states before these layers; before none, the last ones."""
         self._layers = tuple(layers)

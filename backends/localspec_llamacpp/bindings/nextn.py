@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -68,6 +68,12 @@ def choose_block(context: object, block: int) -> None:
     """Choose which of a head's blocks runs next."""
     assert ext is not None
     ext.llama_set_nextn_layer_offset(context, block)
+
+
+def linked(context: object) -> int | None:
+    """Return the address of the context whose memory this one looks into."""
+    assert ext is not None
+    return cast(int | None, ext.llama_get_ctx_other(context))
 
 
 def tell_before(context: object, layer: int) -> None:

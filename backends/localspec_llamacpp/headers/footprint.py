@@ -61,7 +61,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         experts=number("expert_count"),
         active_experts=number("expert_used_count"),
         drafting_layers=number("nextn_predict_layers"),
-        drafter=drafter(architecture),
+        drafter=drafter(header),
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
         projector=projector(header.path),
