@@ -16,6 +16,7 @@ from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 
 TOKENS = "tokenizer.ggml.tokens"
+DRAFTING = ".nextn."  # in the names of tensors of drafting blocks
 TRUNK = "blk.0.attn_norm.weight"  # in every file that holds more than its drafting blocks
 
 
@@ -54,9 +55,8 @@ def _kind(header: Header) -> HeadKind | None:
     architecture = header.text("general.architecture") or "unknown"
     if architecture in KINDS:
         return KINDS[architecture]
-    drafts = header.number(f"{architecture}.nextn_predict_layers") > 0
-    alone = drafts and all(tensor.name != TRUNK for tensor in header.tensors)
-    return BLOCKS if alone else None
+    names = [tensor.name for tensor in header.tensors]
+    return BLOCKS if any(DRAFTING in name for name in names) and TRUNK not in names else None
 
 
 def require_fit(target: Footprint, path: Path) -> None:

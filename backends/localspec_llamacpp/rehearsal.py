@@ -160,7 +160,6 @@ def completed(
     return replace(
         headers,
         layers=weights.layers,
-        drafting_layers=weights.drafting_layers,
         vocabulary=weights.vocabulary,
         attention_layers=max((len(cache.layers) for cache in every), default=0),
         kv_bytes_per_token=sum(each(cache) for cache in every),

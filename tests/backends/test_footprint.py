@@ -30,6 +30,22 @@ from tests.backends.gguf_files import (
 
 # What a file holds
 
+BLOCK: Tensor = ("blk.3.nextn.eh_proj.weight", (64, 64), 8, 4352)
+TRUNK: Tensor = ("blk.0.attn_norm.weight", (64,), 0, 256)
+
+
+@pytest.mark.parametrize(("more", "layers"), [([TRUNK], 0), ([TRUNK, BLOCK], 2)])
+def test_drafting_blocks_count_where_they_are_in_the_file(
+    tmp_path: Path, more: list[Tensor], layers: int
+) -> None:
+    content = model({"nextn_predict_layers": 2}, [*TENSORS, *more])
+    assert looked_into(tmp_path, content).drafting_layers == layers
+
+
+def test_drafting_blocks_alone_are_a_head(tmp_path: Path) -> None:
+    content = model({"nextn_predict_layers": 2}, [*TENSORS, BLOCK])
+    assert looked_into(tmp_path, content).drafter == "mtp"
+
 
 def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
     content = model()

@@ -7,15 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gguf import GGUFReader
 
 from localspec.backend import Roll, Row
 from localspec.control.calibration import calibrate
-from localspec.errors import ContextFull
+from localspec.errors import ContextFull, ModelFileError
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.blocks import OneBlock
 from localspec_llamacpp.head import LAG, LlamaHead
 from tests import engines
+from tests.backends.gguf_copies import copied
 
 DEPTH = 4
 TEXT = np.random.default_rng(3).integers(300, 380, 200).astype(np.int32)
@@ -221,6 +223,31 @@ def test_a_head_that_does_not_follow_drafts_nothing(model):
 def test_without_its_head_a_model_has_none(name):
     with closing(engines.target(name, head=None)) as model:
         assert model.head is None
+
+
+@pytest.mark.parametrize("name", ["qwen35-mtp", "hy_v3-chain-mtp"])
+def test_blocks_in_a_file_of_their_own_draft_as_inside(name, tmp_path):
+    whole = engines.tiny(name)
+    trunk = {
+        tensor.name: None
+        for tensor in GGUFReader(whole).tensors
+        if tensor.name.startswith(("blk.0.", "blk.1.", "blk.2."))
+    }
+    beside = copied(whole, tmp_path / "mtp-blocks.gguf", tensors=trunk)
+    found = []
+    for head in (whole, beside):
+        with closing(engines.target(name, head=head)) as model:
+            feed(model, 0, TEXT[:LONG])
+            found.append(roll(model, 0, TEXT[: LONG + 1]))
+    assert found[0] == found[1] != []
+
+
+def test_blocks_of_another_architecture_are_refused(tmp_path):
+    whole = engines.tiny("hy_v3-chain-mtp")
+    trunk = {"blk.0.attn_norm.weight": None}
+    beside = copied(whole, tmp_path / "mtp-blocks.gguf", tensors=trunk)
+    with pytest.raises(ModelFileError, match="hy_v3, not llama"):
+        engines.target("llama", head=beside)
 
 
 def test_a_head_is_measured_with_its_model(model):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from localspec.backend import Footprint
 from localspec_llamacpp.bindings.library import FILE_TYPES
-from localspec_llamacpp.head_kinds import drafter
+from localspec_llamacpp.head_kinds import DRAFTING, drafter
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 from localspec_llamacpp.headers.parts import whole
@@ -44,6 +44,8 @@ def footprint(header: Header, architecture: str) -> Footprint:
         return header.number(f"{architecture}.{key}", default)
 
     heads = number("attention.head_count")
+    # Converters leave the number where they leave the blocks away.
+    blocks = any(DRAFTING in tensor.name for tensor in header.tensors)
     return Footprint(
         path=header.path,
         architecture=architecture,
@@ -60,7 +62,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         positions=sum(t.shape[-1] for t in header.tensors if t.name == POSITIONS),
         experts=number("expert_count"),
         active_experts=number("expert_used_count"),
-        drafting_layers=number("nextn_predict_layers"),
+        drafting_layers=number("nextn_predict_layers") if blocks else 0,
         drafter=drafter(header),
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
