@@ -57,7 +57,6 @@ class Choice:
     kind: str
     because: str  # of what was found
     cmake: tuple[str, ...] = (RPC,)
-    environment: tuple[tuple[str, str], ...] = ()  # for the build
     published: tuple[Published, ...] = ()  # that run here, the best first
     toolkit: str = ""  # packages with the compiler that the build wants
     unbuildable: str = ""  # why only a wheel of the makers can serve, and what to do
@@ -183,12 +182,13 @@ def hip(machine: Machine) -> Choice:
         raise Lacking(
             "HIP needs hipcc, hipblas and rocblas of ROCm: install them, or take `--rebuild vulkan`"
         )
-    targets = ";".join(machine.amd)
+    compiler = f"-DCMAKE_HIP_COMPILER={found.folder}/llvm/bin/clang"
+    where = f"-DCMAKE_PREFIX_PATH={found.folder}"
+    targets = f"-DGPU_TARGETS={';'.join(machine.amd)}"
     return Choice(
         "hip",
         f"{', '.join(machine.amd)}, ROCm {dotted(found.version)}",
-        (RPC, "-DGGML_HIP=on", f"-DGPU_TARGETS={targets}"),
-        (("HIPCXX", f"{found.folder}/llvm/bin/clang"), ("HIP_PATH", found.folder)),
+        (RPC, "-DGGML_HIP=on", compiler, where, targets),
         (Published(f"rocm{''.join(map(str, found.version))}"),),
     )
 

@@ -112,19 +112,24 @@ def fetched(choice: Choice, published: Published, target: Target) -> Installed |
 
 def built(choice: Choice, target: Target, anew: bool) -> tuple[str, ...]:
     """Install a wheel that was built here with these options before, or build it now."""
-    cmake = choice.cmake
-    if choice.toolkit:
-        home = cuda_toolkit.install(choice.toolkit, target.python, log())
-        cmake += (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
-    folder = store() / f"{choice.kind}-{digest(*cmake, *map('='.join, choice.environment))}"
+    cmake = options(choice, target.python)
+    folder = store() / f"{choice.kind}-{digest(*cmake)}"
     if anew:
         shutil.rmtree(folder, ignore_errors=True)
     if not put(folder, target):
         say(f"Building llama.cpp for {choice.kind}. {WAIT.get(choice.kind, WAIT['cpu'])}, once.")
-        more = {**dict(choice.environment), "CMAKE_ARGS": shlex.join(cmake)}
+        more = {"CMAKE_ARGS": shlex.join(cmake)}
         if not wheel(folder, target, *SOURCES, environment=more) or not put(folder, target):
             raise SetupFailed(pip.explain(log()))
     return cmake
+
+
+def options(choice: Choice, python: str) -> tuple[str, ...]:
+    """Return the options of a build for CMake, with the compiler of the package index at hand."""
+    if not choice.toolkit:
+        return choice.cmake
+    home = cuda_toolkit.install(choice.toolkit, python, log())
+    return (*choice.cmake, f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
 
 
 WAIT = {
@@ -136,10 +141,10 @@ WAIT = {
 
 
 def wheel(
-    folder: Path, target: Target, *options: str, environment: dict[str, str] | None = None
+    folder: Path, target: Target, *more: str, environment: dict[str, str] | None = None
 ) -> bool:
     """Make or fetch a wheel into a folder."""
-    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *options, target.requirement)
+    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, target.requirement)
     own = pip.command(target.python)
     return pip.run(own, *arguments, log=log(), environment=environment)
 
@@ -148,9 +153,9 @@ def put(folder: Path, target: Target) -> bool:
     """Install the wheel that a folder keeps, if it is of a version that is wanted."""
     if not any(folder.glob("*.whl")):
         return False
-    options = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder))
+    kept = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder))
     own = pip.command(target.python)
-    return pip.run(own, "install", *options, target.requirement, log=log())
+    return pip.run(own, "install", *kept, target.requirement, log=log())
 
 
 class Tried(NamedTuple):

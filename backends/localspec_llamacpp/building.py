@@ -11,7 +11,7 @@ from localspec_build.choice import AUTO, choose
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import look
 from localspec_build.rebuild import rebuild
-from localspec_build.records import CUSTOM, Installed, Wish
+from localspec_build.records import CUSTOM, Wish
 from localspec_build.wheels import Target, trial
 
 # The backends of ggml, by which a library that somebody else built tells its kind.
@@ -21,16 +21,21 @@ BACKENDS = {"CUDA": "cuda", "ROCm": "hip", "Vulkan": "vulkan", "MTL": "metal", "
 def build(kind: str, from_source: bool, target: Target | None = None) -> str:
     """Install a kind, or the one that fits here if another is installed; tell what there is."""
     here = target or Target.of(sys.executable, Path(sys.prefix))
+    wish = Wish(kind, asked=kind != AUTO) if kind else chosen_before()
     try:
-        if kind:
-            return told(rebuild(Wish(kind, asked=kind != AUTO), here, from_source))
-        wish = records.wished()
-        wish = wish if wish and wish.asked else Wish(AUTO)
-        if not from_source and (there := present(here)) and there == fitting(wish):
-            return f"is built for {there}, which fits"
-        return told(rebuild(wish, here, from_source, or_processor=True))
+        if not kind and not from_source and (there := present(here)) and there == fitting(wish):
+            why = "as asked for; `--rebuild auto` looks anew" if wish.asked else "which fits"
+            return f"is built for {there}, {why}"
+        made = rebuild(wish, here, from_source, or_processor=wish.kind == AUTO)
     except (SetupFailed, OSError) as error:
         raise BackendError(str(error)) from error
+    return f"is built for {made.kind} ({made.because}), {made.source}"
+
+
+def chosen_before() -> Wish:
+    """Return what the user asked for at some time, or leave it to the machine."""
+    wish = records.wished()
+    return wish if wish and wish.asked else Wish(AUTO)
 
 
 def fitting(wish: Wish) -> str:
@@ -46,7 +51,3 @@ def present(here: Target) -> str:
         return ""
     kinds = (kind for name, kind in BACKENDS.items() if name in names)
     return record.kind if record else next(kinds, "cpu")
-
-
-def told(made: Installed) -> str:
-    return f"is built for {made.kind} ({made.because}), {made.source}"

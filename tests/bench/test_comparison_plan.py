@@ -23,6 +23,8 @@ from benchmarks.comparison.questions import (
 )
 from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, chosen
 from localspec.errors import UsageError
+from localspec_build import records
+from localspec_build.records import Installed
 
 CATEGORIES = {
     *("code edit", "coding", "conversation", "extraction", "mathematics", "questions"),
@@ -185,6 +187,16 @@ def test_llama_server_is_built_once_from_the_installed_version_and_nothing_else_
     assert llama_server.build(folder, builder) == server
     assert len(builder.commands) == 3
     assert llama_server.bench_beside(server).read_text() == "program"
+
+
+def test_llama_server_is_built_for_the_card_that_the_installed_library_is_for(tmp_path):
+    records.note(tmp_path, Installed("custom", "CMAKE_ARGS", "built here", "", ("-DGGML_BLAS=on",)))
+    assert llama_server.as_installed(tmp_path) == (("custom",), ("-DGGML_BLAS=on",))
+    records.note(tmp_path, Installed("cpu", "x86_64", "built here", "", ("-DGGML_RPC=on",)))
+    assert llama_server.as_installed(tmp_path)[0] == ()
+    builder = Builder()
+    llama_server.build(tmp_path / "1.2-custom", builder, ("-DGGML_BLAS=on",))
+    assert "-DGGML_BLAS=on" in builder.commands[1]
 
 
 def test_a_build_that_fails_tells_the_end_of_its_log_and_leaves_nothing(tmp_path):

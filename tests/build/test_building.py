@@ -40,9 +40,15 @@ def test_a_wish_of_the_users_goes_before_the_machines(site):
     site.fake.nvidia()
     records.remember(Wish("cpu", asked=True))
     records.note(site.root, Installed("cpu", "", "built here"))
-    assert build("", False, site.target) == "is built for cpu, which fits"
+    assert "for cpu, as asked for; `--rebuild auto`" in build("", False, site.target)
     records.remember(Wish("cpu"))
     assert "is built for cuda" in build("", False, site.target)
+
+
+def test_what_the_machine_chooses_gives_way_to_the_processor_if_it_fails(site):
+    site.fake.nvidia()
+    site.let(refuses="-DGGML_CUDA --index-url")
+    assert "is built for cpu (" in build("auto", False, site.target)
 
 
 def test_what_fails_is_one_error(site):

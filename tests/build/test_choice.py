@@ -155,7 +155,7 @@ def test_the_makers_vulkan_build_is_for_cards_that_answer():
 def test_hip_is_compiled_by_rocms_own_clang_for_the_cards_targets():
     choice = choose(replace(BARE, amd=("gfx1100", "gfx1036"), rocm=Rocm("/opt/rocm", (7, 2), True)))
     assert "-DGPU_TARGETS=gfx1100;gfx1036" in choice.cmake
-    assert dict(choice.environment)["HIPCXX"] == "/opt/rocm/llvm/bin/clang"
+    assert "-DCMAKE_HIP_COMPILER=/opt/rocm/llvm/bin/clang" in choice.cmake
     assert tags(choice) == ["rocm72"]
 
 

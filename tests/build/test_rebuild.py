@@ -17,7 +17,7 @@ from localspec_build.wheels import Target, install
 
 CPU = Choice("cpu", "x86_64")
 CUDA = Choice(
-    "cuda", "a card", ("-DGGML_CUDA=on",), (), (Published("cu130", "cuda-toolkit[cudart]==13.0.*"),)
+    "cuda", "a card", ("-DGGML_CUDA=on",), (Published("cu130", "cuda-toolkit[cudart]==13.0.*"),)
 )
 
 

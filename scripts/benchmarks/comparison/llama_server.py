@@ -16,6 +16,11 @@ from pathlib import Path
 import filelock
 import platformdirs
 
+from localspec_build import records
+from localspec_build.choice import NAMES, choose
+from localspec_build.machine import look
+from localspec_build.wheels import options
+
 VARIABLE = "LLAMA_SERVER"  # names a binary that is there already
 PROGRAMS = ("llama-server", "llama-bench")
 SUFFIX = ".exe" if sys.platform == "win32" else ""
@@ -37,7 +42,8 @@ def find(given: Path | None, environment: Mapping[str, str] = os.environ) -> Pat
     """Return the server to compare with: the given one, the environment's, or a built one."""
     named = given or (Path(environment[VARIABLE]) if environment.get(VARIABLE) else None)
     if named is None:
-        return build(cache_folder() / version("llama-cpp-python"))
+        kind, more = as_installed(Path(sys.prefix))
+        return build(cache_folder() / "-".join([version("llama-cpp-python"), *kind]), more=more)
     if not named.is_file():
         raise SystemExit(f"there is no llama-server at {named}")
     return named.resolve()
@@ -55,7 +61,16 @@ def cache_folder() -> Path:
     return platformdirs.user_cache_path("localspec", appauthor=False) / "llama-server"
 
 
-def build(folder: Path, run: Run | None = None) -> Path:
+def as_installed(prefix: Path) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the kind of the installed library, unless it is for the processor, and its options."""
+    made = records.installed(prefix)
+    if made is None or made.kind == "cpu":
+        return (), shlex.split(os.environ.get("CMAKE_ARGS", ""))  # which the package heeded too
+    choice = choose(look(), made.kind) if made.kind in NAMES else None
+    return (made.kind,), options(choice, sys.executable) if choice else made.cmake
+
+
+def build(folder: Path, run: Run | None = None, more: Sequence[str] = ()) -> Path:
     """Build the programs into a folder, unless they are there; other builds wait for the first."""
     server = folder / f"llama-server{SUFFIX}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,20 +78,20 @@ def build(folder: Path, run: Run | None = None) -> Path:
         if not server.is_file():
             print(f"building llama-server into {folder}: some minutes", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-                made = compiled(Path(place), run or logged(folder.with_name(f"{folder.name}.log")))
+                work = run or logged(folder.with_name(f"{folder.name}.log"))
+                made = compiled(Path(place), work, more)
                 shutil.rmtree(folder, ignore_errors=True)
                 made.rename(folder)
     return server
 
 
-def compiled(place: Path, run: Run) -> Path:
+def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
     """Download, unpack and compile; return the folder that holds nothing but the programs."""
     package = f"llama-cpp-python=={version('llama-cpp-python')}"
     only_sources = ("--no-deps", "--no-binary", "llama-cpp-python")
     run([sys.executable, "-m", "pip", "download", *only_sources, package, "-d", str(place)])
     sources = unpacked(next(place.glob("*.tar.gz")), place) / "vendor" / "llama.cpp"
     made, build_folder = place / "programs", str(place / "build")
-    more = shlex.split(os.environ.get("CMAKE_ARGS", ""))  # which the installed package heeded too
     run(["cmake", "-S", str(sources), "-B", build_folder, *CMAKE, *more])
     targets = ("--target", *PROGRAMS)
     jobs = ("--parallel", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1)))
