@@ -113,7 +113,8 @@ def backend(name: str) -> Backend:
     except ModuleNotFoundError as error:
         raise BackendError(f"{name} needs {error.name}: {found.install}") from error
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
-        raise BackendError(f"the engine {name} cannot be used: {error}") from error
+        way = "; `localspec doctor --fix` builds it anew" if found.builder else ""
+        raise BackendError(f"the engine {name} cannot be used: {error}{way}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ def test_the_makers_wheel_goes_before_a_build_and_brings_its_libraries(site):
     assert records.installed(site.root) == made
     assert not site.calls("-DGGML_CUDA=on")
     assert site.calls("libcudart.so.13")
+    install(CUDA, site.target)
+    assert len(site.calls("--index-url")) == 1
 
 
 def test_who_wants_a_build_gets_no_wheel_of_the_makers(site):

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import environment
+from localspec_build import records
+from localspec_build.records import Wish
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,3 +29,14 @@ def test_the_set_up_needs_nothing_that_has_to_be_installed():
         check=True,
     )
     assert alone.stdout.startswith("build ")
+
+
+def test_another_choice_is_another_set_up(site):
+    before = environment.build()
+    records.remember(Wish("cpu"))
+    processor = environment.build()
+    records.remember(Wish("cpu", asked=True))
+    assert environment.build() == processor
+    records.remember(Wish("cuda"))
+    assert len({before, processor, environment.build()}) == 3
+    assert environment.build() in environment.facts(["dev"])
