@@ -31,7 +31,7 @@ else:
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
     MLX_HEADS = tuple(f"mlx {name}" for name in tiny_mlx.WITH_HEADS)
 
-__all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "WITH_HEADS"]
+__all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "SOME_HEADS", "WITH_HEADS"]
 
 
 def there(*names: str) -> list[str]:
@@ -47,9 +47,12 @@ BESIDE = {
     "qwen35-dflash": ("qwen35", "dflash-hybrid"),
 }
 COMPANION = "gemma4-mtp"  # whose head looks into its memory
-HEADS = dict.fromkeys((*WITH_HEADS, *MLX_HEADS), "mtp")  # the proposers, by model
-HEADS |= {COMPANION: "mtp"}
+HEADS = dict.fromkeys((*WITH_HEADS, COMPANION), "mtp")  # the proposers, by model
+HEADS |= {name: name.rpartition("-")[2] for name in MLX_HEADS}
 HEADS |= {name: kind.partition("-")[0] for name, (_, kind) in BESIDE.items()}
+
+# One of MLX stands for all where a head changes little: it is slow on a processor.
+SOME_HEADS = [name for name in HEADS if name not in MLX_HEADS[1:]]
 
 HEAD = Head()
 OPTIONS = Options(slots=4, context=512, batch=64, threads=1, tentative=8)
@@ -70,7 +73,8 @@ def tiny(architecture: str, *, seed: int = 0, layout: str = "plain", head: Head 
 def tiny_folder(architecture: str, *, drift: float = 0.0, layout: str = "plain") -> Path:
     path = folder() / f"mlx-{architecture}-{drift}-{layout}"
     if architecture in tiny_mlx.WITH_HEADS:
-        tiny_mlx.write_with_head(path, tiny_mlx.WITH_HEADS[architecture])
+        kind = architecture.rpartition("-")[2]
+        tiny_mlx.write_with_head(path, tiny_mlx.WITH_HEADS[architecture], kind)
         return path
     return tiny_mlx.write(path, architecture, drift=drift, layout=layout)
 

@@ -196,7 +196,12 @@ def write(
 
 
 # Models with a drafting head, by the kind that it is of: among their weights, or beside them.
-WITH_HEADS: Mapping[str, str] = {"qwen3_5-mtp": "qwen3_5", "gemma4_text-mtp": "gemma4_text"}
+WITH_HEADS: Mapping[str, str] = {
+    "qwen3_5-mtp": "qwen3_5",
+    "gemma4_text-mtp": "gemma4_text",
+    "llama-eagle3": "llama",
+    "qwen3_5-eagle3": "qwen3_5",
+}
 ASSISTANT: Mapping[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -205,11 +210,16 @@ ASSISTANT: Mapping[str, Any] = {
 }
 
 
-def write_with_head(folder: Path, architecture: str, *, seed: int = 0, **changes: Any) -> Path:
+def write_with_head(
+    folder: Path, architecture: str, kind: str = "mtp", *, seed: int = 0, **changes: Any
+) -> Path:
     """Write a model with a head as mlx-lm's and mlx-vlm's conversions leave it; return the head."""
     if architecture == "gemma4_text":
         write(folder, architecture, seed=seed, **changes)
         return write_assistant(folder, folder / "head", seed=seed)
+    if kind == "eagle3":
+        write(folder, architecture, seed=seed, **changes)
+        return write_eagle3(folder, folder / "head", seed=seed)
     write(folder, architecture, seed=seed, mtp_num_hidden_layers=1, **changes)
     weights = {f"mtp.{name}": array for name, array in head_weights(folder, seed).items()}
     mx.save_safetensors(str(folder / "model-mtp.safetensors"), weights, metadata={"format": "mlx"})
@@ -258,6 +268,64 @@ def write_assistant(target: Path, folder: Path, *, seed: int = 0, **changes: Any
         order = random.permutation(text["vocab_size"])
         weights["masked_embedding.token_ordering"] = mx.array(order, mx.int64)
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
+
+
+EAGLE3: Mapping[str, Any] = {
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000.0,
+}
+
+
+def write_eagle3(
+    target: Path, folder: Path, *, seed: int = 0, speculators: bool = False, **changes: Any
+) -> Path:
+    """Write an EAGLE-3 head for a target, as SpecForge does or as speculators does."""
+    folder.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    tokens, reads = config["vocab_size"], config["hidden_size"]
+    few = 2 * tokens // 3
+    layer = {**EAGLE3, "vocab_size": tokens} | changes
+    width = layer["hidden_size"]
+    settings = {"draft_vocab_size": few, "target_hidden_size": reads}
+    if speculators:
+        settings |= {"speculators_model_type": "eagle3", "transformer_layer_config": layer}
+        settings |= {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}
+    else:
+        settings |= {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", **layer}
+        settings |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}}
+    (folder / "config.json").write_text(json.dumps(settings | changes))
+    place = "layers.0." if speculators else "midlayer."
+    queries, keys = 64, 32
+    shapes = {
+        "fc.weight": (width, 3 * reads),
+        "norm.weight": (width,),
+        "lm_head.weight": (few, width),
+        "embed_tokens.weight": (tokens, width),
+        f"{place}self_attn.q_proj.weight": (queries, 2 * width),
+        f"{place}self_attn.k_proj.weight": (keys, 2 * width),
+        f"{place}self_attn.v_proj.weight": (keys, 2 * width),
+        f"{place}self_attn.o_proj.weight": (width, queries),
+        f"{place}mlp.gate_proj.weight": (64, width),
+        f"{place}mlp.up_proj.weight": (64, width),
+        f"{place}mlp.down_proj.weight": (width, 64),
+    }
+    for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
+        shapes[f"{place}{name}.weight"] = (width,)
+    random = np.random.default_rng([seed, 4])
+    weights = {}
+    for name, shape in shapes.items():  # draws alike under either name
+        weights[name] = mx.array(weight(random, name, shape))
+    ids = np.sort(random.permutation(tokens)[:few])
+    weights |= {"d2t": mx.array(ids - np.arange(few), mx.int64)}
+    weights |= {"t2d": mx.array(np.isin(np.arange(tokens), ids))}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "pt"})
     return folder
 
 

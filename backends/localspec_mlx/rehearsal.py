@@ -68,14 +68,16 @@ def described_head(f: Footprint, path: Path) -> Footprint:
 
 
 def head_kept(f: Footprint, head: Footprint, options: Options) -> int:
-    """Compute the bytes that a head keeps in all slots; its layers are like its target's.
+    """Compute the bytes that a head keeps in all slots, if it does not look at its target's keys.
 
-    An assistant looks at its target's keys, and keeps none.
+    Qwen's layers are like those of their target.
     """
     whole = -(-context(f, options) // STEP) * STEP
-    layers = 0 if head.architecture in drafters.ASSISTANTS else head.layers
-    token_bytes = layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
-    states = (ANCHORS + LAG + options.tentative) * f.embedding * SIXTEEN
+    token_bytes = head.layers * head.kv_bytes_per_token
+    if head.architecture in drafters.OF_QWEN or head.path == f.path:
+        token_bytes = head.layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
+    reads = f.embedding * (3 if head.drafter == drafters.EAGLE3 else 1)
+    states = (ANCHORS + LAG + options.tentative) * reads * SIXTEEN
     return options.slots * (whole * token_bytes + states)
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ if sys.platform == "win32":
     pytest.skip("there is no MLX for Windows", allow_module_level=True)
 
 import mlx.core as mx
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.utils import load_model
 
 from localspec.backend import Next, Roll, Row
 from localspec.errors import ModelFileError, UsageError
@@ -21,7 +24,12 @@ from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from localspec_mlx import backend as mlx
+from localspec_mlx.heads.assistant import Assistant, Looked
+from localspec_mlx.heads.eagle3 import Eagle3
 from localspec_mlx.heads.head import LAG
+from localspec_mlx.heads.loading import weighed
+from localspec_mlx.heads.mtp import QwenHead
+from localspec_mlx.heads.tap import Tap
 from tests import engines, tiny_mlx
 
 DEPTH = 4
@@ -170,9 +178,10 @@ def test_an_assistant_may_choose_among_clusters_of_tokens(tmp_path):
 
 
 @pytest.mark.parametrize("bits", ["q8_0", "q4_0"])
-@pytest.mark.parametrize("architecture", tiny_mlx.WITH_HEADS.values())
-def test_a_head_drafts_over_quantised_keys_and_values(architecture, bits, tmp_path):
-    head = tiny_mlx.write_with_head(tmp_path / "made", architecture, num_kv_shared_layers=0)
+@pytest.mark.parametrize(("name", "architecture"), tiny_mlx.WITH_HEADS.items())
+def test_a_head_drafts_over_quantised_keys_and_values(name, architecture, bits, tmp_path):
+    kind = name.rpartition("-")[2]
+    head = tiny_mlx.write_with_head(tmp_path / "made", architecture, kind, num_kv_shared_layers=0)
     found = []
     for kv_type in ("auto", bits):
         with closing(
@@ -204,6 +213,49 @@ def test_some_slots_draft_beside_others_that_read_with_them():
             model.forward([Row(3, texts[slot][:-1])])
             alone.append(rolled(model, 3, texts[slot], 3).tokens.tolist())
         assert found == alone
+
+
+def test_an_eagle3_head_is_the_same_in_either_layout(tmp_path):
+    target, found = tiny_mlx.write(tmp_path / "made", "llama"), []
+    for speculators in (False, True):
+        head = tiny_mlx.write_eagle3(target, tmp_path / f"{speculators}", speculators=speculators)
+        with closing(loaded(target, head)) as model:
+            assert model.head.proposer == mlx.inspect(head).drafter == "eagle3"
+            found.append(drafted(model))
+        ids = np.arange(256) + np.array(mx.load(str(head / "model.safetensors"))["d2t"])
+        assert set(found[-1]) <= set(ids.tolist())
+    assert found[0] == found[1]
+
+
+def test_an_eagle3_head_takes_what_it_lacks_from_its_target(tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "llama")
+    wide = {"hidden_size": 64}
+    heads = [tiny_mlx.write_eagle3(target, tmp_path / name, **wide) for name in ("own", "none")]
+    trunk = mx.load(str(target / "model.safetensors"))
+    for head, lacks in zip(heads, (False, True), strict=True):
+        place = str(head / "model.safetensors")
+        weights = {n: a for n, a in mx.load(place).items() if n not in ("d2t", "t2d")}
+        weights["embed_tokens.weight"] = trunk["model.embed_tokens.weight"]
+        weights["lm_head.weight"] = trunk["lm_head.weight"]
+        if lacks:
+            del weights["embed_tokens.weight"], weights["lm_head.weight"]
+        mx.save_safetensors(place, weights)
+    found = []
+    for head in heads:
+        config = json.loads((head / "config.json").read_text())
+        settings = config | {"draft_vocab_size": config["vocab_size"]}
+        (head / "config.json").write_text(json.dumps(settings))
+        with closing(loaded(target, head)) as model:
+            found.append(drafted(model))
+    assert found[0] == found[1]
+
+
+def test_a_head_that_reads_a_layer_that_is_not_there_is_refused(tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "llama")
+    layers = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}}
+    head = tiny_mlx.write_eagle3(target, tmp_path / "head", **layers)
+    with pytest.raises(ModelFileError, match="reads layer 4 of a model that has 3"):
+        loaded(target, head)
 
 
 def test_a_round_waits_for_its_draft_and_for_its_target_and_no_more(folder):
@@ -249,3 +301,62 @@ def test_an_assistant_adds_no_keys_to_the_plan(tmp_path):
     with mlx.rehearse(target) as rehearsal:
         needs = rehearsal.needs(replace(OPTIONS, head=head))
     assert needs.head == mlx.inspect(head).weight_bytes + 4 * (2 + LAG + 8) * 64 * 2
+
+
+def anew(states, step, tokens=TEXT):
+    """Draft by reading all of a text again for each token, with nothing kept from the last."""
+    text, states = mx.array(tokens[1:])[None], states[None]
+    for _ in range(DEPTH):
+        own, outputs, logits = step(text, states)
+        states = mx.concatenate([states, own], axis=1)
+        text = mx.concatenate([text, mx.argmax(logits(outputs), axis=-1)[None]], axis=1)
+    return text[0, -DEPTH:].tolist()
+
+
+def chained(head):
+    def step(text, states):
+        own, outputs = head(text, states, [None])
+        return own[:, -1:], outputs[:, -1], head.logits
+
+    return step
+
+
+def test_an_mtp_head_reads_each_token_with_the_state_before_it(folder, expected):
+    target = load_model(folder)[0]
+    head = weighed(folder, partial(QwenHead, target, frozenset()))
+    states = target.model(mx.array(TEXT[:-1])[None])[0]
+    assert anew(states, chained(head)) == expected
+
+
+def test_an_eagle3_head_reads_each_token_with_the_states_before_it(tmp_path):
+    place = tiny_mlx.write_with_head(tmp_path / "made", "qwen3_5", "eagle3")
+    target = load_model(tmp_path / "made")[0]
+    tap = Tap(target.layers)
+    target(mx.array(TEXT[:-1])[None])
+    head = weighed(place, partial(Eagle3, target, 384))
+    with closing(loaded(tmp_path / "made", place)) as model:
+        assert anew(head.fc(tap.take())[0], chained(head)) == drafted(model)
+
+
+@pytest.mark.parametrize("length", [10, 40])
+def test_an_assistant_looks_at_the_keys_of_its_target(length, tmp_path):
+    place = tiny_mlx.write_with_head(tmp_path / "made", "gemma4_text")
+    target, text = load_model(tmp_path / "made")[0], TEXT[:length]
+    caches = [KVCache() for _ in make_prompt_cache(target)]
+    states = target.model(mx.array(text[:-1])[None], cache=caches)[0]
+    head = weighed(place, partial(Assistant, target))
+    seen = {"full_attention": 0, "sliding_attention": max(0, length - tiny_mlx.WINDOW)}
+    looked = {}
+    for kind, at in head.sources.items():
+        kept = (caches[at].keys, caches[at].values)
+        parts = [part[..., seen[kind] : length - 1, :] for part in kept]
+        looked[kind] = Looked((parts[0], parts[1]), None)
+
+    def step(text, states):
+        own, outputs = head(text[:, -1:], states[:, -1:], looked, mx.array([length - 1]))
+        return own, outputs[:, -1], head.logits
+
+    found = anew(states, step, text)
+    with closing(loaded(tmp_path / "made", place)) as model:
+        model.forward([Row(0, text[:-1])])
+        assert rolled(model, text=text).tokens.tolist() == found

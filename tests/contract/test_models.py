@@ -29,7 +29,7 @@ MODELS = {
     "translated": translated,
     **{
         name: lambda name=name: engines.target(name)
-        for name in (*engines.ARCHITECTURES, *engines.HEADS, *engines.MLX)
+        for name in (*engines.ARCHITECTURES, *engines.SOME_HEADS, *engines.MLX)
     },
     **{
         f"{name} drafting": lambda name=name: engines.draft(name)

@@ -100,7 +100,7 @@ def check_beside(path: Path) -> None:
 
 
 def model_type(path: Path, values: Object) -> str:
-    found = values.get("model_type")
+    found = values.get("speculators_model_type") or values.get("model_type")
     if isinstance(found, str) and found:
         return found
     if found is not None:

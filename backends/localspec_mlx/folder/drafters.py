@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localspec.backend import Footprint
-from localspec_mlx.folder.config import LAYERS, TOKENS, WIDTHS, Config
+from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
+from localspec_mlx.folder.files import Object
 from localspec_mlx.folder.shards import Shards
 
-MTP = "mtp"
+MTP, EAGLE3 = "mtp", "eagle3"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
+OF_QWEN = ("qwen3_5_mtp",)
 # The proposer of a folder that holds a head alone, by its model_type.
-COMPANIONS: Mapping[str, str] = {"qwen3_5_mtp": MTP, **dict.fromkeys(ASSISTANTS, MTP)}
+COMPANIONS: Mapping[str, str] = dict.fromkeys((*OF_QWEN, *ASSISTANTS), MTP)
+KV_BYTES = 2  # of one 16-bit key or value
+KV_HEADS = ("num_key_value_heads", *HEADS)
 WITH_HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next")  # models that may have one inside
 PREFIX = "mtp."  # of a head's tensors there
 LAYER = re.compile(r"mtp\.layers\.(\d+)\.")
 DEPTH = ("mtp_num_hidden_layers",)
-READS = ("backbone_hidden_size",)  # width of the target's states, where a head has another
+READS = (
+    "backbone_hidden_size",
+    "target_hidden_size",
+)  # width of the target's states, where a head has another
 
 
 class Inside(NamedTuple):
@@ -31,6 +38,8 @@ class Inside(NamedTuple):
 
 def drafter(config: Config) -> str:
     """Name the proposer that a folder is for; empty: it holds a model."""
+    if config.model_type == EAGLE3 or "draft_vocab_size" in config.values:
+        return EAGLE3
     return COMPANIONS.get(config.model_type, "")
 
 
@@ -45,7 +54,11 @@ def inside(config: Config, held: Shards) -> Inside:
 
 def described(path: Path, config: Config, held: Shards) -> Footprint:
     """Describe a head by its configuration: without its target nothing can be laid out."""
-    shares = config.model_type in ASSISTANTS
+    kind, nested = drafter(config), config.values.get("transformer_layer_config")
+    inner = nested if isinstance(nested, dict) else {}
+    kept = 0
+    if kind == EAGLE3:
+        kept = 2 * KV_BYTES * config.number(KV_HEADS, inner) * head_width(config, inner)
     return Footprint(
         path=path,
         architecture=config.model_type,
@@ -53,13 +66,20 @@ def described(path: Path, config: Config, held: Shards) -> Footprint:
         quantisation="",
         file_bytes=held.file_bytes,
         weight_bytes=held.weight_bytes,
-        layers=config.number(LAYERS if shares else DEPTH) or 1,
+        layers=config.number(DEPTH if config.model_type in OF_QWEN else LAYERS, inner) or 1,
         heads=0,
         kv_heads=0,
-        embedding=config.number(READS) or config.number(WIDTHS),
-        vocabulary=config.number(TOKENS),
+        embedding=config.number(READS, inner) or config.number(WIDTHS, inner),
+        vocabulary=config.number(TOKENS, inner),
         context=0,
         tokenizer="",
         chat_template=None,
-        drafter=drafter(config),
+        drafter=kind,
+        kv_bytes_per_token=kept,
     )
+
+
+def head_width(config: Config, inner: Object) -> int:
+    """Count the numbers of one key."""
+    heads = config.number(HEADS, inner) or 1
+    return config.number(("head_dim",), inner) or config.number(WIDTHS, inner) // heads

@@ -14,10 +14,12 @@ from mlx.nn.layers.base import Module
 from mlx.nn.layers.embedding import Embedding
 from mlx.nn.layers.linear import Linear
 from mlx.nn.layers.normalization import RMSNorm
+from mlx_lm.models.cache import make_prompt_cache
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
 from localspec_mlx.heads.head import Part, Read
+from localspec_mlx.heads.target import body
 from localspec_mlx.layers import Keys
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
@@ -75,12 +77,12 @@ class Assistant(Module):
             self.masked_embedding = Clusters(width, text["vocab_size"], config)
         if not config.get("tie_word_embeddings", True):
             self.lm_head = Linear(width, text["vocab_size"], bias=False)
-        body = target.model if "model" in target else target.language_model.model
-        self._embed = body.embed_tokens.__call__
-        self._scale = body.embed_scale
+        inner = body(target)
+        self._embed = inner.embed_tokens.__call__
+        self._scale = inner.embed_scale
         # Of each kind of layer, the last with keys of its own.
-        kept = len(target.make_cache() if "model" in target else target.language_model.make_cache())
-        self.sources = {layer.layer_type: at for at, layer in enumerate(body.layers[:kept])}
+        kept = inner.layers[: len(make_prompt_cache(target))]
+        self.sources = {layer.layer_type: at for at, layer in enumerate(kept)}
 
     def __call__(
         self, tokens: mx.array, states: mx.array, looked: Mapping[str, Looked], position: mx.array

@@ -17,14 +17,17 @@ from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.drafters import ASSISTANTS, MTP
+from localspec_mlx.folder.drafters import ASSISTANTS, EAGLE3, MTP, drafter
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
+from localspec_mlx.heads.eagle3 import Eagle3, layers_read
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
 from localspec_mlx.heads.tap import Tap
+from localspec_mlx.heads.target import body
 from localspec_mlx.layers import arrays_in
+from localspec_mlx.slots import CacheSlots
 
 
 class Settings:
@@ -39,24 +42,35 @@ def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
     """Load a head for a model that is loaded already, and watch what it reads of that model."""
     require_fit(folder, footprint)
     try:
-        return made(folder, target)
+        return made(folder, target, footprint.vocabulary)
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for the head in {folder.name}") from error
         raise ModelFileError(f"the head in {folder.name} cannot be loaded: {error}") from error
 
 
-def made(folder: Path, target: Blueprint) -> LoadedHead:
-    kind = configuration.read(folder).model_type
-    tap = [target.model.model.norm]
-    if kind in ASSISTANTS:
-        layers = weighed(folder, partial(Assistant, target.model))
-        return LoadedHead(MTP, Tap(tap), partial(TargetKeys, layers))
+def made(folder: Path, target: Blueprint, vocabulary: int) -> LoadedHead:
+    config = configuration.read(folder)
+    inner = body(target.model)
+    if config.model_type in ASSISTANTS:
+        if not target.own:
+            raise ValueError("its target keeps what it would look at in a way of its own")
+        assistant = weighed(folder, partial(Assistant, target.model))
+        return LoadedHead(MTP, Tap([inner.norm]), partial(TargetKeys, assistant))
+    if drafter(config) == EAGLE3:
+        layers = weighed(folder, partial(Eagle3, target.model, vocabulary))
+        reads = [inner.layers[at] for at in layers_read(config.values, len(inner.layers))]
+        return LoadedHead(EAGLE3, Tap(reads), keeping(layers, target))
     layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
+    return LoadedHead(MTP, Tap([inner.norm]), keeping(layers, target))
+
+
+def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
+    """Let a head keep keys and values of its own, in rows as its target runs them."""
     blueprint = own(layers, slack=0)
-    assert blueprint is not None  # layers of a head keep keys and values
+    assert blueprint is not None  # mlx-lm gives layers without a wish the usual cache
     alike = blueprint.shared(target.sharing)
-    return LoadedHead(MTP, Tap(tap), lambda _, count: OwnKeys(layers, alike, count))
+    return lambda _, count: OwnKeys(layers, alike, count)
 
 
 def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:

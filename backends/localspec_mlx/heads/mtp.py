@@ -8,7 +8,7 @@ own, as mlx-vlm cuts them out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -19,6 +19,7 @@ from mlx_lm.models.base import create_attention_mask
 from mlx_lm.utils import _get_classes as get_classes
 
 from localspec_mlx.folder.drafters import PREFIX
+from localspec_mlx.heads.target import body, output
 
 FUSED = "experts.gate_up_proj"
 EXPERT = re.compile(r"(?P<place>.+\.)experts\.(?P<number>\d+)\.(?P<part>.+)")
@@ -36,7 +37,7 @@ class QwenHead(Module):
         self.fc = Linear(2 * width, width, bias=False)
         self.pre_fc_norm_embedding = RMSNorm(width, epsilon)
         self.pre_fc_norm_hidden = RMSNorm(width, epsilon)
-        self._embed = target.model.embed_tokens.__call__
+        self._embed = body(target).embed_tokens.__call__
         self._output = output(target)
         self._raw = raw
 
@@ -89,11 +90,3 @@ def one_of(target: Module, settings: Mapping[str, Any]) -> Module:
     model, arguments = get_classes(kind)
     made: Module = model(arguments.from_dict({**settings, **kind, "text_config": settings}))
     return made
-
-
-def output(target: Module) -> Callable[[mx.array], mx.array]:
-    """Find how a target computes logits from its last state."""
-    text = target.language_model if "language_model" in target else target
-    found: Callable[[mx.array], mx.array]
-    found = text.lm_head.__call__ if "lm_head" in text else text.model.embed_tokens.as_linear
-    return found

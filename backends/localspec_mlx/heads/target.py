@@ -1,0 +1,25 @@
+"""The parts of a model that its head uses or reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+
+def body(target: Module) -> Module:
+    """Find the part of a model that has its embedding and its layers."""
+    for module in target.modules():  # type: ignore[no-untyped-call]
+        if "embed_tokens" in module and "layers" in module and "norm" in module:
+            found: Module = module
+            return found
+    raise ValueError(f"a {type(target).__name__} of mlx-lm has no layers to read")
+
+
+def output(target: Module) -> Callable[[mx.array], mx.array]:
+    """Find how a target computes logits from its last state."""
+    text = target.language_model if "language_model" in target else target
+    found: Callable[[mx.array], mx.array]
+    found = text.lm_head.__call__ if "lm_head" in text else body(text).embed_tokens.as_linear
+    return found
