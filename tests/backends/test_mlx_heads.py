@@ -19,8 +19,12 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load_model
 
 from localspec.backend import Next, Roll, Row
+from localspec.engine.settings import Settings
 from localspec.errors import ModelFileError, UsageError
-from localspec.sampling.parameters import GREEDY
+from localspec.grammar.grammar import Grammar
+from localspec.proposers.head import HeadProposer
+from localspec.proposers.silent import Silent
+from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from localspec_mlx import backend as mlx
@@ -31,6 +35,7 @@ from localspec_mlx.heads.loading import weighed
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.tap import Tap
 from tests import engines, tiny_mlx
+from tests.runs import Want, replies, said
 
 DEPTH = 4
 TEXT = np.random.default_rng(3).integers(300, 380, 40).astype(np.int32)
@@ -360,3 +365,32 @@ def test_an_assistant_looks_at_the_keys_of_its_target(length, tmp_path):
     with closing(loaded(tmp_path / "made", place)) as model:
         model.forward([Row(0, text[:-1])])
         assert rolled(model, text=text).tokens.tolist() == found
+
+
+LIST = '{"type": "array", "items": {"type": "integer"}}'
+WISHES = {
+    "grammar": {
+        "grammar": Grammar("json_schema", '{"type": "array", "items": {"type": "integer"}}')
+    },
+    "tools": {"grammar": Grammar("lark", 'start: "<call>" /[a-d]{3,9}/ "</call>"')},
+    "penalties": {"sampling": Sampling(repetition=1.3, presence=0.5)},
+    "logprobs": {"logprobs": 3},
+    "seeded dice": {"sampling": Sampling(temperature=0.8, top_k=9), "logprobs": 2},
+}
+
+
+@pytest.mark.parametrize("name", engines.MLX_HEADS)
+def test_requests_of_every_kind_share_rounds_with_a_head(name):
+    """A schema, tools, penalties, logprobs and dice at once, which mlx-vlm refuses or mixes up."""
+    with closing(engines.target(name)) as model:
+        prompt = model.tokenizer.encode("def add(a, b)").tolist()
+        wants = [
+            Want([*prompt, 300 + at], Settings(max_tokens=12, seed=at, **wish))
+            for at, wish in enumerate(WISHES.values())
+        ]
+        plain = [replies(model, Silent(), [want])[0] for want in wants[:-1]]
+        fast = replies(model, HeadProposer(model.head, floor=0.0), wants)
+        assert said(fast[:-1]) == said(plain)  # the last is drafted for by dice of its own
+        assert all(
+            result.speculation.drafted for result in fast if result.usage.completion_tokens > 2
+        )
