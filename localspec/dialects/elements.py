@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, quoted, schema
+from localspec.dialects.lark import Lark, choice, matching, quoted, schema
 from localspec.dialects.layout import Fields
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.values import kinds, strings, value
@@ -90,7 +90,7 @@ class Elements:
         if listed := strings(wanted):
             return f"{choice([quoted(each) for each in listed])} {self.lark.literal(end)}"
         if allowed is None or "string" in allowed or depth == DEEPEST:
-            return self.lark.upto(end)
+            return matching(self.lark, wanted, end) or self.lark.upto(end)
         members, items = wanted.get("properties"), wanted.get("items")
         if allowed == OBJECT and isinstance(members, Mapping):
             required = wanted.get("required")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from localspec.dialects.elements import Elements, element
 from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, quoted, schema, separated
+from localspec.dialects.lark import Lark, choice, matching, quoted, schema, separated
 from localspec.dialects.layout import Fields, Middle
 from localspec.dialects.notation import read
 from localspec.dialects.notation_grammar import Notation, is_plain
@@ -159,7 +159,7 @@ def _given(
         return f"{choice([quoted(each) for each in listed])} {lark.literal(fields.end)}"
     text = "string" in (kinds(wanted) or ()) and "string" in (middle.kinds or {"string"})
     if fields.quotes is None and text:
-        return lark.upto(fields.end.lstrip())
+        return matching(lark, wanted, fields.end) or lark.upto(fields.end.lstrip())
     return f"{_plain(lark, fields, function, wanted)} {lark.literal(fields.end)}"
 
 

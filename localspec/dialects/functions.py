@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.errors import UsageError
+from localspec.grammar.patterns import without_others
 from localspec.templates.message import Json, Tool
 
 NO_PARAMETERS: Mapping[str, Json] = {
@@ -59,8 +60,11 @@ def _function(place: str, tool: Tool) -> Function:
     schema = NO_PARAMETERS if schema is None else schema
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise UsageError(f"{place}.parameters must be the schema of an object")
+    strict = function.get("strict") is True
     try:
         json.dumps(schema)
+        followed = schema if strict else without_others(dict(schema))
     except RecursionError as error:
         raise UsageError(f"{place}.parameters is nested too deeply") from error
-    return Function(name, {"type": "object", **schema}, function.get("strict") is True)
+    assert isinstance(followed, Mapping)
+    return Function(name, {"type": "object", **followed}, strict)

@@ -121,3 +121,16 @@ def schema(value: Mapping[str, Json], function: Function) -> str:
 def formed(value: Mapping[str, Json]) -> str:
     """A reply that follows a schema."""
     return "%json " + json.dumps({**value, "x-guidance": dict(LAYOUT)})
+
+
+def matching(lark: Lark, wanted: Mapping[str, Json], end: str) -> str:
+    """An expression for a text that matches the whole of a pattern, where a schema has one."""
+    pattern = wanted.get("pattern")
+    if wanted.get("type") != "string" or not isinstance(pattern, str):
+        return ""
+    if not (pattern.startswith("^(?:") and pattern.endswith(")$")):
+        return ""
+    inner = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern[1:-1], flags=re.DOTALL)
+    if lark.is_text(end):  # in one piece, as a text may hold what begins its end
+        return lark.terminal(f"/{inner}/ {quoted(end)}")
+    return f"/{inner}/ {lark.literal(end)}"

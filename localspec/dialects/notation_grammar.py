@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, quoted, schema, separated
+from localspec.dialects.lark import Lark, choice, matching, quoted, schema, separated
 from localspec.dialects.values import strings
 from localspec.templates.message import Json
 
+NOTHING: Mapping[str, Json] = MappingProxyType({})
 DEEP = 64  # schemas within one another; below them any value is allowed
 PLAIN = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"}
 PLAIN |= {"description", "title", "default", "examples", "additionalProperties", "$defs"}
@@ -35,8 +37,8 @@ class Notation:
     def comma(self) -> str:
         return quoted("," if self.quotes else ", ")
 
-    def string(self, text: str | None = None) -> str:
-        """An expression for this string, or for any."""
+    def string(self, text: str | None = None, pattern: Mapping[str, Json] = NOTHING) -> str:
+        """An expression for this string, or for any that a schema's pattern allows."""
         if self.quotes is None:
             return (
                 ANY_STRING
@@ -45,7 +47,8 @@ class Notation:
             )
         opening, closing = self.quotes
         if text is None:
-            return f"{self.lark.literal(opening)} {self.lark.upto(closing)}"
+            said = matching(self.lark, pattern, closing) or self.lark.upto(closing)
+            return f"{self.lark.literal(opening)} {said}"
         return f"{self.lark.literal(opening)} {quoted(text)} {self.lark.literal(closing)}"
 
     def key(self, name: str) -> str:
@@ -104,7 +107,7 @@ class _Writer:
             case {"type": [*types]}:
                 return choice([self.value({**wanted, "type": t}, depth + 1) for t in types])
             case {"type": "string"}:
-                return notation.string()
+                return notation.string(pattern=wanted)
             case {"type": "integer" | "number" | "boolean" | "null"}:
                 return notation.word(wanted)
         members, items = wanted.get("properties"), wanted.get("items")

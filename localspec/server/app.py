@@ -30,6 +30,7 @@ from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
+from localspec.server.not_offered import not_offered
 from localspec.server.ollama.routes import ollama
 from localspec.server.openai.response_store import STORED, ResponseStore
 from localspec.server.openai.responses_routes import responses
@@ -114,6 +115,7 @@ def include(app: FastAPI, desk: RequestHandler, store: ResponseStore) -> None:
     """Add the routes of every API."""
     for routes in (anthropic, ollama, llamacpp, lmstudio):
         app.include_router(routes(desk))
+    app.include_router(not_offered())  # before /v1/responses/{id}
     for api in (openai(desk), responses(desk, store)):
         app.include_router(api, prefix="/v1")
 

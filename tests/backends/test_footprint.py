@@ -56,6 +56,7 @@ def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
         quantisation="Q8_0",
         file_bytes=len(content),
         weight_bytes=2048 + 256 + 4352,
+        parameters=64 * 16 + 64 + 64 * 64,
         layers=2,
         heads=4,
         kv_heads=2,

@@ -148,8 +148,9 @@ def test_claude_codes_changing_line_does_not_spoil_the_prefix(server):
 
 
 PATCH = {"type": "custom", "name": "apply_patch", "description": "Edit files."} | {
-    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x/"}
+    "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "(" start ")" |'}
 }
+LINES = 'start: "begin" LF line+ "end" LF?\nline: "+" /.*/ LF\n%import common.LF'
 SEARCH = {"type": "tool_search", "execution": "client", "parameters": OBJECT}
 SPACE = {"type": "namespace", "description": "Files.", "tools": [FLAT]}
 SPACES = [SPACE | {"name": name} for name in ("mcp__a", "mcp__b")]
@@ -160,6 +161,28 @@ PATCHED = {"type": "custom_tool_call", "name": "apply_patch", "input": 'a\n"b"'}
 LISTED = {"type": "exec", "command": ["ls"], "env": {}}
 SEARCHED = {"type": "tool_search_call", "execution": "client", "arguments": {"path": "x"}}
 CALLED = {"type": "function_call", "name": "read_file", "arguments": '{"path": "x"}'}
+
+
+@pytest.mark.parametrize(
+    ("definition", "said", "follows"),
+    [
+        (LINES, 'begin\n+ "a"\n+\nend', True),
+        (LINES, "begin\n- a\nend", False),
+        ("start: start", "- a", True),
+    ],
+)
+def test_a_custom_tool_is_held_to_its_grammar_if_it_is_a_regular_one(
+    server, definition, said, follows
+):
+    server.replies["patch"] = call("apply_patch", {"input": said})
+    form = {"type": "grammar", "syntax": "lark", "definition": definition}
+    tool = PATCH | {"format": form}
+    body = {"input": "patch", "tools": [tool], "max_output_tokens": 200}
+    answer = server.client.post("/v1/responses", json=body)
+    told = answer.headers.get("x-localspec-ignored", "")
+    assert told == ("" if definition == LINES else "tools.format")
+    given = [item.get("input", "") for item in answer.json()["output"]]
+    assert (given == [said]) == follows
 
 
 @pytest.mark.parametrize(

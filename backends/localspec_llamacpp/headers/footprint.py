@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         embedding=number("embedding_length"),
         vocabulary=header.length(TOKENS),
         context=number("context_length"),
+        parameters=sum(math.prod(tensor.shape) for tensor in header.tensors),
         positions=sum(t.shape[-1] for t in header.tensors if t.name == POSITIONS),
         experts=number("expert_count"),
         active_experts=number("expert_used_count"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
+from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
@@ -53,8 +54,23 @@ class CompletionFields(Formed, Wished):
         return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 
 
+def as_prompt(given: object) -> object:
+    """Read a text that is put as an object, beside images that there are none of."""
+    if isinstance(given, list):
+        return [as_prompt(each) for each in given] if any(map(is_object, given)) else given
+    if not isinstance(given, dict) or "prompt_string" not in given:
+        return given
+    if given.get("multimodal_data"):
+        raise PydanticCustomError("unread", "models here read text only: leave the images out")
+    return given["prompt_string"]
+
+
+def is_object(given: object) -> bool:
+    return isinstance(given, dict)
+
+
 class LlamaCompletionRequest(CompletionFields):
-    prompt: One | list[One]
+    prompt: Annotated[One | list[One], BeforeValidator(as_prompt)]
 
     @property
     def prompts(self) -> Sequence[One]:

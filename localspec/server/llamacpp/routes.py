@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 
 from fastapi import APIRouter
+from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -78,6 +79,26 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
         desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(rendered, body, served)
+
+    @routes.post("/v1/chat/completions/input_tokens")
+    async def count(request: Request, body: ChatRequest) -> Object:
+        """Count the tokens of a conversation without answering it."""
+        desk.take(request, body, body.model)
+        async with desk.house.lease(body.model) as served:
+            [found] = await asyncio.to_thread(body.prepared, served)
+            return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
+
+    @routes.get("/lora-adapters")
+    async def adapters() -> list[Object]:
+        """List adapters that a request could scale, of which there are none."""
+        return []
+
+    @routes.post("/lora-adapters", include_in_schema=False)
+    async def scale(body: list[JsonValue]) -> Object:
+        """Scale no adapter, which is all that can be done."""
+        if body:
+            raise Refused(Fault(501, "adapters are given when the server starts: --adapter"))
+        return {"success": True}
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:

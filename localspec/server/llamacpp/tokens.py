@@ -8,6 +8,7 @@ from pydantic import Field
 
 from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
+from localspec.server.requests.fields import Id
 from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
 
@@ -16,7 +17,8 @@ LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory o
 
 class TokenizeRequest(RequestPart):
     model: str = ""
-    content: str = Field(max_length=LONGEST)
+    content: Annotated[str | list[str | Id], Field(max_length=LONGEST)] = ""
+    prompt: str = Field("", max_length=LONGEST)  # as vLLM calls it
     add_special: bool = False  # the start token, where the model wants one
     parse_special: bool = True  # whether texts of control tokens stand for those
     with_pieces: bool = False
@@ -28,24 +30,36 @@ class TokenizeRequest(RequestPart):
         return {"tokens": [{"id": token, "piece": piece(runtime, token)} for token in tokens]}
 
     def _tokens(self, runtime: Runtime) -> list[int]:
-        if self.add_special:
-            return (runtime.read if self.parse_special else runtime.encode)(self.content)
-        tokens: list[int] = runtime.tokenizer.encode(
-            self.content, special=self.parse_special
-        ).tolist()
-        return tokens
+        content = self.content or self.prompt
+        parts = [content] if isinstance(content, str) else content
+        if sum(len(part) for part in parts if isinstance(part, str)) > LONGEST:
+            raise refused(f"there is room for {LONGEST:,} letters", "content")
+        found: list[int] = []
+        for at, part in enumerate(parts):
+            if isinstance(part, int):
+                found.append(part)
+            elif self.add_special and not at:
+                found += (runtime.read if self.parse_special else runtime.encode)(part)
+            else:
+                found += runtime.tokenizer.encode(part, special=self.parse_special).tolist()
+        return checked(runtime, found)
 
 
 class DetokenizeRequest(RequestPart):
     model: str = ""
-    tokens: list[Annotated[int, Field(ge=0)]] = Field(max_length=LONGEST)
+    tokens: list[Id] = Field(default_factory=list, max_length=LONGEST)
 
     def answer(self, runtime: Runtime) -> dict[str, object]:
-        last = runtime.tokenizer.size - 1
-        if any(token > last for token in self.tokens):
-            raise refused(f"there are no tokens over {last}", "tokens")
+        checked(runtime, self.tokens)
         said = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
         return {"content": said.decode("utf-8", "replace")}
+
+
+def checked(runtime: Runtime, tokens: list[int]) -> list[int]:
+    last = runtime.tokenizer.size - 1
+    if any(token > last for token in tokens):
+        raise refused(f"there are no tokens over {last}", "tokens")
+    return tokens
 
 
 def piece(runtime: Runtime, token: int) -> str | list[int]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from localspec.server.faults import Fault, Refused
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ModelHost
 from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
@@ -20,13 +18,6 @@ from localspec.server.ollama.request import GenerateRequest, OllamaChatRequest
 from localspec.server.replies.streaming import LINES
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
-INSTEAD: Mapping[str, str] = {
-    "push": "models are only downloaded",
-    "create": "give localspec serve the file, or pull a model by name",
-    "blobs/{digest}": "give localspec serve the file, or pull a model by name",
-    "embed": "a server of embeddings answers that",
-    "embeddings": "a server of embeddings answers that",
-}
 
 
 class ShowRequest(Named):
@@ -109,15 +100,3 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
         offer = desk.house.offer(body.wanted)
         facts = await desk.house.facts(offer.name)
         return shown(offer, desk.house.loaded.get(offer.name), facts)
-
-    for path, instead in INSTEAD.items():
-        routes.add_api_route(
-            f"/api/{path}",
-            partial(unable, instead),
-            methods=["POST", "HEAD"],
-            include_in_schema=False,
-        )
-
-
-async def unable(instead: str, request: Request) -> Response:
-    raise Refused(Fault(501, f"this server has no {request.url.path}: {instead}"))

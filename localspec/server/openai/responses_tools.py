@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, Tag
 
+from localspec.grammar.patterns import pattern_of
 from localspec.server.requests.forms import Object
 from localspec.server.requests.given import OTHER, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
@@ -66,11 +67,22 @@ class FunctionGiven(Function):
 
 
 class InputFormat(RequestPart):
-    """The grammar is told to the model; as a string in JSON, its input is not held to it."""
+    """The grammar is told to the model, which is held to it if it is a regular one."""
 
     type: str = "text"
     syntax: str = ""
     definition: str = ""
+
+    @property
+    def pattern(self) -> str | None:
+        return pattern_of(self.syntax, self.definition) if self.definition else None
+
+    @property
+    def parameters(self) -> Mapping[str, Json]:
+        """The schema of a call: one text."""
+        pattern = self.pattern
+        text: Json = {"type": "string", **({"pattern": pattern} if pattern else {})}
+        return {**INPUT, "properties": {"input": text}}
 
 
 class CustomGiven(RequestPart):
@@ -86,12 +98,12 @@ class CustomGiven(RequestPart):
         if self.format.definition:
             syntax = self.format.syntax or "this"
             about += f"\nThe input follows this {syntax} grammar:\n{self.format.definition}"
-        function: dict[str, Json] = {"description": about, "parameters": INPUT}
+        function: dict[str, Json] = {"description": about, "parameters": self.format.parameters}
         return Offered("custom", self.name, self.name, space, function)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        if self.format.definition:
+        if self.format.definition and not self.format.pattern:
             yield "format"
 
 

@@ -92,10 +92,12 @@ def described(desk: RequestHandler, name: str) -> dict[str, object]:
 
 def meta(offer: ServedOffer, context: int) -> dict[str, object]:
     """Describe a model's vocabulary and size as llama.cpp's server does."""
-    found = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
+    found: dict[str, object] = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
     looked = offer.footprint
     if looked is None:
         return found
+    if looked.parameters:
+        found["n_params"] = looked.parameters
     return {
         **found,
         "n_ctx_train": looked.context,

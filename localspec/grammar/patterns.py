@@ -1,0 +1,163 @@
+"""Regular expressions that the grammar engine can follow, and those that a grammar stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from localspec.templates.message import Json
+
+LONGEST = 20_000  # letters of a regular expression
+DEEPEST = 64  # rules and groups within one another
+TOKEN = re.compile(
+    r"""\s*(?://[^\n]*|(?P<string>"(?:\\.|[^"\\\n])*")(?P<i>i?)"""
+    r"""|/(?P<regex>(?:\\.|[^/\\\n])+)/(?P<flags>[imslux]*)|(?P<name>[?!]?\w+)(?:\.-?\d+)?"""
+    r"""|~\s*(?P<count>\d+(?:\s*\.\.\s*\d+)?)|(?P<arrow>->)|(?P<sign>[:|()\[\]+*?]))"""
+)
+IMPORT = re.compile(r"%import\s+common\.(\w+)(?:\s*->\s*(\w+))?\s*$", re.MULTILINE)
+COMMON: Mapping[str, str] = {
+    "LF": r"\n",
+    "CR": r"\r",
+    "NEWLINE": r"(?:\r?\n)+",
+    "WS": r"[ \t\f\r\n]+",
+    "WS_INLINE": r"[ \t]+",
+    "DIGIT": "[0-9]",
+    "INT": "[0-9]+",
+    "NUMBER": r"[0-9]+(?:\.[0-9]+)?",
+    "LETTER": "[a-zA-Z]",
+    "WORD": "[a-zA-Z]+",
+    "CNAME": "[a-zA-Z_][a-zA-Z0-9_]*",
+    "ESCAPED_STRING": r'"(?:[^"\\]|\\.)*"',
+}
+
+
+@lru_cache(maxsize=512)
+def followable(pattern: str) -> bool:
+    """Whether strings can be held to a regular expression: not by what stands around them."""
+    from llguidance import LLMatcher
+
+    schema = {"type": "string", "pattern": pattern}
+    return not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+
+
+def without_others(schema: Json) -> Json:
+    """Leave out of a schema the patterns that cannot be followed."""
+    match schema:
+        case dict():
+            found = {name: without_others(value) for name, value in schema.items()}
+            pattern = schema.get("pattern")
+            if isinstance(pattern, str) and not followable(pattern):
+                del found["pattern"]
+            return found
+        case list():
+            return [without_others(each) for each in schema]
+    return schema
+
+
+def pattern_of(syntax: str, definition: str) -> str | None:
+    """The pattern of all that a grammar allows; None where it has none that can be followed.
+
+    A Lark grammar has one if no rule leads back to itself and nothing is ignored.
+    """
+    if len(definition) > LONGEST:
+        return None
+    try:
+        found = definition if syntax == "regex" else _Grammar(definition).pattern()
+    except (ValueError, KeyError, IndexError, RecursionError):
+        return None
+    pattern = f"^(?:{found})$"
+    return pattern if len(pattern) <= LONGEST and followable(pattern) else None
+
+
+class _Grammar:
+    """The rules of a grammar as Lark writes them, each a list of tokens."""
+
+    def __init__(self, definition: str) -> None:
+        self._known = {name or of: COMMON[of] for of, name in IMPORT.findall(definition)}
+        rest = IMPORT.sub("", definition)
+        if "%" in re.sub(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/', "", rest):
+            raise ValueError("a directive")
+        self._rules = dict(_rules(rest))
+
+    def pattern(self) -> str:
+        return self._of("start", ())
+
+    def _of(self, name: str, within: Sequence[str]) -> str:
+        if name in self._known:
+            return self._known[name]
+        if name in within or len(within) > DEEPEST:
+            raise ValueError("a rule that leads back to itself")
+        found, rest = self._either(self._rules[name], (*within, name))
+        if rest or len(found) > LONGEST:
+            raise ValueError("what is no rule, or a long one")
+        self._known[name] = found
+        return found
+
+    def _either(
+        self, tokens: Sequence[re.Match[str]], within: Sequence[str]
+    ) -> tuple[str, list[re.Match[str]]]:
+        """Read alternatives up to the bracket that ends them."""
+        left, options, current = list(tokens), list[str](), ""
+        while left and left[0]["sign"] not in (")", "]"):
+            token = left.pop(0)
+            if token["sign"] == "|":
+                options.append(current)
+                current = ""
+            elif token["arrow"]:
+                left.pop(0)
+            else:
+                piece, left = self._piece(token, left, within)
+                current += piece
+        return f"(?:{'|'.join([*options, current])})", left
+
+    def _piece(
+        self, token: re.Match[str], left: list[re.Match[str]], within: Sequence[str]
+    ) -> tuple[str, list[re.Match[str]]]:
+        """Read one piece, and how often it comes."""
+        if token["sign"] in ("(", "["):
+            found, rest = self._either(left, (*within, "("))
+            left = rest[1:]
+            found += "?" if token["sign"] == "[" else ""
+        elif token["string"]:
+            found = re.escape(_unquoted(token["string"]))
+            found = f"(?i:{found})" if token["i"] else f"(?:{found})"
+        elif token["regex"]:
+            found = token["regex"].replace("\\/", "/")
+            found = f"(?{token['flags']}:{found})" if token["flags"] else f"(?:{found})"
+        else:
+            found = self._of(token["name"].lstrip("?!"), within)
+        if left and left[0]["sign"] and left[0]["sign"] in "+*?":
+            found = f"(?:{found}){left.pop(0)['sign']}"
+        elif left and left[0]["count"]:
+            least, _, most = left.pop(0)["count"].replace(" ", "").partition("..")
+            found = f"(?:{found}){{{least},{most or least}}}"
+        return found, left
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].encode().decode("unicode_escape").encode("latin-1").decode()
+
+
+def _rules(text: str) -> list[tuple[str, list[re.Match[str]]]]:
+    """Cut a grammar at its rules, and each at its tokens."""
+    at, found = 0, list[tuple[str, list[re.Match[str]]]]()
+    text = "\n" + text.strip() + "\n"
+    current: list[re.Match[str]] = []
+    while at < len(text.rstrip()):
+        token = TOKEN.match(text, at)
+        if token is None or token.end() == at:
+            raise ValueError(f"what is no token at {at}")
+        at = token.end()
+        if token[0].lstrip().startswith("//"):
+            continue
+        if token["sign"] == ":":
+            name = current.pop()["name"]
+            if found:
+                found[-1][1].extend(current)
+            found.append((name.lstrip("?!"), []))
+            current = []
+        else:
+            current.append(token)
+    found[-1][1].extend(current)
+    return found
