@@ -69,8 +69,14 @@ OLD_TALK = [
 OLD = {"model": "scripted", "options": OPTIONS, "keep_alive": "5m"}
 WISHED = DRAWN | {"n_predict": 3, "stop": ["zzz"], "n_indent": 1, "samplers": ["top_k"]}
 
+LINES = 'start: "begin" LF line+ "end"\nline: ("+" | "-") /.*/ LF -> line\n%import common.LF'
+PATCH = {"type": "custom", "name": "patch"} | {
+    "format": {"type": "grammar", "syntax": "lark", "definition": LINES}
+}
+
 REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     "/v1/chat/completions": CHATS,
+    "/v1/chat/completions/input_tokens": CHATS,
     "/v1/completions": [
         ASKED | {"prompt": ["one", [65, 66]], "echo": True},
         ASKED | {"prompt": "one", "logprobs": 2, **USAGE},
@@ -82,6 +88,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         {"input": "here", "max_output_tokens": 3, "stream": True, "temperature": 0}
         | {"text": {"format": {"type": "json_schema", "name": "it", "schema": SCHEMA}}}
         | {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
+        {"input": "here", "max_output_tokens": 3, "tools": [PATCH]},
     ],
     "/v1/responses/input_tokens": [{"input": ITEMS, "instructions": "Be brief."}],
     "/v1/responses/{id}/cancel": [{}],
@@ -94,6 +101,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     "/api/chat": [
         OLD | {"messages": OLD_TALK, "tools": [TOOL], "think": True},
         OLD | {"messages": OLD_TALK, "format": SCHEMA, "stream": False},
+        OLD | {"messages": OLD_TALK, "logprobs": True, "top_logprobs": 2},
     ],
     "/api/generate": [
         OLD | {"prompt": "here", "system": "Be brief.", "format": "json"},
@@ -103,6 +111,9 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     "/completion": [
         WISHED | {"prompt": [65, "here", 66], "response_fields": ["content", "timings/prompt_n"]},
         WISHED | {"prompt": "here", "json_schema": SCHEMA, "stream": True},
+        WISHED
+        | {"prompt": {"prompt_string": "here"}, "n_probs": 2, "return_tokens": True}
+        | {"repeat_last_n": 8, "repeat_penalty": 1.2},
     ],
     "/infill": [
         WISHED
@@ -111,12 +122,20 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     ],
     "/api/pull": [{"model": "small", "stream": False}, {"name": "other", "insecure": True}],
     "/api/copy": [{"source": "small", "destination": "other"}],
+    "/api/v1/chat": [
+        {"model": "scripted", "input": "here", "max_output_tokens": 3, "stream": True},
+        {"input": [{"type": "message", "content": "here"}], "system_prompt": "Be brief."}
+        | {"max_output_tokens": 3, "reasoning": "on", "integrations": ["a"], "store": True},
+    ],
     "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
     "/api/v1/models/unload": [{"instance_id": "other"}],
     "/slots/{id}": [{"filename": "x"}],
     "/models/load": [{"model": "scripted"}],
     "/models/unload": [{"model": "other"}],
-    "/tokenize": [{"content": "here <|im_end|>", "add_special": True, "with_pieces": True}],
+    "/tokenize": [
+        {"content": "here <|im_end|>", "add_special": True, "with_pieces": True},
+        {"content": ["here", 65], "parse_special": False},
+    ],
     "/detokenize": [{"tokens": [65, 66, 257]}],
     "/apply-template": CHATS,
 }

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.server.scripted import Server
+from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_load import until
 
 
 @pytest.fixture(scope="module")
 def fresh():
     made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def thinker():
+    replies = {"why?": "<think>\nHm.\n</think>\n\nSo."}
+    made = Server(replies, template="{# <think> </think> #}" + TEMPLATE)
     yield made
     made.close()
 
@@ -47,6 +57,48 @@ def test_conversations_are_answered_under_its_path(fresh):
     body = {"messages": [{"role": "user", "content": "here"}], "max_tokens": -1}
     answer = fresh.client.post("/api/v0/chat/completions", json=body).json()
     assert answer["choices"][0]["message"]["content"] == "You said: here"
+
+
+CHAT = {"model": "scripted", "system_prompt": "Be brief.", "temperature": 0, "repeat_penalty": 1}
+
+
+def test_a_text_is_answered_whole_and_streamed(thinker):
+    given = {**CHAT, "input": [{"type": "message", "content": "why?"}], "reasoning": "on"}
+    whole = thinker.client.post("/api/v1/chat", json=given).json()
+    output = [{"type": "reasoning", "content": "Hm."}, {"type": "message", "content": "So."}]
+    assert whole["output"] == output
+    assert whole["model_instance_id"] == "scripted"
+    assert whole["stats"]["reasoning_output_tokens"] == len("Hm.")
+    assert whole["stats"]["input_tokens"] > 0
+    stream = thinker.client.post("/api/v1/chat", json={**given, "input": "why?", "stream": True})
+    events = [json.loads(line[6:]) for line in stream.text.splitlines() if line[:5] == "data:"]
+    kinds = [each["type"] for each in events if not each["type"].endswith(".delta")]
+    around = ["chat.start", "prompt_processing.start", "prompt_processing.end"]
+    parts = [f"{kind}.{end}" for kind in ("reasoning", "message") for end in ("start", "end")]
+    assert kinds == [*around, *parts, "chat.end"]
+    said = [each["content"] for each in events if each["type"] == "message.delta"]
+    assert "".join(said) == "So."
+    assert events[-1]["result"]["output"] == output
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"previous_response_id": "resp_1"}, "/v1/responses"),
+        ({"input": [{"type": "image", "data_url": "data:,"}]}, "read text only"),
+        ({"temperature": -1}, "temperature"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(fresh, more, said):
+    answer = fresh.client.post("/api/v1/chat", json={**CHAT, "input": "a", **more})
+    assert (answer.status_code, said in answer.text) == (400, True)
+
+
+def test_what_changes_nothing_is_told(fresh):
+    more = {"integrations": ["mcp/x"], "store": True, "context_length": 4096}
+    answer = fresh.client.post("/api/v1/chat", json={**CHAT, "input": "a", **more})
+    assert answer.headers["x-localspec-ignored"] == "integrations, store"
+    assert answer.json()["output"] == [{"type": "message", "content": "You said: a"}]
 
 
 @pytest.mark.parametrize("path", ["/api/v0/models/other", "/api/v1/nothing"])

@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
 
-from localspec.server.handler import RequestHandler
+from localspec.server.handler import ApiRequest, RequestHandler
+from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
 from localspec.server.lmstudio.listing import config, described, listed
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
@@ -43,6 +46,14 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
         return await told(house.offer(name), described)
+
+    @routes.post("/api/v1/chat")
+    async def chat(request: Request, body: LmStudioChatRequest) -> Response:
+        """Answer one text."""
+        errand = ApiRequest(
+            body, body.model, body.prepared, LmStudioAnswer, failing, stream=body.stream
+        )
+        return await desk.serve(request, errand)
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:

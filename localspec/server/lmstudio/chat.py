@@ -1,0 +1,154 @@
+"""The request of /api/v1/chat, and its answers, whole or as a stream of events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue, Tag, field_validator
+from pydantic_core import PydanticCustomError
+
+from localspec.runtime.prompting import Conversation
+from localspec.server.faults import Fault
+from localspec.server.model_host import Served
+from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
+from localspec.server.replies.reply import Choices, Step
+from localspec.server.replies.streaming import Bodies
+from localspec.server.requests.asking import Prepared, prepared
+from localspec.server.requests.chat_request import reasoning
+from localspec.server.requests.fields import Most, Wished
+from localspec.server.requests.given import OTHER, readable, tagged
+from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.templates.message import Message
+
+KINDS: Mapping[Kind, str] = {"text": "message", "thought": "reasoning", "call": "message"}
+EFFORTS = {"off": "none", "on": None}
+
+
+class TextInput(RequestPart):
+    type: Literal["text", "message"]
+    content: str = ""
+
+
+Input = Annotated[
+    Annotated[TextInput, Tag("text")]
+    | Annotated[TextInput, Tag("message")]
+    | Annotated[LeftOut, Tag(OTHER)],
+    tagged("text", "message"),
+    BeforeValidator(readable),
+]
+
+
+def as_inputs(given: object) -> object:
+    """A text is short for a list of one."""
+    return [{"type": "text", "content": given}] if isinstance(given, str) else given
+
+
+class LmStudioChatRequest(Wished):
+    input: Annotated[list[Input], BeforeValidator(as_inputs)]
+    system_prompt: str = ""
+    stream: bool = False
+    max_output_tokens: Most = None
+    reasoning: str | None = None
+    store: bool | None = None
+    previous_response_id: str | None = None
+    context_length: int | None = None
+    integrations: list[JsonValue] = Field(default_factory=list)
+
+    @field_validator("previous_response_id")
+    @classmethod
+    def not_here(cls, given: str | None) -> str | None:
+        if given:
+            raise PydanticCustomError(
+                "not_here",
+                "conversations are not kept under this path: go on from one by /v1/responses",
+            )
+        return given
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if self.integrations:
+            yield "integrations"
+        if self.store:
+            yield "store"
+
+    def prepared(self, served: Served) -> list[Prepared]:
+        text = "\n".join(each.content for each in self.input if isinstance(each, TextInput))
+        rules: list[Message] = [{"role": "system", "content": self.system_prompt}]
+        messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
+        effort = EFFORTS.get(self.reasoning or "", self.reasoning)
+        conversation = Conversation(messages, extra=reasoning(effort))
+        return [
+            prepared(served, conversation, self.wishes(served.offer.usual, self.max_output_tokens))
+        ]
+
+
+def event(kind: str, data: Mapping[str, object]) -> bytes:
+    body = json.dumps({"type": kind, **data}, ensure_ascii=False)
+    return f"event: {kind}\ndata: {body}\n\n".encode()
+
+
+def failing(fault: Fault) -> bytes:
+    """Encode the end of a stream that cannot go on."""
+    return event("error", fault.openai())
+
+
+@dataclass(slots=True, eq=False)
+class LmStudioAnswer:
+    choices: Choices
+    blocks: Blocks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks(self.choices)
+
+    async def whole(self) -> Mapping[str, object]:
+        await self.blocks.whole()
+        return self._result()
+
+    def opening(self) -> Bodies:
+        name = {"model_instance_id": self.choices.served.name}
+        return [event("chat.start", name), event("prompt_processing.start", {})]
+
+    def bodies(self, number: int, step: Step | None) -> Bodies:
+        if step is None:
+            return [None]
+        first = [] if self.blocks.found else [event("prompt_processing.end", {})]
+        found = [body for change in self.blocks.changes(step) for body in told(change)]
+        return [*first, *found] if found else []
+
+    async def closing(self) -> Bodies:
+        found = [body for change in self.blocks.end() for body in told(change)]
+        await self.blocks.count()
+        return [*found, event("chat.end", {"result": self._result()})]
+
+    def _result(self) -> Mapping[str, object]:
+        result = self.blocks.reply.result
+        used, timings = result.usage, result.timings
+        return {
+            "model_instance_id": self.choices.served.name,
+            "output": [shown(block) for block in self.blocks.found],
+            "stats": {
+                "input_tokens": used.prompt_tokens,
+                "total_output_tokens": used.completion_tokens,
+                "reasoning_output_tokens": self.blocks.thoughts,
+                "tokens_per_second": timings.tokens_per_second or 0.0,
+                "time_to_first_token_seconds": timings.first_token or timings.total,
+            },
+        }
+
+
+def shown(block: Block) -> Mapping[str, object]:
+    return {"type": KINDS[block.kind], "content": block.text}
+
+
+def told(change: Change) -> Iterator[bytes]:
+    kind = KINDS[change.block.kind]
+    match change:
+        case Opened():
+            yield event(f"{kind}.start", {})
+        case Grown(_, text, _):
+            yield event(f"{kind}.delta", {"content": text})
+        case Closed():
+            yield event(f"{kind}.end", {})
