@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from localspec.dialects.patterns import without_others
 from localspec.errors import UsageError
-from localspec.grammar.patterns import without_others
 from localspec.templates.message import Json, Tool
 
 NO_PARAMETERS: Mapping[str, Json] = {

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, Tag
 
-from localspec.grammar.patterns import pattern_of
+from localspec.dialects.patterns import pattern_of
 from localspec.server.requests.forms import Object
 from localspec.server.requests.given import OTHER, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart

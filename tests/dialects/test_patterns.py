@@ -8,7 +8,7 @@ import time
 import pytest
 
 from localspec.dialects.functions import functions
-from localspec.grammar.patterns import followable, pattern_of
+from localspec.dialects.patterns import followable, pattern_of
 
 PATCH = """
 start: begin hunk+ end   // a comment
