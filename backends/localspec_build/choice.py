@@ -94,7 +94,8 @@ def cuda(machine: Machine) -> Choice:
     """CUDA by the makers' wheel, the installed toolkit, or the one of the package index."""
     card = machine.nvidia
     if card is None:
-        raise Lacking(f"No driver for an NVIDIA card is here: install it, then {fix(machine)}")
+        known = "or name architectures in CUDAARCHS"
+        raise Lacking(f"No driver for an NVIDIA card is here: install it, {known}; {fix(machine)}")
     if card.fault:
         raise Lacking(
             f"An NVIDIA card's driver is out of order ({card.fault}): mend it, then {fix(machine)}"

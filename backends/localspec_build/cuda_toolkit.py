@@ -23,7 +23,7 @@ def install(requirement: str, python: str, log: Path) -> Path:
     """Install packages of CUDA, unless they are there; return the root of the toolkit."""
     folder = folder_of(requirement)
     if not (folder / READY).exists():
-        pip.say(f"Fetching {requirement} from the package index: about 600 MB.")
+        pip.say(f"Fetching {requirement} from the package index: 500 to 650 MB.")
         own = pip.command(python)[:3]  # not for an environment, but for a folder
         where = ("--upgrade", "--target", str(folder))
         if not pip.run(own, "install", *where, requirement, log=log):

@@ -25,6 +25,12 @@ BUILT = "built here"
 BRIEFLY = ("--retries", "0", "--timeout", "10")  # no network is no error
 # pip keeps a wheel for all options of CMake alike, so its cache is left out.
 SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
+WAIT = {
+    "cpu": "About five minutes on two cores",
+    "cuda": "About ten minutes on sixteen cores, an hour or two on two",
+    "hip": "About ten minutes on sixteen cores, an hour or two on two",
+    "vulkan": "About ten minutes on two cores",
+}
 # Loads the library of an environment, after the files that it is given, and tells its backends.
 TRIAL = """
 import ctypes, importlib.util, os, pathlib, sys
@@ -130,14 +136,6 @@ def options(choice: Choice, python: str) -> tuple[str, ...]:
         return choice.cmake
     home = cuda_toolkit.install(choice.toolkit, python, log())
     return (*choice.cmake, f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
-
-
-WAIT = {
-    "cpu": "About five minutes on two cores",
-    "cuda": "Ten minutes on sixteen cores, an hour on two",
-    "hip": "Ten minutes on sixteen cores, an hour on two",
-    "vulkan": "About ten minutes on two cores",
-}
 
 
 def wheel(
