@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from localspec_build.failure import Lacking
-from localspec_build.machine import Machine, Nvcc, Nvidia, Version
+from localspec_build.machine import HEADERS, Machine, Nvcc, Nvidia, Version
 
 AUTO = "auto"
 RPC = "-DGGML_RPC=on"  # in every build: it takes seconds, and reaches devices of other machines
@@ -33,6 +33,7 @@ TOOLKIT = {
     "pacman": "sudo pacman -S cuda",
     "winget": "winget install Nvidia.CUDA",
 }
+SDK = "install LunarG's SDK (vulkan.lunarg.com), set VULKAN_SDK"
 VULKAN = {
     "apt-get": "sudo apt-get install libvulkan-dev glslc spirv-headers mesa-vulkan-drivers",
     "dnf": "sudo dnf install vulkan-loader-devel vulkan-headers glslc spirv-headers-devel",
@@ -198,7 +199,9 @@ def vulkan(machine: Machine) -> Choice:
     """Vulkan, for any card with a driver for it."""
     found = machine.vulkan
     name = ", ".join(found.devices) or "a graphics card"
-    get = VULKAN.get(machine.manager, "install LunarG's SDK (vulkan.lunarg.com), set VULKAN_SDK")
+    get = VULKAN.get(machine.manager, SDK)
+    if found.old_headers:
+        get = f"{dotted(HEADERS)} or newer, not {found.old_headers}; {SDK}"
     reason = f"Vulkan for {name} needs {', '.join(found.lacks)}: {get}; then {fix(machine)}"
     # The makers' build is a general one: without a device it would be slower than the processor's.
     general = found.devices and machine.processor in ("x86_64", "AMD64")

@@ -59,6 +59,7 @@ class Vulkan:
     asked: bool = False  # whether vulkaninfo is here and answers
     devices: tuple[str, ...] = ()  # without those that the processor plays
     lacks: tuple[str, ...] = ()  # of what a build needs
+    old_headers: str = ""  # their version, where they are too old
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,24 +200,24 @@ def vulkan(tools: Tools, root: Path) -> Vulkan:
     names = (re.search(r"deviceName *= *(.+)", block) for block in real)
     sdk = tools.environment.get("VULKAN_SDK", "")
     homes = [Path(sdk)] if sdk else [root / "usr", root / "usr/local"]
+    headers = [header_version(home) for home in homes]
+    old = ".".join(map(str, max(headers))) if max(headers) < HEADERS else ""
     needs = {
         "glslc": bool(tools.find("glslc", *(str(home / "bin") for home in homes))),
-        "Vulkan's headers": any(newer_headers(home) for home in homes),
+        "Vulkan's headers": max(headers) >= HEADERS,
         "Vulkan's loader": any(has_loader(home) for home in homes),
         "the SPIR-V headers": any(any(home.glob(each)) for home in homes for each in SPIRV),
     }
     lacks = tuple(name for name, there in needs.items() if not there)
-    return Vulkan(fine, tuple(name[1].strip() for name in names if name), lacks)
+    return Vulkan(fine, tuple(name[1].strip() for name in names if name), lacks, old)
 
 
-def newer_headers(home: Path) -> bool:
-    """Tell whether Vulkan's headers are there, and new enough for llama.cpp."""
+def header_version(home: Path) -> Version:
+    """Read the version of Vulkan's headers; empty where there are none."""
     content = text(home / "include/vulkan/vulkan_core.h")
     complete = re.search(r"HEADER_VERSION_COMPLETE +VK_MAKE_API_VERSION\(0, (\d+), (\d+)", content)
     patch = re.search(r"#define VK_HEADER_VERSION (\d+)", content)
-    if not (complete and patch):
-        return False
-    return (*version_of(complete), int(patch[1])) >= HEADERS
+    return (*version_of(complete), int(patch[1])) if complete and patch else ()
 
 
 def has_loader(home: Path) -> bool:

@@ -135,6 +135,12 @@ def test_what_is_missing_is_a_sentence_with_its_command_and_the_processor_goes_o
     assert hint.endswith("then `.venv/bin/localspec doctor --fix`")
 
 
+def test_headers_that_are_too_old_are_not_to_be_installed_again():
+    old = Vulkan(lacks=("Vulkan's headers",), old_headers="1.3.239")
+    [hint] = choose(replace(BARE, vendors=frozenset({"intel"}), vulkan=old)).hints
+    assert "needs Vulkan's headers: 1.3.272 or newer, not 1.3.239; install LunarG's SDK" in hint
+
+
 def test_a_broken_driver_and_a_missing_one_are_told_apart():
     assert (
         "out of order (no answer)"

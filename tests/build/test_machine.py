@@ -104,7 +104,8 @@ def test_vulkan_counts_cards_and_not_the_processor_that_plays_one(fake):
 
 def test_vulkan_headers_of_debian_12_are_too_old(fake):
     fake.vulkan(headers=239)
-    assert found(fake).vulkan.lacks == ("Vulkan's headers",)
+    vulkan = found(fake).vulkan
+    assert (vulkan.lacks, vulkan.old_headers) == (("Vulkan's headers",), "1.3.239")
 
 
 def test_lunargs_sdk_takes_the_place_of_the_systems(fake):
