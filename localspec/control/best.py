@@ -37,7 +37,7 @@ class DraftOffer:
     def judge(self, said: Sequence[int]) -> int:
         """Learn from how the text went on; return how many draft tokens were right."""
         # A sampled token that was not verified teaches nothing: the target may sample another.
-        most = self.checked if self.draft.sources else len(self.draft)
+        most = self.checked if self.draft.sources else len(self.kinds)
         judged = min(most, len(said))
         right = 0
         for drafted, token in zip(self.draft.tokens[:judged].tolist(), said, strict=False):
@@ -55,8 +55,17 @@ class Pass:
     """One round of asking: the batch, the price of each length, the best draft of each slot."""
 
     batch: Batch
-    prices: Sequence[float]
+    depth: Depth
     best: dict[int, DraftOffer] = field(default_factory=dict)
+    _prices: Sequence[float] = ()
+    _priced: int = 0  # draft tokens
+
+    def prices(self, most: int) -> Sequence[float]:
+        """Return the price of verifying 0, 1, ... draft tokens, as far as may be lost."""
+        if most > self._priced:
+            prices = self.depth.prices(self.batch, most)
+            self._priced, self._prices = most, self.depth.affordable(self.batch, prices)
+        return self._prices
 
     def enter(self, slot: int, offer: DraftOffer) -> None:
         """Take an offer as the best of its slot if it is."""
@@ -154,9 +163,8 @@ class Best:
 
     def _best(self, asks: Sequence[Ask], batch: Batch) -> dict[int, Draft]:
         """Find the best draft for each slot, cut to what is to be verified."""
+        now = Pass(batch, self.depth)
         rows = len(asks)
-        most = max([ask.limit for ask in asks])
-        now = Pass(batch, self.depth.affordable(batch, self.depth.prices(batch, most)))
         looks = rows not in self._cheap
         if looks:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
@@ -168,8 +176,8 @@ class Best:
                 if looks:  # it is asked each round, so it has nothing to catch up on
                     self._note(by, drafts, seconds, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
-                    if draft:
-                        now.enter(ask.slot, self._weigh(by, ask, draft, now.prices))
+                    if len(draft.tokens):
+                        now.enter(ask.slot, self._weigh(by, ask, draft, now))
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, now)
@@ -195,18 +203,18 @@ class Best:
             survivals: Sequence[float] = ()
             worth = 0.0
             if draft:
-                offer = self._weigh(by, seat.ask, draft, now.prices)
+                offer = self._weigh(by, seat.ask, draft, now)
                 offer.costly, survivals, worth = True, offer.survivals, offer.worth
                 if wish.rates and draft.sources:  # the text alone would not judge it
                     offer.tries, offer.pays = True, len(draft)
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
 
-    def _weigh(self, by: str, ask: Ask, draft: Draft, prices: Sequence[float]) -> DraftOffer:
+    def _weigh(self, by: str, ask: Ask, draft: Draft, now: Pass) -> DraftOffer:
         """Estimate how much of a draft pays, and keep it to learn from it."""
         acceptance = self._acceptance(by, ask)
         kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
-        length, worth = self.depth.worth(survivals, prices)
+        length, worth = self.depth.worth(survivals, now.prices(len(kinds)))
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, pays=length)
         known = self._offers.get(ask.slot)
         if known is None:
@@ -265,7 +273,7 @@ def generous(confidences: Sequence[float]) -> bool:
 
 def cut(draft: Draft, length: int) -> Draft:
     """Return the beginning of a draft."""
-    if length == len(draft):
+    if length == len(draft.tokens):
         return draft
     sources = draft.sources and draft.sources[:length]
     return Draft(draft.tokens[:length], draft.by, sources, draft.confidences[:length])

@@ -167,6 +167,8 @@ class Costs:
 
     def at(self, batch: Batch, tokens: int) -> float:
         """Return the seconds of a round without drafting, by the tokens of its rows together."""
+        if self._attention is NO_ATTENTION:
+            return self.target(batch.rows).at(tokens)
         [seconds] = self.stretch(batch, tokens, tokens)
         return seconds
 

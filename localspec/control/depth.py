@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -28,7 +29,7 @@ TRYING = 0.014  # plain rounds of each round that trying may take; where it take
 STAKE = 0.5  # of the purse, which one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
 PURSE = 6.0  # plain rounds that may be lost in the beginning
-FULL = 6.0  # and later at most, times what rounds take of late
+FULL = 12.0  # and later at most, times what rounds take of late
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 WINDOW = 1 / 32  # weight of the latest round in the rate
 PLAIN = 64  # rounds with drafts after which one goes without, to measure that
@@ -232,10 +233,12 @@ class Depth:
             return [0] * len(drafts)
         if self.even:
             return self._trim_evenly(batch, drafts)
-        alive = np.array([alive for draft in drafts for alive in draft])
-        best = np.argsort(-alive, kind="stable")
+        alive = np.array(list(chain.from_iterable(drafts)))
+        best = (-alive).argsort(kind="stable")
         prices = self.affordable(batch, self.prices(batch, len(alive)))
-        count = int(np.argmax(np.append(0.0, np.cumsum(alive[best]))[: len(prices)] - prices))
+        won = np.zeros(len(alive) + 1)
+        alive[best].cumsum(out=won[1:])
+        count = int((won[: len(prices)] - prices).argmax())
         whose = np.repeat(np.arange(len(drafts)), lengths)
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept

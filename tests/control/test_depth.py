@@ -157,7 +157,7 @@ def test_what_it_takes_to_catch_up_must_pay_too():
     teach(made, 1, 30)
     assert wish(made, missed=0).limit
     for _ in range(60):
-        made.costs.note_drafting("draft", 1, 1, 0.1, missed=30)
+        made.costs.note_drafting("draft", 1, 1, 1.0, missed=30)
     assert not wish(made, missed=30).limit
 
 
