@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from itertools import pairwise
 
 PLAIN = 0.02  # seconds of a forward of one token
 
@@ -33,9 +32,8 @@ LAG = 64  # tokens that a head may be behind its target, before it reads them wi
 
 
 def seconds(curve: Mapping[int, float], tokens: int) -> float:
-    sizes, units = zip(*sorted(curve.items()), strict=True)
-    if tokens <= sizes[-1]:
-        return PLAIN * float(np.interp(tokens, sizes, units))
-    slope = (units[-1] - units[-2]) / (sizes[-1] - sizes[-2])
-    last: float = PLAIN * (units[-1] + slope * (tokens - sizes[-1]))
-    return last
+    """Return the seconds of a forward: linear between points, beyond them as steep as before."""
+    points = list(curve.items())
+    low, high = next((pair for pair in pairwise(points) if tokens <= pair[1][0]), points[-2:])
+    slope = (high[1] - low[1]) / (high[0] - low[0])
+    return PLAIN * (low[1] + slope * (tokens - low[0]))

@@ -98,7 +98,7 @@ def drafts(rates: FloatArray, seed: int, falls: float = 1.0) -> list[PlaceDraft]
         sure = rng.beta(SPREAD * expected + 0.05, SPREAD * (1 - expected) + 0.05)
         hits = rng.random(FURTHEST) < sure
         right = int(np.argmin(hits)) if not hits.all() else FURTHEST
-        found.append(PlaceDraft([float(round(c, 3)) for c in sure], right))
+        found.append(PlaceDraft(sure.round(3).tolist(), right))
     return found
 
 

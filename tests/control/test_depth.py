@@ -190,7 +190,39 @@ def test_a_proposer_that_was_unlucky_is_asked_again_although_it_must_catch_up():
     teach(made, 1, 30)
     value = made._standing("draft", 0).value
     missed = round(value / made.costs.reading("draft", 1) / 100) + 1
-    assert wish(made, missed=missed).limit
+    found = wish(made, missed=missed)
+    assert found.limit
+    assert not found.rates  # not to try it: it pays
+
+
+def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    known = made._standing("draft", 0)
+    known.value, known.until = 0.5, 50
+    assert wish(made).limit
+
+
+def test_a_draft_made_to_learn_counts_as_if_it_had_been_as_long_as_is_best():
+    made = depth(FLAT, {"draft": {1: 0.2, 8: 1.6}})
+    made._standing("draft", 0).value = -1
+    found = wish(made)
+    assert found.rates
+    alive = products([0.9, 0.1, 0.1, 0.1])
+    assert found.value(alive, 0.0) == pytest.approx(0.9 - found.bill.total[1])
+
+
+def test_after_a_long_sleep_a_proposer_is_learnt_anew_but_not_by_a_new_text():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    teach(made, 0, 300)
+    variance = seat(made).acceptance.placed.variance
+    made._round += 400
+    assert wish(made).rates
+    assert seat(made).acceptance.placed.variance > 2 * variance
+    made.release(0)
+    variance = seat(made).acceptance.placed.variance
+    made._standing("draft", 0).value = -1
+    assert wish(made).rates
+    assert seat(made).acceptance.placed.variance == variance
 
 
 def test_no_draft_costs_more_than_half_of_what_may_be_lost():

@@ -6,14 +6,15 @@ import pytest
 
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
 from simulation.hardware import CURVES
-from simulation.texts import invented
+from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
+from simulation.trees import tree_gain
 
 GOOD, BAD = 0.9, 0.15
 CHANCE = 0.04  # by which so few and short texts may differ from what `scripts/simulate` tries
 
 
-def tried(stretches, hardware, drafting):
-    return trial(invented("a text", stretches)[:2], hardware, drafting)
+def tried(stretches, hardware, drafting, drafter=DRAFT_MODEL):
+    return trial(invented("a text", stretches, drafter)[:2], hardware, drafting)
 
 
 @pytest.mark.parametrize("hardware", CURVES)
@@ -45,3 +46,26 @@ def test_a_drafter_that_is_never_worth_it_costs_next_to_nothing(hardware):
 
 def test_it_beats_every_fixed_depth_where_texts_alternate():
     assert tried([(40, 0.3), (40, 0.95)] * 15, "gpu", 0.1).near > 1.05
+
+
+@pytest.mark.parametrize("hardware", ["gpu", "cpu q8_0"])
+@pytest.mark.parametrize(
+    ("drafter", "rate", "drafting"),
+    [(CHAINED, 0.75, 0.06), (TRAINED, 0.85, 0.06), (BLOCK, 0.9, 0.12)],
+)
+def test_a_head_is_used_as_far_as_it_pays(hardware, drafter, rate, drafting):
+    found = tried([(1000, rate)], hardware, drafting, drafter)
+    assert found.near >= NEAR - CHANCE
+    assert found.speed >= max(PLAIN - 0.01, (NEAR - CHANCE) * found.best)
+    assert found.cold >= COLD
+
+
+def test_a_head_that_pays_again_is_soon_asked_again():
+    found = tried([(600, 0.85), (400, 0.2), (600, 0.85)], "cpu q4_k_m", 0.06, CHAINED)
+    assert found.back >= NEAR - CHANCE
+
+
+def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
+    wide, dear = (tree_gain(name, CURVES[name], 0.75, 0.98) for name in ("gpu", "cpu q8_0"))
+    assert wide.greedy > wide.sampled > wide.chain > 2
+    assert dear.greedy == dear.chain < 1.2
