@@ -115,6 +115,7 @@ class Build:
     version: str
     features: tuple[str, ...]  # what it was built for: "CUDA", "Metal", "AVX2" and so on
     drivers: tuple[str, ...] = ()  # of GPUs that it sees: what dies with one may run with the next
+    unseen: tuple[str, ...] = ()  # kinds of GPUs that it was built for and sees none of
 
 
 class DeviceNeeds(NamedTuple):

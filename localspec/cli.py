@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,7 +44,8 @@ from localspec.engine.settings import Settings
 from localspec.engine.worker import Stream
 from localspec.errors import LocalSpecError, UsageError
 from localspec.export.command import export
-from localspec.models import trial
+from localspec.memory.machine import size
+from localspec.models import engines, trial
 from localspec.prove.command import prove
 from localspec.runtime.runtime import Runtime
 from localspec.server.options import ServingOptions
@@ -202,7 +203,7 @@ def info(context: click.Context, model: str) -> None:
     if read(context, InfoOptions).json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
-    for name, value in describe(footprint):
+    for name, value in (*describe(footprint), *runs_on(footprint.path)):
         click.echo(f"{name:<14} {value}")
 
 
@@ -243,6 +244,12 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("chat template", "yes" if f.chat_template else "no"),
     ]
     return [line for line in lines if line[1]]
+
+
+def runs_on(path: Path) -> Iterator[tuple[str, str]]:
+    """Name the devices that the engine of a file sees, each with its free memory."""
+    for device in engines.backend(engines.taker(path)).probe():
+        yield device.kind, f"{device.name}, {size(device.free_bytes)} free"
 
 
 def layers(f: Footprint) -> str:

@@ -25,10 +25,13 @@ class Model:
     vocabulary: int
     state: int = 0
     quantises: bool = True  # its keys and values
+    experts: int = 0  # bytes of the weights
 
     def needs(self, options: Options) -> Needs:
         if not self.quantises and options.kv_type not in ("auto", "f16"):
             raise UsageError("its keys and values cannot be quantised")
+        if options.cpu_moe and not self.experts:
+            raise UsageError("it has no experts")
         cells = (options.context or 8192) * options.slots
         logits = options.slots * (options.tentative + 1) * self.vocabulary * 4
         return Needs(
@@ -36,7 +39,7 @@ class Model:
             kept=int(cells * self.token * CELL[options.kv_type]) + self.state * options.slots,
             working=100 * MB + cells * options.batch // 256 + logits,
             layers=self.layers,
-            embeddings=self.embeddings,
+            embeddings=self.embeddings + self.experts * (options.cpu_moe or 0) // self.layers,
             output=self.embeddings,
             tied=self.embeddings * 8 > self.weights,
             host=logits,
@@ -52,7 +55,7 @@ MODELS = {
     "hybrid-9b": Model(5_400 * MB, 32, 32 << 10, 330 * MB, 248_320, 30 * MB, quantises=False),
     "14b": Model(9_000 * MB, 40, 160 << 10, 420 * MB, 151_936),
     "32b": Model(19_800 * MB, 64, 256 << 10, 600 * MB, 151_936),
-    "moe-35b": Model(21_000 * MB, 40, 80 << 10, 400 * MB, 248_320),
+    "moe-35b": Model(21_000 * MB, 40, 80 << 10, 400 * MB, 248_320, experts=18_000 * MB),
     "70b": Model(42_500 * MB, 80, 320 << 10, 560 * MB, 128_256),
 }
 

@@ -290,6 +290,13 @@ _EXPERTS = {
     "leading_dense_block_count": 3,
     "nextn_predict_layers": 1,
 }
+# Mixtures of experts: a dense block, then two of which each token uses a part.
+MIXTURES: Mapping[str, Architecture] = {
+    "glm4moe-experts": Architecture(
+        (_with_gain(_glm4moe, FIRST), *[_with_gain(_glm4moe_head, LATER)] * 2),
+        {**_EXPERTS, "leading_dense_block_count": 1, "nextn_predict_layers": 0},
+    ),
+}
 # With a drafting head (MTP) in the file, as the last block.
 WITH_HEADS: Mapping[str, Architecture] = {
     "glm4moe-mtp": Architecture(
@@ -420,7 +427,7 @@ def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "
 
 
 def _shape(architecture: str) -> Architecture:
-    return {**ARCHITECTURES, **WITH_HEADS, **FOR_HEADS, **BESIDE}[architecture]
+    return {**ARCHITECTURES, **MIXTURES, **WITH_HEADS, **FOR_HEADS, **BESIDE}[architecture]
 
 
 def _loudness(words: Vocabulary, head: Head) -> Array:

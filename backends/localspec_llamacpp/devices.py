@@ -82,6 +82,20 @@ def gpus(found: Sequence[Place]) -> list[Place]:
     return own or [each for each in found if each.takes_layers]
 
 
+def unseen() -> tuple[str, ...]:
+    """List the kinds of GPUs that this build is for and sees none of, as without their driver."""
+    found = []
+    for at in range(_ask("ggml_backend_reg_count", ctypes.c_size_t, library="ggml")):
+        number = ctypes.c_size_t(at)
+        kind = ctypes.c_void_p(
+            _ask("ggml_backend_reg_get", ctypes.c_void_p, number, library="ggml")
+        )
+        name = _ask("ggml_backend_reg_name", ctypes.c_char_p, kind).decode()
+        if name != REMOTE and not _ask("ggml_backend_reg_dev_count", ctypes.c_size_t, kind):
+            found.append(name)
+    return tuple(found)
+
+
 def drivers(root: Path = Path("/")) -> tuple[str, ...]:
     """List what changes when a driver of a GPU does."""
     found = [platform.release(), platform.mac_ver()[0]]

@@ -23,7 +23,7 @@ from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
-BIT_EXACT = "f16/bf16"  # keys and values
+BIT_EXACT = "f16,bf16"  # keys and values
 ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")  # on a CPU, in batches of any width
 
 
@@ -166,7 +166,7 @@ def probe() -> list[Device]:
 
 def build() -> Build:
     drivers = devices.drivers() if has_gpu() else ()
-    return Build(version("llama-cpp-python"), library.features(), drivers)
+    return Build(version("llama-cpp-python"), library.features(), drivers, devices.unseen())
 
 
 def physical_cores() -> int:
@@ -213,14 +213,18 @@ def check(footprint: Footprint, options: Options) -> None:
         within("context", options.context, 1, footprint.positions)
     if options.head:
         check_head(footprint, options.head)
-    known = ("auto", *KV_TYPES)
-    if options.kv_type not in known:
-        raise UsageError(f"KV type {options.kv_type!r} is unknown; known: {', '.join(known)}")
+    kinds = options.kv_type.split(",")
+    if options.kv_type != "auto" and (len(kinds) > 2 or not set(kinds) <= KV_TYPES.keys()):
+        known = ", ".join(("auto", *KV_TYPES))
+        raise UsageError(
+            f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {known}"
+        )
     within("threads", options.threads, 1, os.cpu_count() or 1)
     if options.adapter:
         raise UsageError(
             "adapters are for MLX models: merge this one with llama.cpp's llama-export-lora"
         )
+    within("cpu_moe", options.cpu_moe, 0, footprint.layers)
     if options.cpu_moe and not footprint.experts:
         raise UsageError(f"{footprint.path.name} has no experts: leave cpu_moe away")
     if options.bit_exact and not on_cpu(options):

@@ -25,7 +25,6 @@ from localspec_llamacpp.tokenizer import GgufTokenizer
 LOGIT = 4  # bytes
 ACTIVATIONS, MASK = 64, 2  # bytes for each of a token's numbers, and for each token it sees
 LONG, MANY = 1 << 17, 256  # tokens and sequences, with which llama.cpp's figures are precise enough
-QUANTISED = ("q8_0", "q4_0")
 
 
 @contextmanager
@@ -103,7 +102,7 @@ class LlamaRehearsal:
         except OutOfMemory:
             raise
         except BackendError as error:
-            if options.kv_type not in QUANTISED:
+            if "q" not in options.kv_type:
                 raise
             raise UsageError(f"this model has no {options.kv_type} KV cache: {error}") from error
 

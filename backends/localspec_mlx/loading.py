@@ -95,6 +95,8 @@ def check(options: Options) -> None:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (
         ("gpu_layers", options.gpu_layers or None),
+        ("split", options.split or None),
+        ("cpu_moe", options.cpu_moe),
         ("threads", options.threads),
         ("flash_attention", options.flash_attention),
     ):

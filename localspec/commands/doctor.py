@@ -85,6 +85,10 @@ def engine(name: str) -> Iterator[Finding]:
     for device in found.devices:
         free = f"{size(device.free_bytes)} free of {size(device.total_bytes)}"
         yield Finding("", f"{device.kind}: {device.name}, {free}")
+    if build.unseen:
+        step = "install its driver, or build for another device: localspec doctor --fix"
+        kinds = ", ".join(build.unseen)
+        yield Finding("gpu", f"{name} was built for {kinds} and sees no such device", step)
     yield from engines.spec(name).advise(build.features)
 
 

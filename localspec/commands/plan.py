@@ -21,6 +21,7 @@ from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, deepened, wished
+from localspec.system.bandwidth import copied_bytes_a_second
 
 BAR = 60  # characters
 MARKS = {"weights": "W", "context": "C", DRAFT_MODEL: "D", DRAFT_HEAD: "H", "buffers": "B"}
@@ -87,9 +88,23 @@ def lines(plan: Plan) -> Iterator[str]:
     for pool in plan.pools:
         yield ""
         yield from account(plan, pool)
+    if plan.host_read:
+        yield ""
+        yield from expected(plan)
     for concession in plan.concessions:
         yield ""
         yield f"conceded: {concession.what} ({concession.why})"
+
+
+def expected(plan: Plan) -> Iterator[str]:
+    """Bound the speed by what each token reads in host memory, for both ways to place experts."""
+    rate = copied_bytes_a_second()
+    yield f"host memory is read at about {rate / 1e9:.0f} GB/s"
+    rows = [("each token", plan.host_read)]
+    if plan.alternative:
+        rows.append((f"with {plan.alternative.what} instead, it", plan.alternative.host_read))
+    for what, count in rows:
+        yield f"  {what} reads {size(count)} there: at most {rate / max(count, 1):,.0f} tokens/s"
 
 
 def account(plan: Plan, pool: Pool) -> Iterator[str]:
@@ -127,4 +142,6 @@ def as_data(plan: Plan) -> dict[str, object]:
         "pools": [asdict(pool) for pool in plan.pools],
         "items": [asdict(item) for item in plan.items],
         "concessions": [asdict(concession) for concession in plan.concessions],
+        "host_read": plan.host_read,
+        "alternative": plan.alternative and asdict(plan.alternative),
     }

@@ -37,6 +37,7 @@ class Placement:
     layers: int
     short: int = 0
     where: str = ""
+    host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
 
 
 def with_context(way: PairOptions, tokens: int) -> PairOptions:

@@ -2,7 +2,7 @@
 
 Options that were given are never conceded. The others go in this order: context beyond 16,384
 tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
-KV cache to 8 bits; context beyond 4,096; layers on GPUs.
+KV cache to 8 bits; context beyond 4,096; experts on GPUs; layers on GPUs.
 """
 
 from __future__ import annotations
@@ -55,6 +55,14 @@ class Concession:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another placement that would fit, and what a token would read there in host memory."""
+
+    what: str
+    host_read: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The options to load with, the bytes by pool, and the concessions."""
 
@@ -64,11 +72,16 @@ class Plan:
     machine: Machine
     layers: int
     concessions: tuple[Concession, ...] = ()
+    host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
+    alternative: Alternative | None = None
+
+    def noting(self, what: str, why: str) -> Plan:
+        """Return the plan with one more concession."""
+        return replace(self, concessions=(*self.concessions, Concession(what, why)))
 
     def without_draft(self, why: str) -> Plan:
         """Return the plan without the draft model, which could not be loaded."""
-        gone = Concession(NO_DRAFT, why)
-        return replace(self, drafting=None, concessions=(*self.concessions, gone))
+        return replace(self, drafting=None).noting(NO_DRAFT, why)
 
     @property
     def pools(self) -> list[Pool]:
@@ -94,7 +107,17 @@ def plan(wanted: PlanRequest, machine: Machine) -> Plan:
     if way.options.gpu_layers not in (before.way.options.gpu_layers, None):
         what = f"{way.options.gpu_layers} of {fit.layers + 1} layers on GPUs"
         concessions.append(Concession(what, "as llama.cpp lays it out"))
-    return Plan(way.options, way.drafting, fit.items, machine, fit.layers, tuple(concessions))
+    other = alternative(wanted, fit, machine)
+    return Plan(
+        way.options,
+        way.drafting,
+        fit.items,
+        machine,
+        fit.layers,
+        tuple(concessions),
+        fit.host_read,
+        other,
+    )
 
 
 def concede(wanted: PlanRequest, machine: Machine) -> tuple[Placement, list[Concession]]:
@@ -192,6 +215,36 @@ def shorter_context(least: int, wanted: PlanRequest, fit: Placement, machine: Ma
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
+def experts_on_host(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+    """Keep the experts of as few layers as need be in host memory: a token reads few of them."""
+    if not machine.gpus or wanted.options.cpu_moe is not None:
+        return None
+
+    def attempt(layers: int) -> Placement:
+        options = replace(fit.way.options, cpu_moe=layers)
+        return fitted(wanted, replace(fit.way, options=options), machine)
+
+    if attempt(fit.layers).items == fit.items:
+        return None
+    kept = largest(0, fit.layers, 1, lambda n: not on_gpus(attempt(fit.layers - n), machine).short)
+    count = fit.layers - kept
+    return f"experts of {count} of {fit.layers} layers in host memory", attempt(count)
+
+
+def alternative(wanted: PlanRequest, fit: Placement, machine: Machine) -> Alternative | None:
+    """Describe the placement of whole layers, where experts are placed by themselves."""
+    options = fit.way.options
+    if not options.cpu_moe or wanted.options.cpu_moe is not None:
+        return None
+    whole = replace(fit, way=replace(fit.way, options=replace(options, cpu_moe=None)))
+    found = fewer_layers(wanted, whole, machine)
+    if found is None:
+        return None
+    what, other = found
+    other = settled(wanted, other, machine)
+    return None if other.short else Alternative(what, other.host_read)
+
+
 def fewer_layers(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if not machine.gpus or wanted.options.gpu_layers is not None:
         return None
@@ -211,6 +264,7 @@ STEPS: tuple[Callable[[PlanRequest, Placement, Machine], Conceded], ...] = (
     partial(shorter_context, MODEST_CONTEXT),
     smaller_kv_cells,
     partial(shorter_context, LEAST_CONTEXT),
+    experts_on_host,
     fewer_layers,
 )
 

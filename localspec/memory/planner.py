@@ -41,6 +41,9 @@ def planned(
         options, draft = replace(options, head=draft.found.path), None
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
+    if options.split and len(options.split) != len(machine.gpus):
+        shares = f"--split has {len(options.split)} shares"
+        raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
     drafting = replace(
         options, drafting=True, adapter=None, bit_exact=False, split=(), cpu_moe=None, head=None
     )
@@ -52,7 +55,11 @@ def planned(
     usual = min(trained, CONTEXT)
     helper = draft.needs if draft is not None else None
     wanted = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
-    return plan(wanted, machine)
+    found = plan(wanted, machine)
+    if target.engine.build.unseen and limits.device == "auto" and not machine.gpus:
+        why = f"built for {', '.join(target.engine.build.unseen)}, of which none is seen"
+        return found.noting("on the CPU", why)
+    return found
 
 
 def there(engine: str, limits: Limits) -> Machine:
@@ -83,7 +90,15 @@ def on_cpu(devices: Sequence[Device], options: Options) -> Options:
 
 def foreign(options: Options) -> Options:
     """Drop options for a draft model on another engine, which may not know them."""
-    return replace(options, gpu_layers=None, threads=None, flash_attention=None)
+    return replace(
+        options, gpu_layers=None, split=(), cpu_moe=None, threads=None, flash_attention=None
+    )
+
+
+def in_use(plan: Plan, machine: Machine) -> list[Pool]:
+    """List the memories that a plan uses, as free as a machine says."""
+    names = {pool.name for pool in plan.pools}
+    return [pool for pool in (*machine.gpus, machine.host) if pool.name in names]
 
 
 class Watcher:
@@ -95,12 +110,12 @@ class Watcher:
         look: Callable[[], Machine],
         stalls: Callable[[], float] = free_memory.stalls,
     ) -> None:
-        self._pools = {pool.name for pool in plan.pools}
+        self._plan = plan
         self._look, self._stalls = look, stalls
 
     def shortage(self) -> str:
         """Say where memory is short and how short; empty if it is not."""
-        for pool in self._in_use():
+        for pool in in_use(self._plan, self._look()):
             if pool.free < pool.reserve // 2:
                 return f"{size(pool.free)} are left in {pool.name}"
         waited = self._stalls()
@@ -110,8 +125,4 @@ class Watcher:
 
     def has_room(self, count: int) -> bool:
         """Whether so many bytes would leave the reserves alone."""
-        return all(pool.room >= count for pool in self._in_use())
-
-    def _in_use(self) -> list[Pool]:
-        machine = self._look()
-        return [pool for pool in (*machine.gpus, machine.host) if pool.name in self._pools]
+        return all(pool.room >= count for pool in in_use(self._plan, self._look()))

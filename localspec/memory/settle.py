@@ -38,7 +38,8 @@ class Settling:
 
     def _counted(self, fit: Placement, target: Needs, draft: Needs | None) -> Placement:
         items = list(self._items(target, draft, fit))
-        return judged(replace(fit, items=tuple(items)), self.machine)
+        read = target.devices[0].read
+        return judged(replace(fit, items=tuple(items), host_read=read), self.machine)
 
     def _items(self, target: Needs, draft: Needs | None, fit: Placement) -> Iterator[Item]:
         pools = [self.machine.host.name, *(gpu.name for gpu in self.machine.gpus)]

@@ -13,7 +13,7 @@ from localspec.memory.plan import Plan, PlanRequest
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.entry import Entry, Offer, Shape, Weights
 
-CELLS = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
+CELLS = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
 COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
@@ -77,7 +77,9 @@ def guessed(weights: Weights, shape: Shape | None) -> Estimate:
         if shape is None:
             return Needs(weights.bytes, 0, COMPUTING)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
-        kept = int(cells * shape.token_bytes * CELLS[options.kv_type])
+        kinds = options.kv_type.split(",")
+        share = sum(CELLS.get(kind, 1.0) for kind in kinds) / len(kinds)
+        kept = int(cells * shape.token_bytes * share)
         return Needs(weights.bytes, kept, COMPUTING + logits, shape.layers)
 
     return needs

@@ -16,7 +16,9 @@ from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import DEFAULT, Settings
 from localspec.engine.worker import Stream, Worker
 from localspec.errors import UsageError
+from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
+from localspec.memory.planner import Limits, in_use, there
 from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
@@ -69,6 +71,11 @@ class Runtime:
     def kept_bytes(self) -> int:
         """The bytes of the prefix cache in memory."""
         return self._keeping.bytes
+
+    def devices(self) -> list[Pool]:
+        """Look at the memories that the models are in; empty where that is not known."""
+        plan, target = self.known.plan, self.known.target
+        return in_use(plan, there(target.engine.name, Limits())) if plan and target else []
 
     def slot_action(self, work: Callable[[Slots], T]) -> T:
         """Save, restore or erase a slot between two rounds, and wait for that."""

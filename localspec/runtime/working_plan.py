@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from localspec.backend import Options
 from localspec.errors import ModelFileError, UsageError
-from localspec.memory.plan import Concession, Plan
+from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits, planned
 from localspec.models.trial import Examined
 from localspec.models.trial_child import uses_gpu
@@ -44,8 +44,7 @@ def working_plan(
                 raise
             continue  # the model or the engine has no such way
         if not fault:
-            gone = (Concession(way.what, faults[0]),) if faults else ()
-            return replace(plan, concessions=(*plan.concessions, *gone))
+            return plan.noting(way.what, faults[0]) if faults else plan
         faults.append(fault)
         if not uses_gpu(target.engine.devices, plan.options):
             break

@@ -28,7 +28,7 @@ from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import Tokens
 from localspec_llamacpp import backend as llamacpp
-from localspec_llamacpp.bindings.context import KV_TYPES
+from localspec_llamacpp.bindings.context import kv_numbers
 from localspec_llamacpp.bindings.library import requantise
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type, physical_cores
@@ -48,7 +48,7 @@ def bare_loop(
     params = lib.llama_context_default_params()
     params.n_ctx = CONTEXT
     if as_localspec:
-        params.type_k, params.type_v = KV_TYPES[kv_type(Options(), inspect(path).quantisation)]
+        params.type_k, params.type_v = kv_numbers(kv_type(Options(), inspect(path).quantisation))
     params.n_threads = params.n_threads_batch = threads or physical_cores()
     context = lib.llama_init_from_model(model, params)
     width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))

@@ -30,6 +30,8 @@ def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):
     ("options", "message"),
     [
         ({"kv_type": "q9"}, "q9"),
+        ({"kv_type": "f16,q8_0,f16"}, "K,V for each"),
+        ({"cpu_moe": 4000}, "cpu_moe"),
         ({"slots": 0}, "slots"),
         ({"threads": 0}, "threads"),
         ({"threads": 100_000}, "threads"),
@@ -113,6 +115,18 @@ def test_a_long_text_is_not_copied_for_what_is_read_sooner():
         assert [model.copy(0, 1, length) for length in (1, 2)] == [0, 2]
 
 
+def test_keys_and_values_may_have_types_of_their_own():
+    options = replace(engines.OPTIONS, slots=1, context=2048)
+    kept = {}
+    with llamacpp.rehearse(engines.tiny("llama")) as rehearsal:
+        for name in ("q8_0", "q8_0,f16", "f16,q8_0", "f16"):
+            kept[name] = rehearsal.needs(replace(options, kv_type=name)).kept
+    assert kept["q8_0"] < kept["q8_0,f16"] == kept["f16,q8_0"] < kept["f16"]
+    for name in ("q8_0,f16", "q4_1,q5_0"):
+        with closing(engines.target("llama", kv_type=name)) as model:
+            assert np.isfinite(model.forward([Row(0, tokens_of([5, 3, 1, 4]))])[0]).all()
+
+
 def test_a_draft_model_is_not_asked_beyond_what_it_was_trained_for():
     with closing(engines.draft("llama", context=5000, slots=1)) as model:
         assert model.context == 4096
@@ -143,8 +157,8 @@ def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, fi
     ("quantisation", "options", "expected"),
     [
         ("Q8_0", Options(), "f16"),
-        ("Q8_0", EXACT, "f16/bf16"),
-        ("Q4_0", EXACT, "f16/bf16"),
+        ("Q8_0", EXACT, "f16,bf16"),
+        ("Q4_0", EXACT, "f16,bf16"),
         ("Q4_K_M", EXACT, "f16"),  # rounds by the width of a batch in any case
         ("Q8_0", replace(EXACT, drafting=True), "f16"),  # drafts may be rounded anyhow
         ("Q8_0", replace(EXACT, flash_attention=False), "f16"),

@@ -64,6 +64,11 @@ def test_the_server_outlives_a_device_and_loads_when_it_is_back(server, device):
     *_, line = heard(server, "answering at")
     base = re.search(r"answering at (\S+)/v1", line)[1]
     port = int(device.endpoint.partition(":")[2])
+    named = {each["name"]: each for each in httpx.get(f"{base}/props").json()["devices"]}
+    taken = named[device.endpoint]["total_bytes"] - named[device.endpoint]["free_bytes"]
+    assert 0 < taken < GB
+    gauge = f'localspec_device_free_bytes{{device="{device.endpoint}"}}'
+    assert gauge in httpx.get(f"{base}/metrics").text
     with pytest.raises(httpx.HTTPError):
         read_until_lost(base, device)
     assert "begins anew" in "".join(heard(server, "answering at"))

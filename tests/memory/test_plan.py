@@ -22,6 +22,8 @@ def summary(asked: PlanRequest, machine: Machine) -> str:
     except DoesNotFit:
         return "no"
     parts = [f"{found.options.context}", found.options.kv_type]
+    if found.options.cpu_moe:
+        parts.append(f"experts of {found.options.cpu_moe} on the host")
     if found.options.gpu_layers is not None:
         parts.append(f"{found.options.gpu_layers} layers")
     if found.drafting:
@@ -91,7 +93,7 @@ TABLE = [
     ("12 GB card", "8b", "0.6b", "8192, auto, draft auto"),
     ("12 GB card", "14b", "0.6b", "8192, auto"),
     ("12 GB card", "32b", "0.6b", "4096, q8_0, 36 layers"),
-    ("12 GB card", "moe-35b", None, "4096, q8_0, 21 layers"),
+    ("12 GB card", "moe-35b", None, "4096, q8_0, experts of 22 on the host"),
     ("12 GB card", "70b", "1b", "no"),
     ("24 GB card", "4b", "0.6b", "8192, auto, draft auto"),
     ("24 GB card", "8b", "0.6b", "8192, auto, draft auto"),

@@ -17,6 +17,7 @@ from localspec.memory import planner
 from localspec.memory.planner import Limits, planned
 from localspec.models import engines as engines_by_name
 from localspec.models.locate import ModelFiles
+from localspec.models.trial import examined
 from localspec.runtime import loaded_pair
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
@@ -218,6 +219,16 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
         assert fitted(target, limits=host_only).options.gpu_layers == 0
         with pytest.raises(UsageError, match="leave one away"):
             fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
+
+
+def test_it_is_said_where_a_build_for_gpus_sees_none():
+    path, _ = files()
+    found = engines_by_name.here("llamacpp")
+    blind = replace(found, build=replace(found.build, unseen=("CUDA",)))
+    for engine, told in ((found, []), (blind, ["on the CPU"])):
+        with examined(ModelFiles("llamacpp", path), engine=engine) as looked:
+            plan = planned(looked, None, WIDE, Limits(), insists=True)
+        assert [each.what for each in plan.concessions] == told
 
 
 def test_limits_that_make_no_sense_are_refused():

@@ -26,12 +26,28 @@ from localspec_llamacpp.bindings.batch import (
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
-# Types of keys and values, by ggml's numbers
-KV_TYPES = {"f16": (1, 1), "f16/bf16": (1, 30), "q8_0": (8, 8), "q4_0": (2, 2)}
+# Types that keys and values can have, by ggml's numbers
+KV_TYPES = {
+    "f16": 1,
+    "q8_0": 8,
+    "q4_0": 2,
+    "bf16": 30,
+    "f32": 0,
+    "q4_1": 3,
+    "q5_0": 6,
+    "q5_1": 7,
+    "iq4_nl": 20,
+}
+NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
 ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
 MROPE = 8  # a kind of positions, with four numbers for a state
-NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
+
+
+def kv_numbers(name: str) -> tuple[int, int]:
+    """Give ggml's numbers of the types of keys and values: one name for both, or one for each."""
+    keys, _, values = name.partition(",")
+    return KV_TYPES[keys], KV_TYPES[values or keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,7 @@ class Context:
         params.n_batch = params.n_ubatch = shape.batch
         params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
         params.n_threads = params.n_threads_batch = shape.threads
-        params.type_k, params.type_v = KV_TYPES[shape.kv_type]
+        params.type_k, params.type_v = kv_numbers(shape.kv_type)
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
         params.kv_unified = shape.pooled

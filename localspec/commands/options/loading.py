@@ -10,6 +10,7 @@ import click
 from localspec.backend import Options
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
 from localspec.commands.options.engine import Engine
+from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
 from localspec.memory.planner import Limits
 from localspec.models.engines import AUTO
@@ -49,8 +50,9 @@ class LoadingOptions:
     draft: str | None = option(TEXT, "A smaller model that drafts.", "NAME_OR_PATH")
     context: int | None = option(COUNT, "Tokens of prompt and reply together.")
     kv_type: str = option(
-        click.Choice(["auto", "f16", "q8_0", "q4_0"]),
-        "Precision of keys and values; 16 bits if not given.",
+        TEXT,
+        "Precision of keys and values, or of each: f16, q8_0, q4_0 and so on; else 16 bits.",
+        "auto|TYPE|K,V",
         default="auto",
     )
     bit_exact: bool = flag(
@@ -65,6 +67,15 @@ class LoadingOptions:
         Bytes(), "Most memory to take, as 6GiB; else what is free, but for a reserve."
     )
     gpu_layers: int | None = option(click.IntRange(0), "Layers on the GPU; else all.")
+    split: tuple[float, ...] | None = option(
+        Shares(), "Shares of the GPUs in the layers, as 3,1; else by their room.", "SHARE,..."
+    )
+    main_gpu: int | None = option(
+        click.IntRange(0), "The GPU for a model that one can hold, and for the draft model.", "N"
+    )
+    cpu_moe: int | None = option(
+        Layers(), "Layers, the first ones, whose experts stay in host memory.", "auto|N"
+    )
     threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
     adapter: Path | None = option(
         EXISTING, "A LoRA adapter to put on the model, if its engine can: MLX takes a folder."
@@ -84,10 +95,12 @@ def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> 
         kv_type=wanted.kv_type,
         flash_attention=SWITCH[wanted.flash_attention],
         gpu_layers=wanted.gpu_layers,
+        split=wanted.split or (),
+        cpu_moe=wanted.cpu_moe,
         bit_exact=wanted.bit_exact,
         threads=wanted.threads,
         adapter=wanted.adapter,
         verbose=wanted.verbose,
     )
-    limits = Limits(wanted.device, wanted.budget)
+    limits = Limits(wanted.device, wanted.budget, main_gpu=wanted.main_gpu)
     return Loading(options, drafting.proposer, drafting.depth, wanted.backend, limits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from localspec.memory.machine import Pool
 from localspec.sampling.parameters import PARAMETERS, Sampling
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
@@ -34,7 +35,12 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
         "eos_token": facts.eos,
         "build_info": f"localspec {version('localspec')}",
         "is_sleeping": served is None,
+        "devices": [told(pool) for pool in served.runtime.devices()] if served else [],
     }
+
+
+def told(pool: Pool) -> Object:
+    return {"name": pool.name, "free_bytes": pool.free, "total_bytes": pool.total}
 
 
 def drawing(usual: Sampling) -> Object:

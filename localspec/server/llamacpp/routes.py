@@ -103,7 +103,8 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.get("/props")
     async def props(model: str = "") -> Object:
         offer, facts = desk.house.offer(model), await desk.house.facts(model)
-        return properties(offer, desk.house.loaded.get(offer.name), facts)
+        served = desk.house.loaded.get(offer.name)
+        return await asyncio.to_thread(properties, offer, served, facts)  # devices take their time
 
     @routes.post("/props", include_in_schema=False)
     async def change() -> None:

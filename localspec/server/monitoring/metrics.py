@@ -122,6 +122,7 @@ class Now:
         yield slots
         yield queue
         yield kept
+        yield from self._devices()
         for name, about, count in (
             ("llamacpp:requests_processing", "Requests that have a slot", slots),
             ("llamacpp:requests_deferred", "Requests without a slot", queue),
@@ -130,3 +131,16 @@ class Now:
             yield GaugeMetricFamily(name, about, sum(waits))
         memory = psutil.Process().memory_info().rss
         yield GaugeMetricFamily("localspec_memory_bytes", "Resident memory", memory)
+
+    def _devices(self) -> Iterator[Metric]:
+        """Tell of the devices that loaded models use, each once."""
+        runtimes = [served.runtime for served in list(self._house.loaded.values())]
+        pools = {pool.name: pool for runtime in runtimes for pool in runtime.devices()}
+        about = "Memory of a device that models use"
+        total = GaugeMetricFamily("localspec_device_bytes", about, labels=("device",))
+        free = GaugeMetricFamily("localspec_device_free_bytes", "Of that, free", labels=("device",))
+        for pool in pools.values():
+            total.add_metric((pool.name,), pool.total)
+            free.add_metric((pool.name,), pool.free)
+        yield total
+        yield free

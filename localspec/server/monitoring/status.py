@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
@@ -28,6 +30,7 @@ def status(house: ModelHost, metrics: Metrics) -> APIRouter:
     @routes.get("/metrics")
     async def figures() -> Response:
         """Return the metrics for Prometheus."""
-        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
+        text = await asyncio.to_thread(metrics.text)  # devices take their time to answer
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     return routes

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from localspec.backend import Options
-from localspec_llamacpp.bindings.context import KV_TYPES
+from localspec_llamacpp.bindings.context import kv_numbers
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type
 
@@ -42,7 +42,7 @@ class Bench:
     def theirs(self, context: int) -> AbstractContextManager[ServerProcess]:
         """Start llama-cpp-python's own server, with what LocalSpec chooses for its context."""
         port = free_port()
-        keys, values = KV_TYPES[kv_type(Options(), inspect(self.path).quantisation)]
+        keys, values = kv_numbers(kv_type(Options(), inspect(self.path).quantisation))
         wishes: dict[str, object] = {
             "model": self.path,
             "host": "127.0.0.1",

@@ -1,0 +1,39 @@
+"""How layers are placed, as people write it."""
+
+from __future__ import annotations
+
+import click
+
+AUTO = "auto"
+
+
+class Shares(click.ParamType[tuple[float, ...]]):
+    """Shares of GPUs: 3,1."""
+
+    name = "shares"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        try:
+            found = tuple(float(each) for each in str(value).split(","))
+        except ValueError:
+            found = ()
+        if not found or min(found) < 0 or not 0 < sum(found) < float("inf"):
+            self.fail(f"{value!r} are no shares: write one for each GPU, as 3,1", param, ctx)
+        return found
+
+
+class Layers(click.ParamType[int | None]):
+    """A number of layers, or auto."""
+
+    name = "layers"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | None:
+        if value == AUTO:
+            return None
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is no number of layers, nor auto", param, ctx)
+        return int(str(value))
