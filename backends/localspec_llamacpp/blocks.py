@@ -154,7 +154,7 @@ class Chain:
     def _run(self, block: int, parts: Sequence[Part]) -> tuple[Logits, Hidden]:
         for part in parts:
             self._context.remove(part.sequence, part.position)
-        self._context.choose_block(0)
+        self._context.choose_block(block)
         return run(self._context, parts)
 
     def close(self) -> None:
