@@ -121,7 +121,7 @@ def described(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def layers_read(config: Mapping[str, Any], layers: int) -> Sequence[int]:
-    """List the layers whose outputs are read, by their numbers from 0.
+    """List the layers whose outputs are read, by their numbers from 0; -1 is the embedding.
 
     Published numbers are of layers whose inputs are read, but SGLang's, which are of outputs.
     """
@@ -129,6 +129,6 @@ def layers_read(config: Mapping[str, Any], layers: int) -> Sequence[int]:
     outputs = nested.get("eagle_aux_hidden_state_layer_ids")
     inputs = config.get("eagle_aux_hidden_state_layer_ids") or (2, layers // 2, layers - 3)
     found = [int(at) for at in outputs] if outputs else [int(at) - 1 for at in inputs]
-    if strange := [at + 1 for at in found if not 0 <= at < layers]:
+    if strange := [at + 1 for at in found if not -1 <= at < layers]:
         raise ValueError(f"it reads layer {strange[0]} of a model that has {layers}")
     return found

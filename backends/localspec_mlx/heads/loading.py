@@ -59,7 +59,8 @@ def made(folder: Path, target: Blueprint, vocabulary: int) -> LoadedHead:
         return LoadedHead(MTP, Tap([inner.norm]), partial(TargetKeys, assistant))
     if drafter(config) == EAGLE3:
         layers = weighed(folder, partial(Eagle3, target.model, vocabulary))
-        reads = [inner.layers[at] for at in layers_read(config.values, len(inner.layers))]
+        places = layers_read(config.values, len(inner.layers))
+        reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
         return LoadedHead(EAGLE3, Tap(reads), keeping(layers, target))
     layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
     return LoadedHead(MTP, Tap([inner.norm]), keeping(layers, target))
