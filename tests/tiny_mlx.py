@@ -201,6 +201,8 @@ WITH_HEADS: Mapping[str, str] = {
     "gemma4_text-mtp": "gemma4_text",
     "llama-eagle3": "llama",
     "qwen3_5-eagle3": "qwen3_5",
+    "llama-dflash": "llama",
+    "qwen3_5-dflash": "qwen3_5",
 }
 ASSISTANT: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -220,6 +222,9 @@ def write_with_head(
     if kind == "eagle3":
         write(folder, architecture, seed=seed, **changes)
         return write_eagle3(folder, folder / "head", seed=seed)
+    if kind == "dflash":
+        write(folder, architecture, seed=seed, **changes)
+        return write_dflash(folder, folder / "head", seed=seed)
     write(folder, architecture, seed=seed, mtp_num_hidden_layers=1, **changes)
     weights = {f"mtp.{name}": array for name, array in head_weights(folder, seed).items()}
     mx.save_safetensors(str(folder / "model-mtp.safetensors"), weights, metadata={"format": "mlx"})
@@ -326,6 +331,35 @@ def write_eagle3(
     weights |= {"d2t": mx.array(ids - np.arange(few), mx.int64)}
     weights |= {"t2d": mx.array(np.isin(np.arange(tokens), ids))}
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "pt"})
+    return folder
+
+
+def write_dflash(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Write a DFlash head for a target, in the layout of its authors."""
+    config = json.loads((target / "config.json").read_text())
+    own = {"mask_token_id": 1, "target_layer_ids": [0, 2]}
+    settings = {**_SHARED, "num_hidden_layers": 2, "block_size": 6, "dflash_config": own} | changes
+    tokens, width = config["vocab_size"], settings["hidden_size"]
+    write(folder, "qwen3", seed=seed + 7, **settings)
+    (folder / "config.json").write_text(
+        json.dumps(
+            {
+                "architectures": ["DFlashDraftModel"],
+                "model_type": "qwen3",
+                "vocab_size": tokens,
+                **settings,
+            }
+        )
+    )
+    weights = {
+        name.removeprefix("model."): array
+        for name, array in mx.load(str(folder / "model.safetensors")).items()
+        if "embed_tokens" not in name and "lm_head" not in name
+    }
+    random = np.random.default_rng([seed, 5])
+    shapes = {"fc.weight": (width, 2 * config["hidden_size"]), "hidden_norm.weight": (width,)}
+    weights |= {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return folder
 
 

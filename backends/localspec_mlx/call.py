@@ -91,6 +91,15 @@ class CellView:
             mask = mask & (positions > queries - window)
         return mask[:, None]
 
+    def block_mask(self, widths: mx.array, window: int, causal: bool) -> mx.array:
+        """Make a mask by which the last tokens of each row, of so many new ones, see each other."""
+        positions, queries = self._positions, self._call.queries
+        ends = mx.array(self._call.starts)[:, None] + widths
+        mask = (positions <= (queries if causal else ends[..., None] - 1)) & (positions >= 0)
+        if window:
+            mask = mask & (positions > queries - window)
+        return mask[:, None]
+
     @cached_property
     def _positions(self) -> mx.array:
         """Compute the position that each read cell holds: [rows, 1, cells]; negative: none yet."""

@@ -76,7 +76,7 @@ def head_kept(f: Footprint, head: Footprint, options: Options) -> int:
     token_bytes = head.layers * head.kv_bytes_per_token
     if head.architecture in drafters.OF_QWEN or head.path == f.path:
         token_bytes = head.layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
-    reads = f.embedding * (3 if head.drafter == drafters.EAGLE3 else 1)
+    reads = f.embedding * (drafters.layers_read(head.path) if head.drafter else 1)
     states = (ANCHORS + LAG + options.tentative) * reads * SIXTEEN
     return options.slots * (whole * token_bytes + states)
 

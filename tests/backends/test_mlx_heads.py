@@ -30,6 +30,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from localspec_mlx import backend as mlx
 from localspec_mlx.heads.assistant import Assistant, Looked
+from localspec_mlx.heads.dflash import DFlash
 from localspec_mlx.heads.eagle3 import Eagle3
 from localspec_mlx.heads.head import LAG
 from localspec_mlx.heads.loading import weighed
@@ -303,12 +304,19 @@ def test_the_plan_counts_what_a_head_adds(folder, tmp_path):
     assert inside.head - sizes - keys == 4 * (2 + LAG + 8) * 64 * 2
 
 
-def test_an_assistant_adds_no_keys_to_the_plan(tmp_path):
-    target = tiny_mlx.write(tmp_path / "made", "gemma4_text")
-    head = tiny_mlx.write_assistant(target, tmp_path / "head")
-    with mlx.rehearse(target) as rehearsal:
-        needs = rehearsal.needs(replace(OPTIONS, head=head))
-    assert needs.head == mlx.inspect(head).weight_bytes + 4 * (2 + LAG + 8) * 64 * 2
+def test_the_plan_counts_the_keys_and_states_of_each_kind(tmp_path):
+    target = tiny_mlx.write(tmp_path / "llama", "llama")
+    gemma = tiny_mlx.write(tmp_path / "gemma", "gemma4_text")
+    heads = {  # bytes of a token's keys, and layers that are read
+        tiny_mlx.write_assistant(gemma, tmp_path / "assistant"): (gemma, 0, 1),
+        tiny_mlx.write_eagle3(target, tmp_path / "eagle3"): (target, 2 * 32 * 2, 3),
+        tiny_mlx.write_dflash(target, tmp_path / "dflash"): (target, 2 * 2 * 32 * 2, 2),
+    }
+    for head, (its, token_bytes, layers) in heads.items():
+        with mlx.rehearse(its) as rehearsal:
+            needs = rehearsal.needs(replace(OPTIONS, head=head))
+        states = (2 + LAG + 8) * 64 * 2 * layers
+        assert needs.head - mlx.inspect(head).weight_bytes == 4 * (512 * token_bytes + states)
 
 
 def anew(states, step, tokens=TEXT):
@@ -319,6 +327,31 @@ def anew(states, step, tokens=TEXT):
         states = mx.concatenate([states, own], axis=1)
         text = mx.concatenate([text, mx.argmax(logits(outputs), axis=-1)[None]], axis=1)
     return text[0, -DEPTH:].tolist()
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_a_dflash_head_fills_a_block_by_what_its_target_holds(windowed, tmp_path):
+    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 9}
+    target = tiny_mlx.write(tmp_path / "made", "qwen3_5")
+    place = tiny_mlx.write_dflash(target, tmp_path / "head", **(kinds if windowed else {}))
+    model = load_model(target)[0]
+    tap = Tap([model.layers[0], model.layers[2]])
+    head = weighed(place, partial(DFlash, model))
+    model(mx.array(TEXT[:-1])[None])
+    context = head.hidden_norm(head.fc(tap.take()))
+    held = context.shape[1]
+    x = model.model.embed_tokens(mx.array([[int(TEXT[-1]), 1, 1, 1, 1, 1]]))
+    at = mx.arange(held + 6)
+    for layer, window in zip(head.layers, (9 if windowed else 99, 99), strict=True):
+        mask = at > at[:, None] - window
+        both = mx.concatenate([context, layer.input_layernorm(x)], axis=1)
+        x = x + layer.self_attn(both, mask)[:, held:]
+        x = x + layer.mlp(layer.post_attention_layernorm(x))
+    found = mx.argmax(model.language_model.lm_head(head.norm(x)[0, 1:]), axis=-1).tolist()
+    with closing(loaded(target, place)) as ours:
+        ours.forward([Row(0, TEXT[:-1])])
+        assert rolled(ours, depth=8).tokens.tolist() == found
+        assert ours.head.proposer == mlx.inspect(place).drafter == "dflash"
 
 
 def chained(head):

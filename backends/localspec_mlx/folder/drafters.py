@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localspec.backend import Footprint
+from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.files import Object
 from localspec_mlx.folder.shards import Shards
 
-MTP, EAGLE3 = "mtp", "eagle3"
+MTP, EAGLE3, DFLASH = "mtp", "eagle3", "dflash"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
 OF_QWEN = ("qwen3_5_mtp",)
 # The proposer of a folder that holds a head alone, by its model_type.
@@ -40,7 +41,18 @@ def drafter(config: Config) -> str:
     """Name the proposer that a folder is for; empty: it holds a model."""
     if config.model_type == EAGLE3 or "draft_vocab_size" in config.values:
         return EAGLE3
+    if isinstance(config.values.get("dflash_config"), dict):
+        return DFLASH
     return COMPANIONS.get(config.model_type, "")
+
+
+def layers_read(folder: Path) -> int:
+    """Count the layers of a target that a head in a folder of its own reads."""
+    config = configuration.read(folder)
+    own = config.values.get("dflash_config")
+    if isinstance(own, dict):
+        return len(own.get("target_layer_ids", ()))
+    return 3 if drafter(config) == EAGLE3 else 1
 
 
 def inside(config: Config, held: Shards) -> Inside:
@@ -57,7 +69,7 @@ def described(path: Path, config: Config, held: Shards) -> Footprint:
     kind, nested = drafter(config), config.values.get("transformer_layer_config")
     inner = nested if isinstance(nested, dict) else {}
     kept = 0
-    if kind == EAGLE3:
+    if kind in (EAGLE3, DFLASH):
         kept = 2 * KV_BYTES * config.number(KV_HEADS, inner) * head_width(config, inner)
     return Footprint(
         path=path,

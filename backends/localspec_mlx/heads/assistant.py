@@ -18,7 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
-from localspec_mlx.heads.head import Part, Read
+from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.heads.target import body
 from localspec_mlx.layers import Keys
 from localspec_mlx.slots import CacheSlots, SlotGroup
@@ -119,6 +119,7 @@ class TargetKeys:
         # It keeps nothing, so this only counts the tokens.
         empty = Blueprint(assistant, list, (), frozenset(), recurrent=False, own=True)
         self.slots = CacheSlots(empty, count)
+        self.limit = BOUNDLESS
         self.logits = assistant.logits
         self._assistant = assistant
         self._target = target

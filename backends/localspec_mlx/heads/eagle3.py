@@ -17,7 +17,7 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models import llama
 from mlx_lm.models.base import create_attention_mask
 
-from localspec_mlx.heads.target import body, output
+from localspec_mlx.heads.target import body, described, output
 
 UNLIKELY = 30.0  # logits by which tokens that it has not lie below the others
 
@@ -48,7 +48,7 @@ class FirstLayer(Module):
 class Eagle3(Module):
     def __init__(self, target: Module, vocabulary: int, config: Mapping[str, Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        text = described(config)
+        text = described(config, "llama")
         settings = llama.ModelArgs.from_dict(text)
         width, epsilon = settings.hidden_size, settings.rms_norm_eps
         inner = body(target)
@@ -107,17 +107,6 @@ class Eagle3(Module):
             if not any(part.partition(".")[0] == name for part in found):
                 del self[name]
         return found
-
-
-def described(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read the layer's settings, which speculators nests."""
-    text = {**config, **config.get("transformer_layer_config", {}), "model_type": "llama"}
-    rope = text.get("rope_parameters") or {}
-    if "rope_theta" in rope:
-        text["rope_theta"] = rope["rope_theta"]
-    if rope.get("rope_type", "default") != "default":
-        text["rope_scaling"] = rope
-    return text
 
 
 def layers_read(config: Mapping[str, Any], layers: int) -> Sequence[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -27,6 +27,7 @@ from localspec_mlx.slots import CacheSlots
 LOG = logging.getLogger("localspec")
 Stream = mx.ThreadLocalStream
 LAG = 64  # tokens that a head may be behind
+BOUNDLESS = 1 << 20
 
 
 class Part(NamedTuple):
@@ -48,6 +49,7 @@ class Reader(Protocol):
     """The layers of a head, and the keys that they look at."""
 
     slots: CacheSlots  # with the keys it keeps itself, if it does
+    limit: int  # tokens that it can draft at once
 
     def take_in(self, parts: Mapping[int, Part]) -> None:
         """Read tokens by slot."""
@@ -123,7 +125,11 @@ class MlxHead:
         return Part(mx.concatenate([mx.array(tokens), *newest]), states, len(text.tokens))
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        able = [roll for roll in rolls if self._follows(roll.row.slot, roll.start - 1)]
+        able = [
+            replace(roll, depth=min(roll.depth, self._reader.limit))
+            for roll in rolls
+            if self._follows(roll.row.slot, roll.start - 1)
+        ]
         slots = [roll.row.slot for roll in able]
         tidy()
         try:

@@ -17,9 +17,10 @@ from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.drafters import ASSISTANTS, EAGLE3, MTP, drafter
+from localspec_mlx.folder.drafters import ASSISTANTS, DFLASH, EAGLE3, MTP, drafter
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
+from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
 from localspec_mlx.heads.eagle3 import Eagle3, layers_read
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
@@ -62,16 +63,26 @@ def made(folder: Path, target: Blueprint, vocabulary: int) -> LoadedHead:
         places = layers_read(config.values, len(inner.layers))
         reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
         return LoadedHead(EAGLE3, Tap(reads), keeping(layers, target))
+    if drafter(config) == DFLASH:
+        head = weighed(folder, partial(DFlash, target.model))
+        alike = kept(head, target)
+        reads = [inner.layers[at] for at in filled_by(config.values, len(inner.layers))]
+        return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
     layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
     return LoadedHead(MTP, Tap([inner.norm]), keeping(layers, target))
 
 
 def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
-    """Let a head keep keys and values of its own, in rows as its target runs them."""
+    """Let a head keep keys and values of its own."""
+    alike = kept(layers, target)
+    return lambda _, count: OwnKeys(layers, alike, count)
+
+
+def kept(layers: Any, target: Blueprint) -> Blueprint:
+    """Build the caches of a head, whose rows run as its target's do."""
     blueprint = own(layers, slack=0)
     assert blueprint is not None  # mlx-lm gives layers without a wish the usual cache
-    alike = blueprint.shared(target.sharing)
-    return lambda _, count: OwnKeys(layers, alike, count)
+    return blueprint.shared(target.sharing)
 
 
 def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:

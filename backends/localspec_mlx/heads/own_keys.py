@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import mlx.core as mx
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.heads.head import Part, Read
+from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.slots import CacheSlots
 
 
@@ -26,6 +26,7 @@ class Layers(Protocol):
 class OwnKeys:
     def __init__(self, layers: Layers, blueprint: Blueprint, count: int) -> None:
         self.slots = CacheSlots(blueprint, count)
+        self.limit = BOUNDLESS
         self.logits = layers.logits
         self._layers = layers
         self._blueprint = blueprint
@@ -36,8 +37,7 @@ class OwnKeys:
 
     def read(self, parts: Mapping[int, Part]) -> Read:
         if self._blueprint.sharing != "ragged" and len(parts) > 1:
-            apart = [self.read({slot: part}) for slot, part in parts.items()]
-            return Read(*(mx.concatenate(list(each)) for each in zip(*apart, strict=True)))
+            return apart(self.read, parts)
         widths = [len(part.tokens) for part in parts.values()]
         tokens = padded([part.tokens for part in parts.values()])
         before = padded([part.states for part in parts.values()])
@@ -48,6 +48,12 @@ class OwnKeys:
         )
         ends = (mx.array(widths) - 1)[:, None, None]
         return Read(*(mx.take_along_axis(e, ends, axis=1)[:, 0] for e in (states, outputs)))
+
+
+def apart(read: Callable[[Mapping[int, Part]], Read], parts: Mapping[int, Part]) -> Read:
+    """Read texts in runs of their own."""
+    found = [read({slot: part}) for slot, part in parts.items()]
+    return Read(*(mx.concatenate(list(each)) for each in zip(*found, strict=True)))
 
 
 def padded(rows: Sequence[mx.array]) -> mx.array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -23,3 +24,14 @@ def output(target: Module) -> Callable[[mx.array], mx.array]:
     found: Callable[[mx.array], mx.array]
     found = text.lm_head.__call__ if "lm_head" in text else body(text).embed_tokens.as_linear
     return found
+
+
+def described(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Read the settings of a head's layers, for a definition of another time and kind."""
+    text = {**config, **config.get("transformer_layer_config", {}), "model_type": kind}
+    rope = text.get("rope_parameters") or {}
+    if "rope_theta" in rope:
+        text["rope_theta"] = rope["rope_theta"]
+    if rope.get("rope_type", "default") != "default":
+        text["rope_scaling"] = rope
+    return text
