@@ -187,6 +187,7 @@ class Options:
     split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
     cpu_moe: int | None = None  # layers, the first ones, whose experts stay on the host
     threads: int | None = None
+    members: int = 1  # processes that run the model together, where the engine can
     adapter: Path | None = None  # a LoRA to put on the weights
     bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
     head: Path | None = None  # the file of a drafting head to load, too: this one or one beside it

@@ -11,6 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many processes it has
+
+
+class Launch(NamedTuple):
+    """The machines on which a group is to run a model together."""
+
+    hosts: Sequence[str]
+    each: int = 1  # processes on each of them
+    link: str = ""  # how they are connected, in the engine's own words; its usual one if empty
+
 
 class RemoteModel(NamedTuple):
     """A model among the files of a hub's repository."""
@@ -66,5 +76,7 @@ class BackendSpec:
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
+    # The command before which stands what a group's leader is to run; None: it runs on one machine.
+    launcher: Callable[[Launch], Sequence[str]] | None = None
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
     builder: Builder | None = None  # where its library is built for a machine

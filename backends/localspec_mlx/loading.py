@@ -12,16 +12,24 @@ from mlx_lm.utils import load_adapters, load_model
 
 from localspec.backend import CONTEXT, Footprint, Options
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
-from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
+from localspec_mlx.group import Call, Group, wish
 from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
+from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
 
 BITS = {"q8_0": 8, "q4_0": 4}
+GROUP: list[Group] = []  # that this process is a member of, if it is of one
+
+
+def join(group: Group) -> None:
+    """Load models together with other processes from now on."""
+    GROUP[:] = [group]
 
 
 def load(path: Path, options: Options) -> MlxModel:
@@ -29,16 +37,33 @@ def load(path: Path, options: Options) -> MlxModel:
     check(options)
     footprint = inspect(path)
     prepare()
+    group = shared(options)
+    if group and group.leads:
+        group.tell(Call.LOAD, wish(path, options))
     model = _weights(path, options.adapter)
-    blueprint = proven(model, slack(options), options.slots, BITS.get(options.kv_type))
+    division = group.divide(model, footprint.kv_heads) if group else ""
+    _read(model, path)
+    if division == "layers":  # of mlx-lm's caches a definition makes sending depend
+        blueprint = native(model)
+    else:
+        blueprint = proven(model, slack(options), options.slots, BITS.get(options.kv_type))
     if options.verbose:
         _report(blueprint)
-    return MlxModel(
-        blueprint,
-        load_tokenizer(path, width(model)),
-        replace(options, context=context(footprint, options)),
-        heads.load(options.head, footprint, blueprint) if options.head else None,
-    )
+    tokenizer = load_tokenizer(path, width(model))
+    options = replace(options, context=context(footprint, options))
+    if group and group.leads:
+        return LeadingModel(blueprint, tokenizer, options, group)
+    head = heads.load(options.head, footprint, blueprint) if options.head else None
+    return MlxModel(blueprint, tokenizer, options, head)
+
+
+def shared(options: Options) -> Group | None:
+    """Find the group that is to run a model together."""
+    if options.members < 2:
+        return None
+    if not GROUP:
+        raise UsageError("this process is in no group: start it by `localspec launch-group`")
+    return GROUP[0]
 
 
 def context(footprint: Footprint, options: Options) -> int:
@@ -55,7 +80,7 @@ def slack(options: Options) -> int:
 
 def _weights(path: Path, adapter: Path | None) -> Module:
     try:
-        model: Module = load_model(path)[0]
+        model: Module = load_model(path, lazy=True)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for {path.name}: {error}") from error
@@ -66,12 +91,15 @@ def _weights(path: Path, adapter: Path | None) -> Module:
         except Exception as error:
             raise ModelFileError(f"the adapter {adapter} does not fit: {error}") from error
         model.eval()
-    # Tables that a definition keeps for itself too: another thread could not work them out.
+    return model
+
+
+def _read(model: Module, path: Path) -> None:
+    """Read all weights, also tables that only a definition's own thread could work out."""
     try:
         mx.eval(list(arrays_in(dict(model))))
     except RuntimeError as error:
         raise failure(f"MLX could not read {path.name}", error) from error
-    return model
 
 
 def _report(blueprint: Blueprint) -> None:
@@ -91,6 +119,8 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
+    if options.members > 1 and (options.head or options.adapter):
+        raise UsageError("heads and adapters are for one machine: leave them away in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (

@@ -49,12 +49,21 @@ class MlxRehearsal:
         f = self.footprint
         head = described_head(f, options.head) if options.head else None
         return Needs(
-            weights=f.weight_bytes,
-            kept=options.slots * kept(f, options),
+            weights=share(f, options.members),
+            kept=options.slots * kept(f, options) // options.members,
             working=working(f, options) + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head.weight_bytes + head_kept(f, head, options) if head else 0,
         )
+
+
+def share(f: Footprint, members: int) -> int:
+    """Count the bytes of one member's weights: layers are divided, what lies outside is not."""
+    if members < 2:
+        return f.weight_bytes
+    sizes = shards.read(f.path).sizes
+    outside = sum(size for name, size in sizes.items() if ".layers." not in name)
+    return outside + (f.weight_bytes - outside) // members
 
 
 def described_head(f: Footprint, path: Path) -> Footprint:

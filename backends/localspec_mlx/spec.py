@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, RemoteModel
+from localspec.backend_spec import BackendSpec, Launch, RemoteModel
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.
@@ -30,6 +30,14 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
     return [RemoteModel("", tuple(files))] if whole else []
 
 
+def launcher(wish: Launch) -> list[str]:
+    """Start by mlx.launch, which reaches other machines by ssh."""
+    tool = str(Path(sys.executable).with_name("mlx.launch"))
+    hosts = ["--hosts", ",".join(wish.hosts), "-n", str(wish.each)]
+    link = ["--backend", wish.link or "ring"]
+    return [tool, *hosts, *link, "--", sys.executable, "-m", "localspec_mlx.member"]
+
+
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
 
 SPEC = BackendSpec(
@@ -41,5 +49,6 @@ SPEC = BackendSpec(
     folder=True,
     models=models,
     packages=("mlx", "mlx-lm"),
+    launcher=launcher,
     preference=1 if APPLE_SILICON else -1,
 )

@@ -45,7 +45,14 @@ def planned(
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
     drafting = replace(
-        options, drafting=True, adapter=None, bit_exact=False, split=(), cpu_moe=None, head=None
+        options,
+        drafting=True,
+        members=1,
+        adapter=None,
+        bit_exact=False,
+        split=(),
+        cpu_moe=None,
+        head=None,
     )
     if draft is not None and draft.engine.name != target.engine.name:
         drafting = foreign(drafting)

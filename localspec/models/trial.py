@@ -77,6 +77,8 @@ class Examined:
 
     def fault(self, options: Options, room: int) -> str:
         """Say what is wrong with a way to load a file; empty: nothing, or no room to try it."""
+        if options.members > 1:
+            return ""  # no process can try it alone
         driven = uses_gpu(self.engine.devices, options)
         small = replace(tried(options, room_for(options, driven)), threads=None)
         verdict = self._record.verdict(small)

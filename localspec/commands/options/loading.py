@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from localspec.backend import Options
+from localspec.backend_spec import MEMBERS
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
@@ -99,6 +101,7 @@ def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> 
         cpu_moe=wanted.cpu_moe,
         bit_exact=wanted.bit_exact,
         threads=wanted.threads,
+        members=int(os.environ.get(MEMBERS, 1)),
         adapter=wanted.adapter,
         verbose=wanted.verbose,
     )

@@ -1,0 +1,56 @@
+"""A model of which each member of a group holds a share; this is the leader's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from localspec.backend import Options, Row, check
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import Logits
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.group import Call, Group, packed
+from localspec_mlx.model import MlxModel
+
+
+class LeadingModel(MlxModel):
+    """Tells the others each call before it does the same."""
+
+    def __init__(
+        self, blueprint: Blueprint, tokenizer: Tokenizer, options: Options, group: Group
+    ) -> None:
+        super().__init__(blueprint, tokenizer, options)
+        self._group = group
+
+    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+        # Nothing is begun ahead: the others are not told what the core will choose.
+        rows = [row._replace(next=None) for row in rows]
+        at = [row.slot for row in rows]
+        with self._device(at) as runner:
+            check(self, rows, [self._length(runner, slot) for slot in at])
+        with self._told(at, Call.FORWARD, packed(rows)):
+            return super().forward(rows)
+
+    def truncate(self, slot: int, length: int) -> int:
+        with self._told([slot], Call.TRUNCATE, [slot, length]):
+            return super().truncate(slot, length)
+
+    def copy(self, source: int, target: int, length: int) -> int:
+        with self._told([target], Call.COPY, [source, target, length]):
+            return super().copy(source, target, length)
+
+    @contextmanager
+    def _told(self, slots: Sequence[int], call: Call, numbers: Sequence[int]) -> Iterator[None]:
+        with self._device(slots):
+            self._group.tell(call, numbers)
+        try:
+            yield
+        except BaseException:
+            self._group.leave()  # the others may have come further, or wait for this one
+            raise
+
+    def close(self) -> None:
+        if self._runner is not None and not self._group.lost:
+            with self._device([]):
+                self._group.tell(Call.CLOSE)
+        super().close()

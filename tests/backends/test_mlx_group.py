@@ -1,0 +1,72 @@
+"""One MLX model on several processes says what it says in one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from localspec.backend import Options, Row
+from localspec.cli import run
+from localspec.tokens import tokens_of
+from tests import engines
+
+if not engines.MLX:
+    pytest.skip("there is no MLX for this system", allow_module_level=True)
+
+from localspec_mlx.group import packed, unpacked, wish, wished
+from tests import tiny_mlx
+
+ASK = ["The river runs", "--raw", "--max-tokens", "16", "--json"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "heads"),
+    [("qwen3_moe", 2), ("qwen3_moe", 1)],
+    ids=["divided by heads", "divided by layers"],
+)
+def test_two_processes_say_what_one_says(architecture, heads, tmp_path, capsys):
+    folder = tiny_mlx.write(tmp_path / "model", architecture, num_key_value_heads=heads)
+    assert run(["generate", str(folder), *ASK]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    group = [sys.executable, "-m", "localspec", "launch-group", "--each", "2"]
+    found = subprocess.run(
+        [*group, "generate", str(folder), *ASK, "--depth", "3"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    together = json.loads(found.stdout)
+    assert together["tokens"] == alone["tokens"]
+    assert together["speculation"]["rounds"] > 0
+
+
+def test_rows_and_wishes_are_told_as_numbers(tmp_path):
+    rows = [
+        Row(3, tokens_of([5, 6, 7]), outputs=2, tentative=1),
+        Row(0, tokens_of([9])),
+    ]
+    again = unpacked(packed(rows))
+    assert [(row.slot, row.outputs, row.tentative) for row in again] == [(3, 2, 1), (0, 1, 0)]
+    assert [row.tokens.tolist() for row in again] == [[5, 6, 7], [9]]
+    options = Options(slots=4, context=128, kv_type="q8_0", members=3)
+    assert wished(wish(tmp_path, options)) == (tmp_path, options)
+
+
+def test_a_process_outside_of_a_group_says_so(tmp_path):
+    folder = tiny_mlx.write(tmp_path / "model", "qwen3_moe")
+    found = subprocess.run(
+        [sys.executable, "-m", "localspec", "generate", str(folder), *ASK],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LOCALSPEC_GROUP": "2"},
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 2
+    assert "localspec launch-group" in found.stderr
