@@ -65,11 +65,11 @@ class Group:
         """Add up what all say; but for the leader they say nothing."""
         try:
             array = mx.array(np.array(numbers, np.int32))
-            found: list[int] = mx.distributed.all_sum(array, group=self._group).tolist()
-            return found
+            total = np.array(mx.distributed.all_sum(array, group=self._group))
         except RuntimeError as error:
             self.lost = True
             raise gone() from error
+        return [int(number) for number in total]
 
     def leave(self) -> None:
         """Take no further part."""
