@@ -8,7 +8,7 @@ from localspec.backend import Options
 from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
-from localspec_llamacpp.head import LlamaHead
+from localspec_llamacpp.head import LAG, LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3
 from localspec_llamacpp.head_kinds import kind_of
 from localspec_llamacpp.headers.header import read
@@ -40,9 +40,14 @@ class HeadPlan:
 
     @property
     def buffers(self) -> int:
-        """The bytes of logits and hidden states, which llama.cpp does not log."""
+        """The bytes of logits and hidden states, which llama.cpp does not log.
+
+        A batch of states is an output of the trunk, copied, kept until it is read, an input of the
+        head, and an output of it; each slot keeps those that are not read yet.
+        """
         logits = self.shape.outputs * self.trunk.vocabulary
-        return (logits + 2 * self.shape.batch * self.width) * NUMBER
+        states = 5 * self.shape.batch + LAG * self.shape.sequences
+        return (logits + states * self.width) * NUMBER
 
     def context(self, trunk: Context) -> Context:
         return Context(self.weights, self.shape, trunk)

@@ -225,6 +225,23 @@ def test_without_its_head_a_model_has_none(name):
         assert model.head is None
 
 
+@pytest.mark.parametrize("name", ["hy_v3-chain-mtp", "step35-chain-mtp"])
+def test_short_drafts_keep_all_blocks_of_a_chain_in_step(name):
+    with closing(engines.target(name)) as model:
+        feed(model, 1, TEXT[:60])
+        for end in range(3, 60):
+            feed(model, 0, TEXT[:end], start=end - 1 if end > 3 else 0)
+            newest = Row(0, TEXT[end : end + 1])
+            model.head.roll([Roll(newest, 1, Sampler(GREEDY, 0, TEXT[:end]), end + 1)])
+        feed(model, 0, TEXT[:60], start=59)
+        sampler = Sampler(GREEDY, 0, TEXT[:61])
+        one, other = (
+            model.head.roll([Roll(Row(slot, TEXT[60:61]), DEPTH, sampler, 61)])[0].confidences
+            for slot in (0, 1)
+        )
+        assert one == pytest.approx(other, rel=0.02)
+
+
 @pytest.mark.parametrize("name", ["qwen35-mtp", "hy_v3-chain-mtp"])
 def test_blocks_in_a_file_of_their_own_draft_as_inside(name, tmp_path):
     whole = engines.tiny(name)
