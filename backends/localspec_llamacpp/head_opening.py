@@ -27,6 +27,7 @@ class HeadPlan:
     shape: ContextShape
     layers: tuple[int, ...] = ()  # of the trunk, whose states it reads; none: the last state
     block: Block | None = None  # that it fills in one pass
+    told: int = 0  # tokens of the trunk whose states are given at once
 
     @property
     def separate(self) -> bool:
@@ -46,7 +47,7 @@ class HeadPlan:
         head, and an output of it; each slot keeps those that are not read yet.
         """
         logits = self.shape.outputs * self.trunk.vocabulary
-        states = 5 * self.shape.batch + LAG * self.shape.sequences
+        states = 3 * self.told + 2 * self.shape.batch + LAG * self.shape.sequences
         return (logits + states * self.width) * NUMBER
 
     def context(self, trunk: Context) -> Context:
@@ -72,7 +73,7 @@ def plan_head(
     assert options.head is not None
     form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
     if options.head == trunk.path:
-        return HeadPlan(trunk, trunk, replace(form, graph=MTP))
+        return HeadPlan(trunk, trunk, replace(form, graph=MTP), told=form.batch)
     # It goes where the output of its trunk is, of which it may make use.
     on_gpu = place.layers < 0 or place.layers > trunk.layers
     there = LayerPlacement(-1, place.devices[-1:]) if on_gpu else HOST
@@ -88,16 +89,18 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
     """Read what the engine does not tell of a head in the header of its file."""
     header = read(weights.path)
     if kind_of(header).proposer == MTP:
-        return HeadPlan(trunk, weights, replace(form, graph=MTP))
+        return HeadPlan(trunk, weights, replace(form, graph=MTP), told=form.batch)
     graph = header.text("general.architecture") or ""
     layers = tuple(header.numbers(f"{graph}.target_layers"))
-    # What leaves a window would have to be read again after a truncation.
-    form = replace(form, graph=graph, full_windows=True)
-    if graph == EAGLE3:
-        return HeadPlan(trunk, weights, replace(form, outputs=max(ENCODED, form.outputs)), layers)
-    block = _block(weights, header, form.batch // form.sequences)
-    form = replace(form, outputs=form.sequences * block.tokens)
-    return HeadPlan(trunk, weights, form, layers, block)
+    block = None
+    if graph != EAGLE3:
+        block = _block(weights, header, form.batch // form.sequences)
+    rows = form.sequences * (block.tokens if block else 1)
+    # Its graph computes logits of all tokens of a batch, so that long ones would take much memory.
+    # And what leaves a window would have to be read again after a truncation.
+    batch = max(rows, ENCODED)
+    shape = replace(form, graph=graph, full_windows=True, batch=batch, outputs=batch)
+    return HeadPlan(trunk, weights, shape, layers, block, form.batch)
 
 
 def _block(weights: ModelWeights, header: Header, most: int) -> Block:
