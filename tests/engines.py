@@ -44,6 +44,7 @@ BESIDE = {
     "llama-eagle3": ("llama-soft", "eagle3"),
     "qwen35-eagle3": ("qwen35", "eagle3"),
     "llama-dflash": ("llama", "dflash"),
+    "llama-dspark": ("llama", "dflash-spark"),
     "qwen35-dflash": ("qwen35", "dflash-hybrid"),
 }
 COMPANION = "gemma4-mtp"  # whose head looks into its memory

@@ -337,6 +337,7 @@ FOR_HEADS: Mapping[str, Architecture] = {
     "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, ATTENTION),
 }
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
+MARKOV = 8  # rank of DSpark's table of what follows what
 _DFLASH = {**ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
 # Heads in files of their own.
 BESIDE: Mapping[str, Architecture] = {
@@ -350,6 +351,7 @@ BESIDE: Mapping[str, Architecture] = {
         },
     ),
     "dflash": Architecture((_with_gain(_qwen3, FIRST),) * 2, _DFLASH),
+    "dflash-spark": Architecture((_with_gain(_qwen3, FIRST),) * 2, _DFLASH),  # DSpark
     "dflash-hybrid": Architecture(
         (_with_gain(_qwen3, FIRST),) * 2,
         {**_DFLASH, "rope.dimension_sections": [HEAD_WIDTH // 2, 0, 0, 0]},
@@ -416,6 +418,9 @@ def write_head(path: Path, name: str, target: Path, *, seed: int = 0) -> Path:
     else:
         writer.add_mask_token_id(MASK)
         weights.norm("enc.output_norm")
+    if name == "dflash-spark":
+        for part in ("w1", "w2"):
+            weights.matrix(f"markov_{part}", MARKOV, len(words.tokens))
     finish(writer)
     return path
 

@@ -49,7 +49,7 @@ class DraftingOptions:
 @dataclass(frozen=True, slots=True)
 class LoadingOptions:
     backend: str = _backend()
-    draft: str | None = option(TEXT, "A smaller model that drafts.", "NAME_OR_PATH")
+    draft: str | None = option(TEXT, "A smaller model, or a head, that drafts.", "NAME_OR_PATH")
     context: int | None = option(COUNT, "Tokens of prompt and reply together.")
     kv_type: str = option(
         TEXT,
