@@ -15,6 +15,7 @@ from localspec.grammar.grammar import Grammar
 from localspec.memory.planner import Limits
 from localspec.proposers.head import HeadProposer
 from localspec.proposers.silent import Silent
+from localspec.runtime.loading import Loading, load
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend as llamacpp
@@ -105,7 +106,7 @@ def test_a_model_goes_without_a_head_that_does_not_fit(caplog, tmp_path):
 
 def test_a_head_is_left_away_before_the_context_is_cut_short():
     path, head = engines.with_head("llama-eagle3")
-    loading = Loading(options=replace(engines.OPTIONS, context=256), depth=2)
+    loading = Loading(options=replace(engines.OPTIONS, slots=1, context=256), depth=2)
     with load(path, head, loading) as runtime:
         taken = sum(item.bytes for item in runtime.known.plan.items)
         assert "drafting head" in {item.what for item in runtime.known.plan.items}
