@@ -200,8 +200,6 @@ WITH_HEADS: Mapping[str, str] = {
     "qwen3_5-mtp": "qwen3_5",
     "gemma4_text-mtp": "gemma4_text",
     "llama-eagle3": "llama",
-    "qwen3_5-eagle3": "qwen3_5",
-    "llama-dflash": "llama",
     "qwen3_5-dflash": "qwen3_5",
 }
 ASSISTANT: Mapping[str, Any] = {
