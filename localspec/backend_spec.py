@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many processes it has
 
@@ -20,6 +20,19 @@ class Launch(NamedTuple):
     hosts: Sequence[str]
     each: int = 1  # processes on each of them
     link: str = ""  # how they are connected, in the engine's own words; its usual one if empty
+
+
+class Member(Protocol):
+    """One process of a group."""
+
+    leads: bool  # whether it runs the command; the others follow
+    size: int
+
+    def follow(self) -> None:
+        """Run the model with the leader until it ends."""
+
+    def end(self) -> None:
+        """End the group; the leader's part."""
 
 
 class RemoteModel(NamedTuple):
@@ -76,7 +89,8 @@ class BackendSpec:
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
-    # The command before which stands what a group's leader is to run; None: it runs on one machine.
+    # The command that starts what follows it on several machines; None: a model needs one.
     launcher: Callable[[Launch], Sequence[str]] | None = None
+    member: str = ""  # the module whose `join` makes each of those processes a `Member`
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
     builder: Builder | None = None  # where its library is built for a machine

@@ -18,7 +18,7 @@ from localspec.clients.command import connect, launch
 from localspec.commands import configuration
 from localspec.commands.config import config
 from localspec.commands.doctor import doctor
-from localspec.commands.group import launch_group
+from localspec.commands.group import join_group, launch_group
 from localspec.commands.interactive_load import loaded
 from localspec.commands.models import COMMANDS, names
 from localspec.commands.options.declare import (
@@ -217,6 +217,7 @@ commands.add_command(doctor)
 commands.add_command(export)
 commands.add_command(launch)
 commands.add_command(launch_group)
+commands.add_command(join_group)
 commands.add_command(plan)
 commands.add_command(prove)
 commands.add_command(tune)

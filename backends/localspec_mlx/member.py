@@ -1,48 +1,44 @@
-"""One process of a group: `python -m localspec_mlx.member COMMAND...`, started on each machine.
-
-The first runs the command; the others hold their shares of its model until it ends.
-"""
+"""One process of a group: the first runs a command, the others hold their shares of its model."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 import mlx.core as mx
 
-from localspec.backend_spec import MEMBERS
-from localspec.cli import run
 from localspec_mlx import loading
 from localspec_mlx.group import Call, Group, unpacked, wished
 from localspec_mlx.model import MlxModel
 
 
-def main(arguments: Sequence[str]) -> int:
+def join() -> Member:
+    """Join the group that mlx.launch started this process for."""
     group = Group(mx.distributed.init(strict=True))
     loading.join(group)
-    if group.rank:
-        follow(group)
-        return 0
-    os.environ[MEMBERS] = str(group.size)
-    try:
-        return run(arguments)
-    finally:
-        if not group.lost:
-            group.tell(Call.END)
+    return Member(group)
 
 
-def follow(group: Group) -> None:
-    """Do what the leader tells, until it ends; an error ends this process, and so the group."""
-    model: MlxModel | None = None
-    while True:
-        call, numbers = group.hear()
-        if call is Call.END:
-            return
-        if call is Call.LOAD:
-            model = loading.load(*wished(numbers))
-        elif model is not None:
-            obey(model, call, numbers)
+class Member:
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self.leads, self.size = group.leads, group.size
+
+    def follow(self) -> None:
+        """Do what the leader tells until it ends; an error ends this process, and so the group."""
+        model: MlxModel | None = None
+        while True:
+            call, numbers = self._group.hear()
+            if call is Call.END:
+                return
+            if call is Call.LOAD:
+                model = loading.load(*wished(numbers))
+            elif model is not None:
+                obey(model, call, numbers)
+
+    def end(self) -> None:
+        """Let the others end, too."""
+        if not self._group.lost:
+            self._group.tell(Call.END)
 
 
 def obey(model: MlxModel, call: Call, numbers: Sequence[int]) -> None:
@@ -54,7 +50,3 @@ def obey(model: MlxModel, call: Call, numbers: Sequence[int]) -> None:
         model.copy(*numbers)
     else:
         model.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -35,7 +35,7 @@ def launcher(wish: Launch) -> list[str]:
     tool = str(Path(sys.executable).with_name("mlx.launch"))
     hosts = ["--hosts", ",".join(wish.hosts), "-n", str(wish.each)]
     link = ["--backend", wish.link or "ring"]
-    return [tool, *hosts, *link, "--", sys.executable, "-m", "localspec_mlx.member"]
+    return [tool, *hosts, *link, "--"]
 
 
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
@@ -50,5 +50,6 @@ SPEC = BackendSpec(
     models=models,
     packages=("mlx", "mlx-lm"),
     launcher=launcher,
+    member="localspec_mlx.member",
     preference=1 if APPLE_SILICON else -1,
 )

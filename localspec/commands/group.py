@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import dataclass
+from importlib import import_module
 
 import click
 
-from localspec.backend_spec import Launch
+from localspec.backend_spec import MEMBERS, Launch, Member
 from localspec.commands.options.declare import COUNT, TEXT, option, options, read
 from localspec.errors import UsageError
-from localspec.models.engines import specs
+from localspec.models.engines import spec, specs
+
+ANY_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class GroupOptions:
 @click.command(
     "launch-group",
     params=options(GroupOptions),
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings=ANY_WORDS,
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
@@ -34,8 +39,28 @@ def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
     an ssh login from this one. What they tell each other is not encrypted.
     """
     given = read(context, GroupOptions)
-    launchers = [each.launcher for each in specs().values() if each.launcher]
-    if not launchers:
-        raise UsageError("no engine here runs a model on several machines: MLX does")
     wish = Launch(given.hosts.split(","), given.each, given.link)
-    context.exit(subprocess.run([*launchers[0](wish), *command], check=False).returncode)
+    for name, each in specs().items():
+        if each.launcher:
+            joining = [sys.executable, "-m", "localspec", "join-group", name, *command]
+            started = subprocess.run([*each.launcher(wish), *joining], check=False)
+            context.exit(started.returncode)
+    raise UsageError("no engine here runs a model on several machines: MLX does")
+
+
+@click.command("join-group", hidden=True, context_settings=ANY_WORDS)
+@click.argument("engine")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
+def join_group(context: click.Context, engine: str, command: tuple[str, ...]) -> None:
+    """Be one process of a group: lead it by running a command, or follow."""
+    member: Member = import_module(spec(engine).member).join()
+    if not member.leads:
+        return member.follow()
+    os.environ[MEMBERS] = str(member.size)
+    root = context.find_root().command
+    assert isinstance(root, click.Group)
+    try:
+        root.main(list(command), prog_name="localspec", standalone_mode=False)
+    finally:
+        member.end()
