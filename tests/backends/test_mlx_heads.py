@@ -274,6 +274,7 @@ def test_a_round_waits_for_its_draft_and_for_its_target_and_no_more(folder):
         draft = rolled(model)
         model.forward([Row(0, np.append(TEXT[-1:], draft.tokens), DEPTH + 1, DEPTH)])
         assert model.host.evaluations - before == 3  # one of them only begins
+        assert model.head.slots.length(0) == len(TEXT) - 2  # which it need not read again
 
 
 def test_plain_rounds_wait_no_more_often_than_without_a_head(folder):
