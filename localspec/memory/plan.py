@@ -31,6 +31,7 @@ ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
 STEP = 256  # tokens by which a context is cut
 HALVED = "q8_0"
 NO_DRAFT = "no draft model: prompt lookup drafts instead"
+SMALL_DRAFT = "the draft model's KV cache in 8 bits"
 NO_HEAD = "no drafting head: prompt lookup drafts instead"
 NEAREST = 3  # other plans that an error names at most
 
@@ -135,8 +136,8 @@ def concede(wanted: PlanRequest, machine: Machine) -> tuple[Placement, list[Conc
             continue
         if found:
             what, less = found
-            if what == NO_DRAFT:
-                concessions.clear()  # how it would have been kept does not matter any more
+            if what == NO_DRAFT:  # how it would have been kept does not matter any more
+                concessions = [each for each in concessions if each.what != SMALL_DRAFT]
             concessions.append(Concession(what, f"{size(fit.short)} too much for {fit.where}"))
             fit = less
     return fit, concessions
@@ -184,7 +185,7 @@ def smaller_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conc
     if drafting is None or drafting.kv_type != "auto":
         return None
     way = replace(fit.way, drafting=replace(drafting, kv_type=HALVED))
-    return "the draft model's KV cache in 8 bits", fitted(wanted, way, machine)
+    return SMALL_DRAFT, fitted(wanted, way, machine)
 
 
 def no_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:

@@ -36,7 +36,7 @@ from localspec.backend import Options, Row
 from localspec.models.engines import backend
 engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), Options(**json.loads(sys.argv[3]))
 with engine.rehearse(path) as rehearsal:
-    needs = rehearsal(options)
+    needs = rehearsal.needs(options)
 process = psutil.Process()
 before = process.memory_info().rss
 model = engine.load(path, options)

@@ -144,6 +144,18 @@ def test_concessions_come_in_their_order(budget, expected):
     assert conceded(wanted("8b", "0.6b"), machine) == expected
 
 
+def test_a_context_stays_conceded_when_the_draft_model_goes():
+    asked = replace(wanted("8b", "0.6b"), context=32768)
+    assert conceded(asked, cpu(64 * GB).instead(9 * GB)) == [
+        "a context of 16,384 tokens in place of 32,768",
+        "the draft model's KV cache in 8 bits",
+    ]
+    assert conceded(asked, cpu(64 * GB).instead(8 * GB)) == [
+        "a context of 16,384 tokens in place of 32,768",
+        "no draft model: prompt lookup drafts instead",
+    ]
+
+
 def test_each_concession_tells_what_was_too_much():
     found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(int(5.55 * GB)))
     assert [concession.why for concession in found.concessions] == [
