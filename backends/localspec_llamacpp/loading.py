@@ -66,7 +66,7 @@ def placement(options: Options) -> LayerPlacement:
     layers = -1 if options.gpu_layers is None else options.gpu_layers
     split = tuple(share for _, share in used) if options.split else ()
     pointers = tuple(pointer for pointer, _ in used)
-    return LayerPlacement(layers, pointers, split, (options.cpu_moe or 0) if used else 0)
+    return LayerPlacement(layers, pointers, split, options.cpu_moe or 0)
 
 
 def set_up(

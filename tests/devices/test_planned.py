@@ -88,10 +88,11 @@ def test_each_device_takes_what_was_planned_for_it(way, starter):
     assert free() == before
 
 
+@pytest.mark.parametrize("with_head", [False, True])
 @pytest.mark.parametrize("name", [*engines.ARCHITECTURES, *engines.WITH_HEADS])
-def test_layers_of_all_kinds_are_counted_where_they_go(name):
+def test_layers_of_all_kinds_are_counted_where_they_go(name, with_head):
     path = engines.tiny(name)
-    head = path if name in engines.WITH_HEADS else None
+    head = path if with_head and name in engines.WITH_HEADS else None
     options = Options(context=4096, slots=2, threads=1, head=head)
     count = len(free())
     split = (3.0, 1.0) if count == 2 else ()
