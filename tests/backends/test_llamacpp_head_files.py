@@ -44,6 +44,9 @@ WISHES = (
 )
 
 
+INSIDE = ("qwen35-mtp", "hy_v3-chain-mtp")
+
+
 @pytest.mark.parametrize("name", DRAFTED)
 def test_a_head_drafts_what_llama_server_drafts(name):
     found = []
@@ -58,7 +61,7 @@ def test_a_head_drafts_what_llama_server_drafts(name):
     assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 2  # near-ties
 
 
-@pytest.mark.parametrize("name", engines.BESIDE)
+@pytest.mark.parametrize("name", [*engines.BESIDE, engines.COMPANION, *INSIDE])
 def test_requests_of_every_kind_share_rounds_with_a_head(name):
     with closing(engines.target(name, slots=len(WISHES))) as model:
         prompt = model.tokenizer.encode("def add(a, b)").tolist()
