@@ -85,6 +85,7 @@ async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> Non
     if door.life.first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
         await app.state.house.preload(offers[0].name)
+    listener.listen()  # before it is told: who hears of it may come at once
     click.echo(f"localspec: answering at {address(wanted, listener)}", err=True)
     config = uvicorn.Config(
         app,
