@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from localspec.backend import Needs, Options
-from localspec.memory.machine import Machine
+from localspec.memory.machine import Machine, Pool
 
 DRAFT_MODEL, DRAFT_HEAD = "draft model", "drafting head"
 
@@ -95,52 +95,74 @@ def divided(
     That is the roomiest, if none was named.
     """
     gpus = machine.gpus
-    roomiest = max(range(len(gpus)), key=lambda at: gpus[at].room)
-    home = roomiest if machine.main is None else machine.main
+    home = machine.main
+    if home is None:
+        home = max(range(len(gpus)), key=lambda at: gpus[at].room)
     helper = draft_needs.total if draft_needs else 0
-    rooms = [max(gpu.room - target.working, 0) for gpu in gpus]
-    rooms[home] = max(rooms[home] - helper, 0)
-    inner = target.weights - target.embeddings - (0 if target.tied else target.output)
-    whole = (inner + target.kept) * min(layers, target.layers) // target.layers
-    whole += target.output + (target.head if layers > target.layers else 0)
-    # One GPU is faster than several, where one is enough.
-    roomy = [room if room >= whole else 0 for room in rooms]
-    if any(roomy):
-        one = home if machine.main is not None and roomy[home] else roomy.index(max(roomy))
-        rooms = [room if at == one else 0 for at, room in enumerate(roomy)]
-    wished = way.options.split or rooms
-    shares = [each / max(sum(wished), 1e-9) for each in wished]
-    counts = apportioned(layers, shares)
-    items = []
-    for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):
-        has_output = layers > target.layers and count > 0 and not any(counts[at + 1 :])
-        own = count - has_output
-        if count:
-            weights = inner * own // target.layers + target.output * has_output
-            items.append(Item(gpu.name, "weights", weights))
-            items.append(Item(gpu.name, "context", target.kept * own // target.layers))
-            items.append(Item(gpu.name, "buffers", target.working))
-        if has_output and target.head:
-            items.append(Item(gpu.name, DRAFT_HEAD, target.head))
-        if at == home and draft_needs:
-            items.append(Item(gpu.name, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
-            items.append(Item(gpu.name, "buffers", draft_needs.working))
-    left = max(target.layers - layers, 0)
-    output = 0 if target.tied or layers > target.layers else target.output
-    host = machine.host.name
-    rest = inner * left // target.layers + target.embeddings + output
-    items.append(Item(host, "weights", rest))
-    items.append(Item(host, "context", target.kept * left // target.layers))
-    if target.head and layers <= target.layers:
-        items.append(Item(host, DRAFT_HEAD, target.head))
-    items.append(Item(host, "buffers", target.host + (draft_needs.host if draft_needs else 0)))
+    wished = way.options.split or rooms(target, layers, machine, home, helper)
+    counts = apportioned(layers, [each / max(sum(wished), 1e-9) for each in wished])
+    items = on_each(target, layers, gpus, counts)
+    if draft_needs:
+        own = gpus[home].name
+        items.append(Item(own, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
+        items.append(Item(own, "buffers", draft_needs.working))
+    items += on_host(target, layers, machine.host.name, draft_needs.host if draft_needs else 0)
     if len(gpus) > 1:
-        drafting = way.drafting and replace(
-            way.drafting, split=tuple(float(at == home) for at in range(len(gpus)))
-        )
+        alone = tuple(float(at == home) for at in range(len(gpus)))
+        drafting = way.drafting and replace(way.drafting, split=alone)
         split = tuple(map(float, counts))
         way = PairOptions(replace(way.options, split=split), drafting)
     return way, items
+
+
+def inner(target: Needs) -> int:
+    """Count the weights that are divided by layers."""
+    return target.weights - target.embeddings - (0 if target.tied else target.output)
+
+
+def rooms(target: Needs, layers: int, machine: Machine, home: int, helper: int) -> list[int]:
+    """Count the room of each GPU for layers; one that has room for all takes them alone.
+
+    One GPU is faster than several. The main one keeps room for a helper of so many bytes.
+    """
+    found = [max(gpu.room - target.working, 0) for gpu in machine.gpus]
+    found[home] = max(found[home] - helper, 0)
+    whole = (inner(target) + target.kept) * min(layers, target.layers) // target.layers
+    whole += target.output + (target.head if layers > target.layers else 0)
+    roomy = [room if room >= whole else 0 for room in found]
+    if not any(roomy):
+        return found
+    one = home if machine.main is not None and roomy[home] else roomy.index(max(roomy))
+    return [room if at == one else 0 for at, room in enumerate(roomy)]
+
+
+def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[int]) -> list[Item]:
+    """List what each GPU gets with so many layers; the output and a head go with the last."""
+    items = []
+    for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):
+        if not count:
+            continue
+        has_output = layers > target.layers and not any(counts[at + 1 :])
+        own = count - has_output
+        weights = inner(target) * own // target.layers + target.output * has_output
+        items.append(Item(gpu.name, "weights", weights))
+        items.append(Item(gpu.name, "context", target.kept * own // target.layers))
+        items.append(Item(gpu.name, "buffers", target.working))
+        if has_output and target.head:
+            items.append(Item(gpu.name, DRAFT_HEAD, target.head))
+    return items
+
+
+def on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
+    """List what stays with the host where so many layers go to GPUs."""
+    left = max(target.layers - layers, 0)
+    output = 0 if target.tied or layers > target.layers else target.output
+    rest = inner(target) * left // target.layers + target.embeddings + output
+    items = [Item(host, "weights", rest)]
+    items.append(Item(host, "context", target.kept * left // target.layers))
+    if target.head and layers <= target.layers:
+        items.append(Item(host, DRAFT_HEAD, target.head))
+    return [*items, Item(host, "buffers", target.host + helper)]
 
 
 def apportioned(layers: int, shares: Sequence[float]) -> list[int]:

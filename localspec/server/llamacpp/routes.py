@@ -28,6 +28,7 @@ Object = dict[str, object]
 def llamacpp(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["llama.cpp"])
     asking(routes, desk)
+    reading(routes, desk)
     telling(routes, desk)
     managing(routes, desk)
     return routes
@@ -60,7 +61,9 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         return await answered(request, body)
 
 
-def telling(routes: APIRouter, desk: RequestHandler) -> None:
+def reading(routes: APIRouter, desk: RequestHandler) -> None:
+    """Add what is told of texts, without answering them."""
+
     @routes.post("/tokenize")
     async def tokenize(request: Request, body: TokenizeRequest) -> Object:
         desk.take(request, body, body.model)
@@ -87,6 +90,10 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, served)
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
+
+
+def telling(routes: APIRouter, desk: RequestHandler) -> None:
+    """Add what is told of the server."""
 
     @routes.get("/lora-adapters")
     async def adapters() -> list[Object]:
