@@ -191,7 +191,7 @@ class Sharing:
 
 
 class NoMemory:
-    """What is kept for layers that look into the trunk's memory."""
+    """Keeps nothing, for layers that look into the trunk's memory."""
 
     def remove(self, sequence: int, start: int) -> bool:
         return True

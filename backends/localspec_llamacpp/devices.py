@@ -77,7 +77,7 @@ def counted(device: Device) -> Device:
 
 
 def gpus(found: Sequence[Place]) -> list[Place]:
-    """Those that take layers; integrated ones only where there are no others."""
+    """Choose the devices that take layers; integrated ones only where there are no others."""
     own = [each for each in found if each.device.kind == "gpu"]
     return own or [each for each in found if each.takes_layers]
 

@@ -39,7 +39,7 @@ class ExportedModel:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for the whole engine; what is None is left to it."""
+    """Settings of the whole engine; None leaves one to it."""
 
     depth: int = FEW
     context: int | None = None
@@ -80,7 +80,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be exported, as the command line says it."""
+    """A pair to export, as the command line names it."""
 
     model: str  # a name of the catalogue, or a path
     draft: str = ""

@@ -55,7 +55,7 @@ class PulledPair:
 
     @property
     def used(self) -> Path | None:
-        """What drafts for the model, if it can be used."""
+        """Find the file that drafts for the model, if it can be used."""
         return self.draft.path if self.draft and self.drafter != UNUSED else None
 
     @property
