@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localspec.backend import Model, Options
-from localspec.errors import OutOfMemory
+from localspec.errors import OutOfMemory, UsageError
 from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits
 from localspec.models import trial
-from localspec.models.engines import AUTO, backend
+from localspec.models.engines import AUTO, backend, spec
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import place
 from localspec.models.trial import Examined, ResolvedModel
@@ -167,6 +167,8 @@ def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
 def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) -> ResolvedPair:
     """Plan for a pair, and check in other processes that its files run like that."""
     target, draft = looks
+    if options.members > 1 and not spec(target.found.engine).member:
+        raise UsageError(f"{target.found.engine} runs a model in one process only, not in a group")
     plan = working_plan(target, draft, options, limits, insists=insists)
     return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
 

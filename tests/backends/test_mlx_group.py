@@ -70,3 +70,21 @@ def test_a_process_outside_of_a_group_says_so(tmp_path):
     )
     assert found.returncode == 2
     assert "localspec launch-group" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("2", "one process only"), ("many", "sets it to a number"), ("0", "a number")],
+)
+def test_an_engine_that_cannot_be_divided_is_not_left_to_run_alone(said, told):
+    found = subprocess.run(
+        [sys.executable, "-m", "localspec", "generate", str(engines.tiny("llama")), *ASK],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LOCALSPEC_GROUP": said},
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 2
+    assert told in found.stderr
+    assert "Traceback" not in found.stderr

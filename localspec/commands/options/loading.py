@@ -14,6 +14,7 @@ from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, opti
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
+from localspec.errors import UsageError
 from localspec.memory.planner import Limits
 from localspec.models.engines import AUTO
 from localspec.runtime.loading import Loading
@@ -88,6 +89,14 @@ class LoadingOptions:
 LOADING = (LoadingOptions, DraftingOptions)
 
 
+def members() -> int:
+    """Count the processes of the group that this one leads, if it leads one."""
+    said = os.environ.get(MEMBERS, "1")
+    if not said.isdecimal() or int(said) < 1:
+        raise UsageError(f"{MEMBERS} is {said!r}; `localspec launch-group` sets it to a number")
+    return int(said)
+
+
 def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
     """Make the loading that the options wish."""
     drafting = drafting or DraftingOptions()
@@ -101,7 +110,7 @@ def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> 
         cpu_moe=wanted.cpu_moe,
         bit_exact=wanted.bit_exact,
         threads=wanted.threads,
-        members=int(os.environ.get(MEMBERS, 1)),
+        members=members(),
         adapter=wanted.adapter,
         verbose=wanted.verbose,
     )
