@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 
 MAX_GAP = 0.5  # seconds between two pieces of a reply while a prompt is read, by default
+AIM = 0.9  # of that gap: a round takes now more, now less
 LEAST = 16  # tokens of a prompt that are read in any case
 FIRST = 128  # before anything was measured
 MOST = 1 << 16
-CLOSE = 1.1  # times the least time of a token: sizes within are good enough
 WEIGHT = 0.3  # of a new measurement
+HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE = 128  # rounds after which a size is measured anew
 
 
 class Pace:
-    """Chooses the smallest piece whose tokens take about as little time as those of the best.
+    """Chooses the largest piece that holds replies up for no longer than the gap allows.
 
-    Wide batches take less time per token, up to a width that depends on the machine, but replies
-    wait for a whole piece: it must fit in the longest gap allowed. Sizes are powers of two.
+    Between two pieces the replies have a round, which the newcomer waits for: with pieces of 128
+    tokens the first token beside four replies came a quarter later than from whole prompts.
     """
 
     def __init__(self, max_gap: float = MAX_GAP) -> None:
-        self._max_gap = max_gap
+        self._gap = AIM * max_gap
         self._round = 0.0  # seconds without prompts
         self._per_token: dict[int, float] = {}  # seconds that each adds to a round, by size
         self._seen: dict[int, int] = {}  # the round of the latest measurement
@@ -32,40 +33,20 @@ class Pace:
         """Return the tokens of prompts that a round with replies may read."""
         if not self._per_token:
             return FIRST
-        fit = [size for size in self._per_token if self._fits(size)]
-        if not fit:
-            return self._fitting()
-        best = min(self._per_token[size] for size in fit)
-        largest = max(fit)
-        if self._per_token[largest] <= best and self._is_new(2 * largest):
-            return 2 * largest
-        chosen = min(size for size in fit if self._per_token[size] <= CLOSE * best)
-        if chosen == largest:
-            return self._widest(chosen)
-        return chosen // 2 if chosen > FIRST and self._is_new(chosen // 2) else chosen
+        left = max(self._gap - self._round, 0.0)
+        found = max((self._within(size, left) for size in self._per_token), default=0.0)
+        if not found:
+            found = min(left / self._per_token[min(self._per_token)], FIRST)
+        return max(LEAST, int(found) // LEAST * LEAST)
 
-    def _fits(self, size: int) -> bool:
-        return self._round + size * self._taking(size) <= self._max_gap
+    def _within(self, size: int, left: float) -> float:
+        """Return the largest piece of about this size that fits; zero if none does.
 
-    def _is_new(self, size: int) -> bool:
-        return size <= MOST and size not in self._per_token and self._fits(size)
-
-    def _widest(self, size: int) -> int:
-        """Choose the largest piece that fits, if that is less than twice this size."""
-        most = int((self._max_gap - self._round) / self._per_token[size]) // LEAST * LEAST
-        return max(size, min(most, 2 * size - LEAST)) if 2 * size not in self._per_token else size
-
-    def _fitting(self) -> int:
-        """Choose the largest piece that fits by the time of the smallest one measured."""
-        size = min(self._per_token)
-        while size > LEAST and not self._fits(size):
-            size //= 2
-        return size
-
-    def _taking(self, size: int) -> float:
-        """Seconds per token; for a size that was not measured, those of the nearest one."""
-        near = min(self._per_token, key=lambda known: abs(math.log2(known / size)))
-        return self._per_token[near]
+        Up to twice the largest one measured are tried: wider ones are not known to be as fast.
+        """
+        largest = min(2.0 * size, MOST) if size == max(self._per_token) else size * HALF_STEP
+        fitting = min(left / self._per_token[size], largest)
+        return fitting if fitting >= size / HALF_STEP else 0.0
 
     def note(self, read: int, seconds: float) -> None:
         """Learn the seconds of a round that read so many tokens of prompts."""

@@ -27,9 +27,20 @@ def flat_from(size: int) -> Taking:
     return lambda read: 0.0005 * read * (1 if read >= size else 2)
 
 
-@pytest.mark.parametrize(("size", "chosen"), [(64, 128), (128, 128), (256, 256), (512, 512)])
-def test_pieces_are_as_large_as_makes_them_fast_and_no_larger(size, chosen):
-    assert settled(flat_from(size), max_gap=1.0)[0].allowance == chosen
+@pytest.mark.parametrize(("max_gap", "least"), [(0.1, 112), (0.25, 320), (0.5, 768), (1.0, 1600)])
+def test_pieces_are_as_large_as_the_gap_allows(max_gap, least):
+    pace, pieces = settled(flat_from(64), max_gap=max_gap)
+    assert least <= pace.allowance <= (max_gap - 0.03) / 0.0005
+    assert len(set(pieces[10:])) == 1, "what was learnt is not kept"
+
+
+def test_pieces_are_no_larger_where_wide_ones_are_slow():
+    pace, _ = settled(lambda read: 0.0005 * read * (1 if read <= 300 else 3))
+    assert 256 <= pace.allowance <= 300
+
+
+def test_pieces_grow_to_what_fits_by_doubling():
+    assert settled(flat_from(64), max_gap=10.0)[1][:5] == [128, 256, 512, 1024, 2048]
 
 
 def test_no_piece_holds_replies_up_for_longer_than_is_allowed():
@@ -52,15 +63,16 @@ def test_some_of_a_prompt_is_read_however_slow_that_is():
 
 def test_a_stall_is_soon_forgotten():
     pace, _ = settled(flat_from(128))
-    pace.note(128, 30.0)
+    before = pace.allowance
+    pace.note(before, 30.0)
     for _ in range(130):
         pace.note(pace.allowance, 0.03 + flat_from(128)(pace.allowance))
-    assert pace.allowance == 128
+    assert pace.allowance == before
 
 
 def test_what_was_not_seen_for_long_is_measured_anew():
-    pace, _ = settled(flat_from(256))
-    assert pace.allowance == 256
-    for _ in range(200):  # narrow batches are as fast now
+    pace, _ = settled(lambda read: 0.0005 * read * (1 if read <= 256 else 10))
+    assert pace.allowance < 400
+    for _ in range(200):  # wide batches are as fast now
         pace.note(pace.allowance, 0.03 + 0.0005 * pace.allowance)
-    assert pace.allowance == 128
+    assert pace.allowance > 700
