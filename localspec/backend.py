@@ -272,6 +272,9 @@ class Model(Protocol):
         not been fed.
         """
 
+    def free_head(self) -> None:
+        """Free the drafting head for good; slots keep their texts. `head` is None from then on."""
+
     def close(self) -> None:
         """Free everything; calling it twice is safe."""
 

@@ -145,5 +145,8 @@ class ScriptedModel:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
 
+    def free_head(self) -> None:
+        self.head = None
+
     def close(self) -> None:
         self.held.clear()

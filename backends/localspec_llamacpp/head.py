@@ -23,6 +23,7 @@ from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokens import NONE, Logits, Tokens, common_prefix
 from localspec_llamacpp.bindings.batch import Hidden, Part
+from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 
 LOG = logging.getLogger("localspec")
@@ -63,13 +64,24 @@ class LlamaHead:
         trail = self._trails[slot]
         return len(trail.tokens) - self._shift - trail.read
 
-    def note(self, rows: Sequence[Row], positions: Sequence[int], hidden: Hidden) -> None:
-        """Take in what the trunk has just read, and its hidden state at every token."""
+    def note(self, rows: Sequence[Row], positions: Sequence[int], states: States) -> None:
+        """Take in what the trunk has just read, and its hidden state at every token.
+
+        A prompt is taken in and read in pieces, so that its states are never copied all at once.
+        """
         end = 0
         for row, position in zip(rows, positions, strict=True):
             start, end = end, end + len(row.tokens)
-            self._append(row, position, hidden[start:end])
-        # What may be taken back is read once that is settled.
+            for at in range(start, end, self._batch):
+                stop = min(at + self._batch, end)
+                piece = row._replace(tokens=row.tokens[at - start : stop - start])
+                self._append(piece, position + at - start, states[at:stop])
+                if stop < end and not row.tentative:
+                    self._read_late([piece])
+        self._read_late(rows)
+
+    def _read_late(self, rows: Sequence[Row]) -> None:
+        """Read where much is unread; what may be taken back is read once that is settled."""
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
         late = {slot: n for slot, n in unsettled.items() if self._behind(slot) - n > LAG}
         try:
@@ -106,6 +118,8 @@ class LlamaHead:
             self._blocks.read(parts)
             for part in parts:
                 self._advance(part.sequence, len(part.tokens))
+        for slot in kept_back:
+            self._forget_states(slot)
 
     def _portions(self, kept_back: Mapping[int, int]) -> list[Part]:
         share = max(self._batch // max(len(kept_back), 1), 1)
@@ -122,7 +136,13 @@ class LlamaHead:
         trail = self._trails[slot]
         assert trail.before is not None
         trail.read += count
-        trail.before = trail.before[count:].copy()  # a view would keep all the others, too
+        trail.before = trail.before[count:]
+
+    def _forget_states(self, slot: int) -> None:
+        """Free the states that were read: a view keeps all of them."""
+        trail = self._trails[slot]
+        if trail.before is not None:
+            trail.before = trail.before.copy()
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the trunk holds and the newest token, the only one of each row."""
@@ -154,6 +174,7 @@ class LlamaHead:
             self._blocks.finish(texts)
         for text in texts:
             self._advance(text.slot, text.settled)
+            self._forget_states(text.slot)
         return drafts
 
     def _give_up(self, slots: Iterable[int], error: BackendError) -> None:
@@ -248,6 +269,31 @@ class LlamaHead:
         self._blocks.close()
         if self._closing:
             self._closing()
+
+
+class FreedHead:
+    """What is left of a head that was freed: it tells apart what was saved with it."""
+
+    def note(self, rows: Sequence[Row], positions: Sequence[int], states: States) -> None:
+        pass
+
+    def enough(self, slot: int, length: int) -> int:
+        return length
+
+    def truncate(self, slot: int, length: int) -> None:
+        pass
+
+    def copy(self, source: int, target: int) -> None:
+        pass
+
+    def save(self, slot: int, trunk: Data, most: int) -> Data | None:
+        return joined(trunk)
+
+    def restore(self, slot: int, data: Data) -> Data:
+        return parted(data)[0]
+
+    def close(self) -> None:
+        pass
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from localspec.backend import Options
 from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
-from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
+from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
 from localspec_llamacpp.head import LAG, LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3
@@ -15,6 +15,7 @@ from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 
 BLOCK = 16  # tokens that a DFlash head fills at once, where its file says nothing
+GRAPHS = 4 << 20  # bytes that a context takes to describe what it computes
 NUMBER = 4  # bytes of a logit, and of a part of a hidden state
 
 
@@ -41,14 +42,21 @@ class HeadPlan:
 
     @property
     def buffers(self) -> int:
-        """The bytes of logits and hidden states, which llama.cpp does not log.
+        """The bytes that llama.cpp does not log: of logits, hidden states, and graphs.
 
-        A batch of states is an output of the trunk, copied, kept until it is read, an input of the
-        head, and an output of it; each slot keeps those that are not read yet.
+        A batch of states is an output of the trunk, and kept while that computes. The head takes a
+        piece in, copied, joined with what is unread, as its input, and as its output; each slot
+        keeps those that are not read yet.
         """
-        logits = self.shape.outputs * self.trunk.vocabulary
-        states = 3 * self.told + 2 * self.shape.batch + LAG * self.shape.sequences
-        return (logits + states * self.width) * NUMBER
+        logits = self.outputs * self.trunk.vocabulary
+        states = 2 * self.told + 4 * self.shape.batch + LAG * self.shape.sequences
+        graphs = 2 if self.shape.graph == EAGLE3 else 1  # with its encoder's
+        return graphs * GRAPHS + (logits + states * self.width) * NUMBER
+
+    @property
+    def outputs(self) -> int:
+        """Rows of logits that the head gives at once; EAGLE-3 encodes with as many."""
+        return self.shape.sequences * self.block.tokens if self.block else self.shape.outputs
 
     def context(self, trunk: Context) -> Context:
         return Context(self.weights, self.shape, trunk)
@@ -74,15 +82,23 @@ def plan_head(
     form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
     if options.head == trunk.path:
         return HeadPlan(trunk, trunk, replace(form, graph=MTP), told=form.batch)
-    # It goes where the output of its trunk is, of which it may make use.
-    on_gpu = place.layers < 0 or place.layers > trunk.layers
-    there = LayerPlacement(-1, place.devices[-1:]) if on_gpu else HOST
-    weights = ModelWeights(options.head, there, head=True, empty=empty)
+    weights = ModelWeights(options.head, beside(trunk, place), head=True, empty=empty)
     try:
         return _planned(trunk, weights, form)
     except BaseException:
         weights.close()
         raise
+
+
+def beside(trunk: ModelWeights, place: LayerPlacement) -> LayerPlacement:
+    """Place a head where the output of its trunk is, of which it may make use.
+
+    It may read keys, values and weights of its trunk, too, on all the devices of that.
+    """
+    if 0 <= place.layers <= trunk.layers:
+        return LayerPlacement(0, place.devices)
+    others = len(place.devices) - 1
+    return LayerPlacement(-1, place.devices, (0.0,) * others + (1.0,) if others > 0 else ())
 
 
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:

@@ -16,7 +16,7 @@ from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
-from localspec_llamacpp.head import LlamaHead
+from localspec_llamacpp.head import FreedHead, LlamaHead
 from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
@@ -34,7 +34,7 @@ class LlamaModel:
         head: LlamaHead | None = None,
     ) -> None:
         self.head: Head | None = head
-        self._head = head
+        self._head: LlamaHead | FreedHead | None = head
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
@@ -128,8 +128,8 @@ class LlamaModel:
         )
         if self._head:
             positions = [self._lengths[row.slot] for row in rows]
-            hidden = self._context.told(sum(len(row.tokens) for row in rows))
-            self._head.note(rows, positions, hidden)
+            states = self._context.told(sum(len(row.tokens) for row in rows))
+            self._head.note(rows, positions, states)
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
         return logits
@@ -190,6 +190,11 @@ class LlamaModel:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
+
+    def free_head(self) -> None:
+        if self._head:
+            self._head.close()
+            self.head, self._head = None, FreedHead()
 
     def close(self) -> None:
         if not self._closed:

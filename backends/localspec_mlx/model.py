@@ -183,6 +183,12 @@ class MlxModel:
                     self._head.truncate(slot, 0)
             raise failure("MLX could not run the model", error) from error
 
+    def free_head(self) -> None:
+        self._head = self.head = None
+        if self._runner:
+            self._runner.tell_no_states()
+        mx.clear_cache()
+
     def close(self) -> None:
         if self._verbose and self._runner:
             print(f"mlx: {mx.get_peak_memory() / 2**20:,.0f} MiB at most", file=sys.stderr)

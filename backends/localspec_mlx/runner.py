@@ -86,6 +86,10 @@ class Runner:
         found, self._states = self._states, {}
         return {slot: mx.concatenate(parts) for slot, parts in found.items()}
 
+    def tell_no_states(self) -> None:
+        """Keep no states from now on: there is no head any more."""
+        self._tap, self._states = None, {}
+
     def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
         """Pad the tokens of rows on the right to one array."""
         padded = np.zeros((len(tokens), max(map(len, tokens))), np.int32)

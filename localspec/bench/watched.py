@@ -56,5 +56,9 @@ class Watched:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return self._model.roll(rolls)
 
+    def free_head(self) -> None:
+        self._model.free_head()
+        self.head = None
+
     def close(self) -> None:
         self._model.close()

@@ -87,6 +87,9 @@ class Translated:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
 
+    def free_head(self) -> None:
+        pass
+
     def close(self) -> None:
         self._model.close()
 

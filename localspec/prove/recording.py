@@ -80,6 +80,10 @@ class Recorder:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
 
+    def free_head(self) -> None:
+        self._model.free_head()
+        self.head = None
+
     def close(self) -> None:
         self._model.close()
 

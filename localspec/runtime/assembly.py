@@ -40,9 +40,9 @@ def fixed(
 def assembled(
     loaded_pair: LoadedPair, factory: ProposerFactory, depth: int, parts: EngineParts
 ) -> Engine:
-    """Build the engine; it may give a draft model up when memory runs short."""
+    """Build the engine; it may give up what drafts when memory runs short."""
     target = loaded_pair.pair.target
-    if loaded_pair.pair.draft is None:
+    if loaded_pair.pair.draft is None and target.head is None:
         return Engine(target, factory(loaded_pair.pair), depth, parts=parts)
     look = partial(there, loaded_pair.known.target.engine.name, Limits())
     relief = DraftModelRelief(loaded_pair, factory, Watcher(loaded_pair.plan, look))
@@ -50,7 +50,7 @@ def assembled(
 
 
 class ProposerFactory:
-    """Makes the proposers of a pair; all but the draft model keep what they know when it goes."""
+    """Makes the proposers of a pair; all but what has gone keep what they know."""
 
     def __init__(self, wanted: Sequence[str], depth: Depth | None = None) -> None:
         self._wanted = tuple(wanted)
@@ -65,8 +65,10 @@ class ProposerFactory:
 
     def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
         names = self._wanted
-        if pair.draft is None and registry.DRAFT in names:
-            names = tuple(name for name in names if name != registry.DRAFT) or (INSTEAD,)
+        gone = {registry.DRAFT} if pair.draft is None else set()
+        gone |= set(registry.HEADS) if pair.target.head is None else set()
+        if gone & set(names):
+            names = tuple(name for name in names if name not in gone) or (INSTEAD,)
         new = [name for name in names if name not in self._known]
         made = registry.make(new, pair)
         self._known |= {name: made[name] for name in new if name != registry.DRAFT}

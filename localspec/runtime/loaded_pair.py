@@ -112,14 +112,19 @@ class LoadedPair:
     def models(self) -> tuple[ResolvedModel, ...]:
         """The loaded models, the target first; a head in a file of its own is one, too."""
         draft = self.known.draft
-        if self.pair.draft is None and draft and draft.files.path != self.plan.options.head:
+        if self.pair.draft is None and draft and not self._has_head(draft.files.path):
             draft = None
         return (self.known.target, draft) if draft else (self.known.target,)
 
+    def _has_head(self, path: Path) -> bool:
+        return self.pair.target.head is not None and self.plan.options.head == path
+
     def alone(self) -> LoadedPair:
-        """Free the draft model; return the pair without it."""
+        """Free the draft model or the drafting head; return the pair without it."""
         if self.pair.draft is not None:
             self.pair.draft.close()
+        if self.pair.target.head is not None:
+            self.pair.target.free_head()
         return replace(self, pair=Pair(self.pair.target))
 
     def completed(self) -> LoadedPair:

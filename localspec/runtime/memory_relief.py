@@ -1,4 +1,7 @@
-"""Draft without the draft model while memory is short, and with it again once there is plenty."""
+"""Draft without the draft model while memory is short, and with it again once there is plenty.
+
+A drafting head goes as well, and stays away: it cannot follow texts that began without it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Protocol
 
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError, OutOfMemory
+from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer, RoundCost, notes_of
 from localspec.runtime.loaded_pair import LoadedPair
@@ -28,7 +32,7 @@ class MemoryWatch(Protocol):
 
 
 class DraftModelRelief:
-    """A proposer that gives up its draft model for memory; `make` builds the proposers of a pair.
+    """A proposer that gives up what drafts for memory; `make` builds the proposers of a pair.
 
     The output stays the same: drafts never decide it.
     """
@@ -44,13 +48,20 @@ class DraftModelRelief:
         self._make, self._memory, self._clock = make, memory, clock
         self._use(make(loaded_pair.pair))
         self._looked = self._short = clock()  # when memory was looked at, and was short, last
-        self._final = False
+        self._away = False
         self._notices: list[str] = []
 
     @property
     def away(self) -> bool:
         """Tell whether the draft model was put away and may come back."""
-        return self._found.pair.draft is None and not self._final
+        return self._away
+
+    @property
+    def _drafter(self) -> str:
+        """Name what can be given up; empty: nothing."""
+        if self._found.pair.draft is not None:
+            return DRAFT_MODEL
+        return DRAFT_HEAD if self._found.pair.target.head is not None else ""
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         self._look()
@@ -60,7 +71,7 @@ class DraftModelRelief:
             # Whatever is wrong, the target can do without; but only memory may come back.
             if not self.give_up(str(error)):
                 raise
-            self._final = not isinstance(error, OutOfMemory)
+            self._away &= isinstance(error, OutOfMemory)
             return self._now.propose(asks)
 
     def release(self, slot: int) -> None:
@@ -86,13 +97,15 @@ class DraftModelRelief:
             self._take_back()
 
     def give_up(self, why: str) -> bool:
-        """Free the draft model; False if there is none."""
-        if self._found.pair.draft is None:
+        """Free the draft model or the drafting head; False if there is none."""
+        drafter = self._drafter
+        if not drafter:
             return False
+        self._away = self._found.pair.draft is not None
         self._found = self._found.alone()
         self._use(self._make(self._found.pair))
         self._short = self._clock()
-        self._tell(f"the draft model was put away, prompt lookup drafts instead: {why}")
+        self._tell(f"the {drafter} was put away, prompt lookup drafts instead: {why}")
         return True
 
     def close(self) -> None:
@@ -103,7 +116,7 @@ class DraftModelRelief:
 
     def _look(self) -> None:
         now = self._clock()
-        if self._found.pair.draft is not None and now - self._looked >= LOOK:
+        if self._drafter and now - self._looked >= LOOK:
             self._looked = now
             if why := self._memory.shortage():
                 self.give_up(why)
@@ -113,8 +126,9 @@ class DraftModelRelief:
             self._found = self._found.completed()
         except LocalSpecError as error:
             self._short = self._clock()
-            self._final = not isinstance(error, OutOfMemory)  # its file may be gone
+            self._away = isinstance(error, OutOfMemory)  # its file may be gone
             return
+        self._away = False
         self._use(self._make(self._found.pair))
         self._tell("the draft model is back: there is memory for it again")
 

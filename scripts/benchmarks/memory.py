@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.drafting.files import KINDS, write
 from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.models.locate import locate
@@ -24,6 +25,7 @@ WAYS = (
     Options(context=2048, slots=4),
     Options(context=8192, batch=2048),
 )
+PARTS = ("weights", "kept", "working", "head", "total", "grown")
 FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
 
 CHILD = """
@@ -32,9 +34,12 @@ from dataclasses import asdict
 from pathlib import Path
 import numpy as np
 import psutil
-from localspec.backend import Options, Row
+from localspec.backend import Options, Roll, Row
 from localspec.models.engines import backend
-engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), Options(**json.loads(sys.argv[3]))
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+options = Options(**options | ({"head": Path(options["head"])} if "head" in options else {}))
 with engine.rehearse(path) as rehearsal:
     needs = rehearsal.needs(options)
 process = psutil.Process()
@@ -44,6 +49,9 @@ width = options.batch
 for slot in range(options.slots):
     tokens = np.arange(width, dtype=np.int32) + 300
     model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
+    if model.head:
+        roll = Roll(Row(slot, tokens[-1:]), 4, Sampler(GREEDY, 0, tokens), width + 1)
+        model.head.roll([roll])
 grown = process.memory_info().rss - before
 print(json.dumps({**asdict(needs), "total": needs.total, "grown": grown}))
 """
@@ -60,13 +68,18 @@ class MemoryCase:
         cells = "" if o.kv_type == "auto" else f", {o.kv_type}"
         batch = "" if o.batch == Options().batch else f", batch {o.batch:,}"
         slots = f"{o.slots} x " if o.slots > 1 else ""
-        return f"{self.engine:<8} {self.path.stem:<38} {slots}{o.context:,}{cells}{batch}"
+        name = o.head.stem if o.head else self.path.stem
+        return f"{self.engine:<8} {name:<38} {slots}{o.context:,}{cells}{batch}"
 
 
 def cases(folder: Path) -> Iterator[MemoryCase]:
     starter = locate(STARTER, "llamacpp").path
     for way in WAYS:
         yield MemoryCase("llamacpp", starter, way)
+    for kind in KINDS:
+        target, head = write(kind, folder)
+        for slots in (1, 4):
+            yield MemoryCase("llamacpp", target, Options(context=2048, slots=slots, head=head))
     converted = folder / "starter-16-bits"
     done = [sys.executable, "gguf_to_mlx", str(starter), str(converted)]
     subprocess.run(done, check=True, capture_output=True)
@@ -75,7 +88,8 @@ def cases(folder: Path) -> Iterator[MemoryCase]:
 
 
 def measured(case: MemoryCase) -> dict[str, int]:
-    options = json.dumps({name: value for name, value in asdict(case.options).items() if value})
+    given = {name: value for name, value in asdict(case.options).items() if value}
+    options = json.dumps(given, default=str)
     command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, int] = json.loads(done.stdout)
@@ -86,14 +100,14 @@ def main() -> bool:
     """Print the table; False if a plan was too far off."""
     print(heading())
     print("\nMiB planned, and by how much the process grew when it had read a batch\n")
-    print(f"{'':64} weights context buffers   all   grew")
+    print(f"{'':64} weights context buffers    head   all   grew")
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(Path(folder)):
             found = measured(case)
             off = found["grown"] / found["total"] - 1
             met = met and abs(off) <= CLOSE
-            parts = [found[name] / MIB for name in ("weights", "kept", "working", "total", "grown")]
+            parts = [found[name] / MIB for name in PARTS]
             figures = "".join(f"{part:8.0f}" for part in parts)
             print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)
     return met

@@ -80,6 +80,9 @@ class ReadyModel:
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
 
+    def free_head(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -182,6 +182,13 @@ class Refusing:
         return True
 
 
+class Reading(Refusing):
+    """A context that reads whatever it is given."""
+
+    def decode(self, parts):
+        pass
+
+
 def test_a_copy_that_its_context_refuses_is_not_drafted_for():
     head = LlamaHead(OneBlock(Refusing()), slots=2, batch=16)
     head.note([Row(0, TEXT[:4])], [0], np.zeros((4, 8), np.float32))
@@ -222,6 +229,42 @@ def test_what_was_saved_is_followed(model, fresh, read):
     feed(model, 1, TEXT[: read + 5], start=read)
     assert roll(model, 1, TEXT[: read + 6]) == fresh(TEXT[: read + 6])
     assert model.save(0, len(saved.data) - 1) is None
+
+
+@pytest.mark.parametrize("name", ["glm4moe-mtp", "qwen35-eagle3", "llama-dflash"])
+def test_a_head_that_was_freed_leaves_texts_and_what_was_saved(name):
+    with closing(engines.target(name)) as model:
+        feed(model, 0, TEXT[:30])
+        roll(model, 0, TEXT[:31])
+        saved = model.save(0, 1 << 30)
+        [expected] = model.forward([Row(0, TEXT[30:31])])
+        model.truncate(0, 20)
+        model.free_head()
+        model.free_head()
+        assert model.head is None
+        assert model.restore(1, saved.data, 30) == 30
+        feed(model, 2, TEXT[:30], start=model.copy(1, 2, 30))
+        again = model.save(2, 1 << 30)
+        assert model.restore(3, again.data, 30) == 30
+        feed(model, 0, TEXT[:30], start=model.truncate(0, 20))
+        for slot in range(4):
+            [found] = model.forward([Row(slot, TEXT[30:31])])
+            assert np.abs(found - expected).max() < 0.1
+
+
+def test_the_states_of_a_prompt_are_never_copied_all_at_once():
+    widest = []
+
+    class States:
+        def __getitem__(self, rows):
+            widest.append(rows.stop - rows.start)
+            return np.zeros((widest[-1], 8), np.float32)
+
+    head = LlamaHead(OneBlock(Reading()), slots=2, batch=16)
+    head.note([Row(0, TEXT[:3]), Row(1, TEXT[:LONG])], [0, 0], States())
+    assert max(widest) == 16
+    assert head._trails[1].read > LONG - LAG - 16
+    assert head._trails[1].before.base is None  # a view would keep all that it was cut from
 
 
 def test_slots_draft_together_and_apart_from_each_other(model, fresh):

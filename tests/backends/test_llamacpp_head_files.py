@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from localspec.runtime.loading import Loading, load
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend as llamacpp
+from localspec_llamacpp.bindings.weights import HOST, LayerPlacement
+from localspec_llamacpp.head_opening import beside
 from tests import engines
 from tests.backends.gguf_copies import copied
 from tests.runs import Want, replies, said
@@ -105,6 +108,20 @@ def test_a_model_goes_without_a_head_that_does_not_fit(caplog, tmp_path):
     assert "the drafting head is left away: wrong.gguf was made for another model" in caplog.text
     with pytest.raises(ModelFileError, match="was made for another model"):
         load(path, wrong, replace(loading, proposer="eagle3"))
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (HOST, HOST),
+        (LayerPlacement(-1, (7,)), LayerPlacement(-1, (7,))),
+        (LayerPlacement(-1, (7, 8), (3.0, 1.0)), LayerPlacement(-1, (7, 8), (0.0, 1.0))),
+        (LayerPlacement(4, (7, 8)), LayerPlacement(-1, (7, 8), (0.0, 1.0))),
+        (LayerPlacement(3, (7, 8)), LayerPlacement(0, (7, 8))),
+    ],
+)
+def test_a_head_lies_with_the_output_and_reaches_all_devices(place, expected):
+    assert beside(SimpleNamespace(layers=3), place) == expected
 
 
 def test_a_head_is_left_away_before_the_context_is_cut_short():

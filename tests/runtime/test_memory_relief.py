@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -26,6 +27,7 @@ from localspec.runtime.loaded_pair import LoadedPair, ResolvedPair
 from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import tokens_of
+from tests import engines
 from tests.machines import GB, MB, cpu
 from tests.runs import Want, converse, replies, said, scripted
 
@@ -304,6 +306,30 @@ def test_closing_the_engine_frees_what_came_back():
     desk.relief.idle()
     desk.engine.close()
     assert desk.drafts[-1].closed
+
+
+@pytest.mark.parametrize(
+    "name", ["glm4moe-soft-mtp", "llama-eagle3", engines.COMPANION, *engines.MLX_HEADS[:1]]
+)
+def test_a_head_goes_in_the_middle_and_its_texts_go_on(name):
+    with closing(engines.target(name)) as target:
+        by = target.head.proposer
+        wants = [Want(prompt, WANTS[0].settings) for prompt in ([300, 301, 302], [310, 77, 50])]
+        plain = said(replies(target, Silent(), wants, depth=0))
+        clock = Clock()
+        memory = Memory(clock, short=6.0)
+        opened = LoadedPair(Pair(target), ResolvedPair(TARGET, None, Desk().opened.plan))
+        relief = DraftModelRelief(opened, ProposerFactory((by,)), memory, clock)
+        engine = Engine(target, relief, 4, parts=EngineParts(relief=relief))
+        found = converse(engine, wants)
+        assert target.head is None
+        assert not relief.away
+        assert said(converse(engine, wants)) == plain  # whose prefixes are in slots
+    assert said(found) == plain
+    for result in found:
+        [notice] = result.notices
+        assert notice.startswith("the drafting head was put away, prompt lookup drafts instead")
+        assert result.speculation.positions[by][0][0] > 0
 
 
 class Look:

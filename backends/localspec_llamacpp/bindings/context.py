@@ -68,6 +68,18 @@ class ContextShape:
     graph: str = MODEL  # what is computed: the model, or a kind of head
 
 
+class States:
+    """The hidden states of a batch before some layers, valid until the next one."""
+
+    def __init__(self, layers: Sequence[Hidden]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, rows: slice) -> Hidden:
+        """Give those of some tokens, side by side; those of one layer are not copied."""
+        found = [states[rows] for states in self._layers]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+
 class Context:
     """Sequences of tokens held by a model, and the logits of the newest ones."""
 
@@ -169,17 +181,17 @@ class Context:
             if layer != self._last_layer:
                 nextn.tell_before(self.pointer, layer)
 
-    def told(self, rows: int) -> Hidden:
-        """The hidden states of the newest batch: those that were asked for, side by side."""
+    def told(self, rows: int) -> States:
+        """The hidden states of the newest batch: those that were asked for."""
         if not self._layers:
-            return self.hidden(rows)
+            return States([self.hidden(rows)])
         found = [
             self.hidden(rows)
             if layer == self._last_layer
             else nextn.hidden_before(self.pointer, layer, rows, self._inner_width)
             for layer in self._layers
         ]
-        return np.concatenate(found, axis=1)
+        return States(found)
 
     def attend_both_ways(self) -> None:
         """Let tokens of a batch see those behind them."""

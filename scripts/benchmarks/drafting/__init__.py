@@ -1,0 +1,1 @@
+"""Models of middle size with drafting heads, made of random numbers."""
