@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
+
+# Before llama.cpp is loaded: several processes share the cores, and threads that spin take them
+# from those that compute.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import pytest
 

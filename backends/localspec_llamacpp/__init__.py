@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from localspec_llamacpp import libraries, threads  # noqa: F401  (before llama.cpp is loaded)
+from localspec_llamacpp import libraries
 from localspec_llamacpp.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -17,7 +17,7 @@ from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 MOST = 64  # events that are taken at once: more of them wait for a client that is slow
-FRAME = 1 / 60  # seconds between two writes of a stream that has more to say: one of a screen
+FRAME = 1 / 30  # seconds between two writes of a stream that has more to say
 
 Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
 
@@ -35,7 +35,7 @@ class Inbox:
     """A queue that any thread puts events in, and the event loop takes them out of.
 
     The loop is only woken if it waits: what came meanwhile is taken together. A fast reply is taken
-    once in a frame of a screen: each waking costs 0.25 ms beside a model that computes.
+    once in a FRAME: each waking costs 0.25 ms beside a model that computes.
     """
 
     def __init__(self, bell: Bell) -> None:
