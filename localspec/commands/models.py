@@ -20,7 +20,7 @@ from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, spec, specs, taker
 from localspec.models.entry import Entry, Offer
 from localspec.models.sources import LocalFiles, Package, Source, source
-from localspec.pulling.estimate import fitting
+from localspec.pulling.estimate import added, fitting
 from localspec.system.fingerprint import digest
 
 
@@ -75,7 +75,8 @@ def pulled_row(pulled: store.PulledPair) -> tuple[str, ...]:
     whole = all(held.whole for held in pulled.helds)
     state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
     total = size(pulled.bytes)
-    return pulled.name, pulled.weights, total, pulled.engine, pulled.drafter, state
+    drafter = with_size(pulled.drafter, pulled.draft.bytes if pulled.draft else 0)
+    return pulled.name, pulled.weights, total, pulled.engine, drafter, state
 
 
 def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
@@ -97,7 +98,13 @@ def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
         except DoesNotFit:
             state = "does not fit"
     total = size(offer.weights[weights].bytes)
-    return entry.name, weights, total, engine, offer.drafter, state
+    drafter = with_size(offer.drafter, added(offer, engine))
+    return entry.name, weights, total, engine, drafter, state
+
+
+def with_size(drafter: str, count: int) -> str:
+    """Name a drafter with its size, where it has one of its own that is known."""
+    return f"{drafter} {size(count)}" if count else drafter
 
 
 @cache
@@ -148,7 +155,8 @@ def drafting(offer: Offer) -> str:
         return "no drafter"
     if offer.drafter == "mtp-inside":
         return "drafts with the head inside it (mtp)"
-    kind = "" if offer.drafter == "model" else f", a drafting head ({offer.drafter})"
+    taken = f"; {size(offer.draft_bytes)}" if offer.draft_bytes else ""
+    kind = "" if offer.drafter == "model" else f", a drafting head ({offer.drafter}{taken})"
     return f"drafts with {offer.draft}{kind}"
 
 

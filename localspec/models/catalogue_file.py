@@ -16,6 +16,7 @@ from localspec.models.sources import source
 from localspec.sampling.parameters import PARAMETERS
 
 DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
+HEADS = ("mtp", "eagle3", "dflash")  # in files of their own
 NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
@@ -98,21 +99,29 @@ class CatalogueReader:
             need = "must be left away" if draft else "is missing"
             self._refuse(place, "draft", f"{need} where the drafter is {drafter!r}")
         original = self._take(place, fields, "draft-original", str, "")
+        size = self._take(place, fields, "draft-size", str, "")
+        draft_bytes = self._size(place, "draft-size", size) if size else 0
+        if size and drafter not in HEADS:
+            self._refuse(place, "draft-size", f"is of a head, and the drafter is {drafter!r}")
         listed = self._table((*place, "weights"), fields.pop("weights", {}))
         weights = {
             name: self._weights((*place, "weights", name), each) for name, each in listed.items()
         }
         if not weights:
             self._refuse(place, "", "has no weights")
-        self._nothing_else(place, fields, ("drafter", "draft", "draft-original", "weights"))
-        return Offer(weights, drafter, draft, original)
+        known = ("drafter", "draft", "draft-original", "draft-size", "weights")
+        self._nothing_else(place, fields, known)
+        return Offer(weights, drafter, draft, original, draft_bytes)
+
+    def _size(self, place: tuple[str, ...], key: str, said: str) -> int:
+        size = SIZE.fullmatch(said)
+        if not size:
+            self._refuse(place, key, f"is {said!r}; write it as 5.0GB or 98MB")
+        return int(float(size[1]) * UNITS[size[2]])
 
     def _weights(self, place: tuple[str, ...], table: object) -> Weights:
         fields = self._table(place, table)
-        said = self._take(place, fields, "size", str)
-        size = SIZE.fullmatch(said)
-        if not size:
-            self._refuse(place, "size", f"is {said!r}; write it as 5.0GB or 98MB")
+        size = self._size(place, "size", self._take(place, fields, "size", str))
         try:
             where = source(self._take(place, fields, "from", str))
         except UsageError as error:
@@ -120,7 +129,7 @@ class CatalogueReader:
         install = self._take(place, fields, "install", str, "")
         sums = self._words(place, fields, "sha256")
         self._nothing_else(place, fields, ("from", "size", "install", "sha256"))
-        return Weights(where, int(float(size[1]) * UNITS[size[2]]), install, tuple(sums))
+        return Weights(where, size, install, tuple(sums))
 
     def _sampling(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, float]:
         place = (*place, "sampling")

@@ -41,6 +41,7 @@ class Offer:
     drafter: str = "none"
     draft: str = ""  # another name of the catalogue with its weights, or a source
     draft_original: str = ""  # ORG/REPOSITORY of a drafter's weights as its makers published them
+    draft_bytes: int = 0  # of a drafting head in files of its own, where that is known
 
 
 @dataclass(frozen=True, slots=True)

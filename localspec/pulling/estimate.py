@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from localspec.backend import CONTEXT, Estimate, Needs, Options
 from localspec.errors import DoesNotFit, require_known
@@ -49,8 +50,10 @@ def rough(
     require_known(entry.name, weights, offer.weights)
     draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
     options = options or Options()
+    if offer.draft_bytes and not alone:
+        options = replace(options, head=Path(offer.draft))
     wanted = PlanRequest(
-        guessed(offer.weights[weights], entry.shape),
+        guessed(offer.weights[weights], shape_of(entry, offer), offer.draft_bytes),
         options,
         min(entry.context or CONTEXT, CONTEXT),
         guessed(draft[1], draft[0].shape) if draft else None,
@@ -69,17 +72,30 @@ def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
     return other, offered[weights or next(iter(offered))]
 
 
-def guessed(weights: Weights, shape: Shape | None) -> Estimate:
+def shape_of(entry: Entry, offer: Offer) -> Shape | None:
+    """Count the block that drafts, where the weights hold one: it has keys and values, too."""
+    if entry.shape is None or offer.drafter != "mtp-inside":
+        return entry.shape
+    return replace(entry.shape, layers=entry.shape.layers + 1)
+
+
+def added(offer: Offer, engine: str) -> int:
+    """Return the bytes of what drafts beside a model; 0 where there is none or it is unknown."""
+    found = drafts(offer, engine) if offer.drafter == "model" else None
+    return found[1].bytes if found else offer.draft_bytes
+
+
+def guessed(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
     """Estimate what loading would take by published sizes; of an unknown shape, the weights."""
 
     def needs(options: Options) -> Needs:
-        cells = options.context or CONTEXT
+        cells, beside = options.context or CONTEXT, head if options.head else 0
         if shape is None:
-            return Needs(weights.bytes, 0, COMPUTING)
+            return Needs(weights.bytes, 0, COMPUTING, head=beside)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
         kinds = options.kv_type.split(",")
         share = sum(CELLS.get(kind, 1.0) for kind in kinds) / len(kinds)
         kept = int(cells * shape.token_bytes * share)
-        return Needs(weights.bytes, kept, COMPUTING + logits, shape.layers)
+        return Needs(weights.bytes, kept, COMPUTING + logits, shape.layers, head=beside)
 
     return needs

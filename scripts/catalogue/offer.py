@@ -128,7 +128,10 @@ def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
             draft = looks.look(drafting(offer, claim.engine), claim.engine)
             yield from vocabularies(offer, look, draft)
         elif offer.draft:
-            looks.require_header(part(source(offer.draft), claim.engine, ""), claim.engine)
+            found = part(source(offer.draft), claim.engine, "")
+            looks.require_header(found, claim.engine)
+            if abs(found.bytes - offer.draft_bytes) > max(LEAST, ROUNDED * offer.draft_bytes):
+                yield f"drafter has {found.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
     except LocalSpecError as error:
         yield f"drafter {offer.draft}: {error}"
 

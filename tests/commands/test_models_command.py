@@ -39,6 +39,7 @@ q4_k_m = { from = "hf:people/large", size = "60.0GB" }
 [large.mlx]
 drafter = "mtp"
 draft = "hf:people/large-mtp"
+draft-size = "700MB"
 [large.mlx.weights]
 4bit = { from = "hf:people/large-4bit", size = "55.0GB" }
 """
@@ -78,10 +79,10 @@ def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
     assert run(["list"]) == 0
     assert capsys.readouterr().out == (
         "NAME   WEIGHTS  SIZE     ENGINE    DRAFTER\n"
-        "gone   q8_0     1 MiB    llamacpp  none     files are missing\n"
-        "mine   q8_0     2 MiB    llamacpp  model    here\n"
-        "small  q8_0     573 MiB  llamacpp  none     fits\n"
-        "large  q4_k_m   56 GiB   llamacpp  model    does not fit\n"
+        "gone   q8_0     1 MiB    llamacpp  none           files are missing\n"
+        "mine   q8_0     2 MiB    llamacpp  model 1 MiB    here\n"
+        "small  q8_0     573 MiB  llamacpp  none           fits\n"
+        "large  q4_k_m   56 GiB   llamacpp  model 573 MiB  does not fit\n"
     )
 
 
@@ -105,7 +106,7 @@ def test_everything_known_of_a_name_is_shown(capsys):
         "  checked    not yet: sizes are as published\n"
         "  gguf       drafts with small:q8_0\n"
         "    q4_k_m      56 GiB  hf:people/large\n"
-        "  mlx        drafts with hf:people/large-mtp, a drafting head (mtp)\n"
+        "  mlx        drafts with hf:people/large-mtp, a drafting head (mtp; 668 MiB)\n"
         "    4bit        51 GiB  hf:people/large-4bit\n"
     )
 
@@ -164,7 +165,8 @@ def test_records_that_make_no_sense_are_passed_over(tmp_path):
 def test_what_was_pulled_for_an_engine_that_has_gone_can_still_be_removed(capsys):
     store.keep(replace(kept("mine"), engine="onnx", weights="q4_0"))
     assert run(["list"]) == 0
-    assert "mine   q4_0     1 MiB    onnx      none     engine missing\n" in capsys.readouterr().out
+    row = "mine   q4_0     1 MiB    onnx      none           engine missing\n"
+    assert row in capsys.readouterr().out
     assert locate("mine").engine == "llamacpp"
     assert run(["rm", "mine:q4_0"]) == 0
     assert [each.engine for each in store.everything()] == ["llamacpp"]

@@ -91,6 +91,7 @@ FAULTS = [
     ('drafter = "model"', 'drafter = "magic"', 10, "is 'magic'; known: none, model"),
     ('draft = "one:q4_0"', "", 9, "is missing where the drafter is 'model'"),
     ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
+    ('draft = "one:q4_0"', 'draft = "one:q4_0"\ndraft-size = "1GB"', 12, "is of a head, and the"),
     ('size = "1.5GB"', 'size = "1.5"', 14, "is '1.5'; write it as 5.0GB or 98MB"),
     ("hf:people/one:one-*.gguf", "hf:people", 15, "'hf:people' is no source"),
     ("hf:people/one:one-*.gguf", "hf:a/b:../c.gguf", 15, "outside of its repository"),
@@ -307,6 +308,28 @@ def test_a_draft_model_is_planned_for_unless_one_goes_without():
     alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
     assert [item.what for item in whole.items] == ["weights", "context", "draft model", "buffers"]
     assert [item.what for item in alone.items] == ["weights", "context", "buffers"]
+
+
+def test_a_head_of_a_known_size_is_planned_for_unless_one_goes_without():
+    entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
+    headed = replace(entry.offers["gguf"], drafter="eagle3", draft="hf:a/b", draft_bytes=10**9)
+    entry = replace(entry, offers={"gguf": headed})
+    whole = rough(entry, "llamacpp", "q4_k_m", place)
+    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    taken = {item.what: item.bytes for item in whole.items}
+    assert taken["drafting head"] == 10**9
+    assert "drafting head" not in {item.what for item in alone.items}
+
+
+def test_a_block_that_drafts_inside_has_keys_and_values_too():
+    entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
+    inside = replace(entry.offers["gguf"], drafter="mtp-inside", draft="")
+    whole = rough(replace(entry, offers={"gguf": inside}), "llamacpp", "q4_k_m", place)
+    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    kept = [
+        next(item.bytes for item in plan.items if item.what == "context") for plan in (whole, alone)
+    ]
+    assert kept[0] * entry.shape.layers == kept[1] * (entry.shape.layers + 1)
 
 
 def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
