@@ -201,6 +201,8 @@ WITH_HEADS: Mapping[str, str] = {
     "gemma4_text-mtp": "gemma4_text",
     "llama-eagle3": "llama",
     "qwen3_5-dflash": "qwen3_5",
+    "qwen3_5-medusa": "qwen3_5",
+    "llama-mlp_speculator": "llama",
 }
 ASSISTANT: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -217,12 +219,9 @@ def write_with_head(
     if architecture == "gemma4_text":
         write(folder, architecture, seed=seed, **changes)
         return write_assistant(folder, folder / "head", seed=seed)
-    if kind == "eagle3":
+    if kind in WRITERS:
         write(folder, architecture, seed=seed, **changes)
-        return write_eagle3(folder, folder / "head", seed=seed)
-    if kind == "dflash":
-        write(folder, architecture, seed=seed, **changes)
-        return write_dflash(folder, folder / "head", seed=seed)
+        return WRITERS[kind](folder, folder / "head", seed=seed)
     write(folder, architecture, seed=seed, mtp_num_hidden_layers=1, **changes)
     weights = {f"mtp.{name}": array for name, array in head_weights(folder, seed).items()}
     mx.save_safetensors(str(folder / "model-mtp.safetensors"), weights, metadata={"format": "mlx"})
@@ -359,6 +358,64 @@ def write_dflash(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -
     weights |= {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return folder
+
+
+def write_medusa(
+    target: Path, folder: Path, *, seed: int = 0, stages: int = 5, layers: int = 1
+) -> Path:
+    """Write Medusa heads for a target, in the layout of their authors."""
+    folder.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    settings = {"medusa_num_heads": stages, "medusa_num_layers": layers}
+    (folder / "config.json").write_text(json.dumps({"base_model_name_or_path": "a/b", **settings}))
+    width, random = config["hidden_size"], np.random.default_rng([seed, 6])
+    shapes = {}
+    for at in range(stages):
+        for block in range(layers):
+            shapes[f"{at}.{block}.linear.weight"] = (width, width)
+            shapes[f"{at}.{block}.linear.bias"] = (width,)
+        shapes[f"{at}.{layers}.weight"] = (config["vocab_size"], width)
+    weights = {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
+    mx.save_safetensors(str(folder / "medusa_lm_head.safetensors"), weights)
+    return folder
+
+
+def write_speculator(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Write an MLP speculator for a target, in the layout of its authors."""
+    folder.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    reads, tokens = config["hidden_size"], config["vocab_size"]
+    settings = {
+        "architectures": ["MLPSpeculatorPreTrainedModel"],
+        "model_type": "mlp_speculator",
+        "emb_dim": reads,
+        "inner_dim": 48,
+        "n_predict": 5,
+        "vocab_size": tokens,
+    } | changes
+    (folder / "config.json").write_text(json.dumps(settings))
+    width, random = settings["inner_dim"], np.random.default_rng([seed, 8])
+    shapes = {}
+    for at in range(settings["n_predict"]):
+        shapes |= {
+            f"speculator.emb.{at}.weight": (tokens, width),
+            f"speculator.proj.{at}.weight": (width, width if at else reads),
+            f"speculator.ln.{at}.weight": (width,),
+            f"speculator.ln.{at}.bias": (width,),
+            f"speculator.head.{at}.weight": (tokens, width),
+        }
+    weights = {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "pt"})
+    return folder
+
+
+# Heads that lie beside their model, by their kind.
+WRITERS = {
+    "eagle3": write_eagle3,
+    "dflash": write_dflash,
+    "medusa": write_medusa,
+    "mlp_speculator": write_speculator,
+}
 
 
 def head_weights(folder: Path, seed: int = 0) -> dict[str, mx.array]:

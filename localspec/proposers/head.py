@@ -1,4 +1,4 @@
-"""Draft with the head of a target: in its file (MTP), or beside it (EAGLE-3, DFlash)."""
+"""Draft with the head of a target: in its file (MTP), or beside it (EAGLE-3, DFlash, Medusa)."""
 
 from __future__ import annotations
 

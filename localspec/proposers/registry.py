@@ -15,7 +15,13 @@ GROUP = "localspec.proposers"
 AUTO = ("forced", "prediction", "suffix")  # and the draft model, if there is one
 DRAFT = "draft-model"
 HEAD = "mtp"  # inside the target's file, or a companion beside it
-HEADS = (HEAD, "eagle3", "dflash")  # supplied by the engine, with the target
+HEADS = (
+    HEAD,
+    "eagle3",
+    "dflash",
+    "medusa",
+    "mlp_speculator",
+)  # supplied by the engine, with the target
 
 
 def known() -> list[str]:

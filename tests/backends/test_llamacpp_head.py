@@ -153,7 +153,7 @@ def test_a_text_that_is_not_the_one_promised_is_followed(model, fresh, kept):
     text = np.concatenate((TEXT[:held], OTHER[:12]))
     feed(model, 0, text[:-1], start=held)
     assert len(roll(model, 0, text)) == reach(model)
-    if not held or held == LONG + 2:
+    if not held or held == LONG + 2 or type(model.head) is not LlamaHead:
         assert roll(model, 0, text) == fresh(text)
 
 

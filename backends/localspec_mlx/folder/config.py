@@ -100,6 +100,8 @@ def check_beside(path: Path) -> None:
 
 
 def model_type(path: Path, values: Object) -> str:
+    if "medusa_num_heads" in values:  # whose authors name no type, or their model's
+        return "medusa"
     found = values.get("speculators_model_type") or values.get("model_type")
     if isinstance(found, str) and found:
         return found

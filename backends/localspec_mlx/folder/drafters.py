@@ -9,15 +9,21 @@ from typing import NamedTuple
 
 from localspec.backend import Footprint
 from localspec_mlx.folder import config as configuration
+from localspec_mlx.folder import shards
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.files import Object
 from localspec_mlx.folder.shards import Shards
 
 MTP, EAGLE3, DFLASH = "mtp", "eagle3", "dflash"
+MEDUSA, SPECULATOR = "medusa", "mlp_speculator"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
 OF_QWEN = ("qwen3_5_mtp",)
 # The proposer of a folder that holds a head alone, by its model_type.
-COMPANIONS: Mapping[str, str] = dict.fromkeys((*OF_QWEN, *ASSISTANTS), MTP)
+COMPANIONS: Mapping[str, str] = {
+    **dict.fromkeys((*OF_QWEN, *ASSISTANTS), MTP),
+    MEDUSA: MEDUSA,
+    SPECULATOR: SPECULATOR,
+}
 KV_BYTES = 2  # of one 16-bit key or value
 KV_HEADS = ("num_key_value_heads", *HEADS)
 WITH_HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next")  # models that may have one inside
@@ -27,6 +33,7 @@ DEPTH = ("mtp_num_hidden_layers",)
 READS = (
     "backbone_hidden_size",
     "target_hidden_size",
+    "emb_dim",
 )  # width of the target's states, where a head has another
 
 
@@ -44,6 +51,11 @@ def drafter(config: Config) -> str:
     if isinstance(config.values.get("dflash_config"), dict):
         return DFLASH
     return COMPANIONS.get(config.model_type, "")
+
+
+def files(config: Config) -> str:
+    """Choose the files of a folder that hold its weights: Medusa's have names of their own."""
+    return "*.safetensors" if drafter(config) == MEDUSA else shards.PATTERN
 
 
 def layers_read(folder: Path) -> int:

@@ -44,7 +44,7 @@ def inspect(path: Path) -> Footprint:
     folder = Path(os.path.abspath(path))
     check_folder(folder, NAME)
     config = configuration.read(folder)
-    held = shards.read(folder)
+    held = shards.read(folder, pattern=drafters.files(config))
     if drafters.drafter(config):
         return drafters.described(path, config, held)
     check_layers(config, held)

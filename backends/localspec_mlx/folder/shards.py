@@ -53,14 +53,14 @@ class Span:
     name: str
 
 
-def read(folder: Path, most: int = MOST_TENSORS) -> Shards:
-    """Read the headers of all the files that mlx-lm would load."""
-    paths = tuple(sorted(folder.glob(PATTERN)))
+def read(folder: Path, most: int = MOST_TENSORS, pattern: str = PATTERN) -> Shards:
+    """Read the headers of all the files that mlx-lm would load, or those of another pattern."""
+    paths = tuple(sorted(folder.glob(pattern)))
     names = [path.name for path in paths]
     check_numbers(folder, names)
     check_index(folder, names)
     if not paths:
-        refuse_without(folder, PATTERN)
+        refuse_without(folder, pattern)
     sizes: dict[str, int] = {}
     holders: dict[str, Path] = {}
     file_bytes = 0

@@ -19,11 +19,9 @@ from mlx_lm.models.cache import make_prompt_cache
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
 from localspec_mlx.heads.head import BOUNDLESS, Part, Read
-from localspec_mlx.heads.target import body
+from localspec_mlx.heads.target import body, spread
 from localspec_mlx.layers import Keys
 from localspec_mlx.slots import CacheSlots, SlotGroup
-
-UNLIKELY = 30.0  # logits by which tokens of clusters that were not chosen lie below the others
 
 
 class Looked(NamedTuple):
@@ -48,9 +46,7 @@ class Clusters(Module):
         members = self.token_ordering.reshape(scores.shape[-1], -1)[chosen]
         members = members.reshape(len(outputs), -1)
         found = (embed(members) @ outputs[..., None]).squeeze(-1)
-        low = found.min(axis=-1, keepdims=True) - UNLIKELY
-        full = mx.broadcast_to(low, (len(outputs), self.token_ordering.size))
-        return mx.put_along_axis(full, members, found, axis=-1)
+        return spread(found, members, self.token_ordering.size)
 
 
 class Inner(Module):

@@ -17,9 +17,7 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models import llama
 from mlx_lm.models.base import create_attention_mask
 
-from localspec_mlx.heads.target import body, described, output
-
-UNLIKELY = 30.0  # logits by which tokens that it has not lie below the others
+from localspec_mlx.heads.target import body, described, output, spread
 
 
 class FirstLayer(Module):
@@ -88,10 +86,7 @@ class Eagle3(Module):
         found: mx.array = self.lm_head(x) if "lm_head" in self else self._output(x)
         if "d2t" not in self:
             return found
-        low = found.min(axis=-1, keepdims=True) - UNLIKELY
-        full = mx.broadcast_to(low, (len(found), self._vocabulary))
-        places = mx.broadcast_to(self._places, found.shape)
-        return mx.put_along_axis(full, places, found, axis=-1)
+        return spread(found, self._places, self._vocabulary)
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
         """Name weights as they are named here; what is not there, the target has."""

@@ -96,7 +96,9 @@ class MlxHead:
     ) -> None:
         """Take in what the target has read, and its states; read what the head is too late with."""
         for row, position in zip(rows, positions, strict=True):
-            self._texts[row.slot].append(row, position, states[row.slot])
+            text = self._texts[row.slot]
+            text.append(row, position, states[row.slot])
+            self.slots.truncate(row.slot, text.entries)  # it may not be the text that was promised
         # What may be taken back is read once that is settled.
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
         self._catch_up({s: n for s, n in unsettled.items() if self._texts[s].behind - n > LAG})

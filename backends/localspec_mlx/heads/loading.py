@@ -17,7 +17,17 @@ from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.drafters import ASSISTANTS, DFLASH, EAGLE3, MTP, drafter
+from localspec_mlx.folder.config import Config
+from localspec_mlx.folder.drafters import (
+    ASSISTANTS,
+    DFLASH,
+    EAGLE3,
+    MEDUSA,
+    MTP,
+    SPECULATOR,
+    drafter,
+    files,
+)
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
@@ -25,10 +35,13 @@ from localspec_mlx.heads.eagle3 import Eagle3, layers_read
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
+from localspec_mlx.heads.stages import Medusa, Speculator, StageReader
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.heads.target import body
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.slots import CacheSlots
+
+STAGED: Mapping[str, type[Medusa] | type[Speculator]] = {MEDUSA: Medusa, SPECULATOR: Speculator}
 
 
 class Settings:
@@ -68,8 +81,25 @@ def made(folder: Path, target: Blueprint, vocabulary: int) -> LoadedHead:
         alike = kept(head, target)
         reads = [inner.layers[at] for at in filled_by(config.values, len(inner.layers))]
         return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
+    if drafter(config) in STAGED:
+        stages = staged(config, target.model, vocabulary)
+        return LoadedHead(
+            drafter(config), Tap([inner.norm]), lambda _, count: StageReader(stages, count)
+        )
     layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
     return LoadedHead(MTP, Tap([inner.norm]), keeping(layers, target))
+
+
+def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculator:
+    """Load a head with a stage for each token; numbers are of the kind of the target's states."""
+    weights: dict[str, mx.array] = {}
+    for path in shards.read(config.path.parent, pattern=files(config)).paths:
+        loaded: Any = mx.load(str(path))
+        weights |= loaded
+    head = STAGED[drafter(config)](target, config, weights, vocabulary)
+    head.set_dtype(body(target).norm.weight.dtype)
+    mx.eval(list(arrays_in(dict(head))))
+    return head
 
 
 def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:

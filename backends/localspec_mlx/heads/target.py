@@ -8,6 +8,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+UNLIKELY = 30.0  # logits by which tokens that a head has not lie below the others
+
 
 def body(target: Module) -> Module:
     """Find the part of a model that has its embedding and its layers."""
@@ -24,6 +26,13 @@ def output(target: Module) -> Callable[[mx.array], mx.array]:
     found: Callable[[mx.array], mx.array]
     found = text.lm_head.__call__ if "lm_head" in text else body(text).embed_tokens.as_linear
     return found
+
+
+def spread(logits: mx.array, places: mx.array, vocabulary: int) -> mx.array:
+    """Put logits of some tokens at their places among all; the others are unlikely."""
+    low = logits.min(axis=-1, keepdims=True) - UNLIKELY
+    full = mx.broadcast_to(low, (len(logits), vocabulary))
+    return mx.put_along_axis(full, mx.broadcast_to(places, logits.shape), logits, axis=-1)
 
 
 def described(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
