@@ -94,3 +94,5 @@ class BackendSpec:
     member: str = ""  # the module whose `join` makes each of those processes a `Member`
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
     builder: Builder | None = None  # where its library is built for a machine
+    # Writes a model of these layers of another, at a path where there is nothing yet.
+    thin: Callable[[Path, Sequence[int], Path], None] | None = None

@@ -13,6 +13,7 @@ import click
 
 from localspec.backend import Footprint
 from localspec.bench.command import bench
+from localspec.bench.make_draft import make_draft
 from localspec.chat.options import ChatOptions, ChatWanted
 from localspec.clients.command import connect, launch
 from localspec.commands import configuration
@@ -218,6 +219,7 @@ commands.add_command(export)
 commands.add_command(launch)
 commands.add_command(launch_group)
 commands.add_command(join_group)
+commands.add_command(make_draft)
 commands.add_command(plan)
 commands.add_command(prove)
 commands.add_command(tune)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from localspec.backend_spec import BackendSpec, Builder
@@ -35,6 +36,12 @@ def build(kind: str, from_source: bool) -> str:
     return building.build(kind, from_source)
 
 
+def thin(path: Path, layers: Sequence[int], out: Path) -> None:
+    from localspec_llamacpp.thinning import thin as write  # only here: it takes time to import
+
+    write(path, layers, out)
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -47,4 +54,5 @@ SPEC = BackendSpec(
     packages=("llama-cpp-python",),
     advise=advise,
     builder=Builder(NAMES, build),
+    thin=thin,
 )

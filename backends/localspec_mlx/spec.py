@@ -38,6 +38,12 @@ def launcher(wish: Launch) -> list[str]:
     return [tool, *hosts, *link, "--"]
 
 
+def thin(path: Path, layers: Sequence[int], out: Path) -> None:
+    from localspec_mlx.folder.thinning import thin as write  # only here: it takes time to import
+
+    write(path, layers, out)
+
+
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
 
 SPEC = BackendSpec(
@@ -51,5 +57,6 @@ SPEC = BackendSpec(
     packages=("mlx", "mlx-lm"),
     launcher=launcher,
     member="localspec_mlx.member",
+    thin=thin,
     preference=1 if APPLE_SILICON else -1,
 )

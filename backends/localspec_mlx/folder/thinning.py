@@ -1,0 +1,64 @@
+"""Write a folder with some of a model's layers, to draft for it; weights are copied as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from localspec_mlx.folder import config as configuration
+from localspec_mlx.folder import shards
+from localspec_mlx.folder.config import LAYERS, NAME
+
+LAYER = re.compile(r"(?P<before>.*\blayers\.)(?P<number>\d+)(?P<after>\..+)")
+WRITTEN = (NAME, shards.INDEX)  # anew, or not at all
+
+
+def thin(path: Path, layers: Sequence[int], out: Path) -> None:
+    """Write a folder with these layers of another, by their numbers from 0, in their order."""
+    numbers = {old: new for new, old in enumerate(sorted(set(layers)))}
+    config = configuration.read(path)
+    weights: dict[str, mx.array] = {}
+    about: Mapping[str, str] = {}
+    for file in shards.read(path).paths:
+        loaded: Any = mx.load(str(file), return_metadata=True)
+        found, about = loaded
+        weights |= renumbered(found, numbers)
+    out.mkdir(parents=True)
+    values = thinned(dict(config.values), config.number(LAYERS), numbers)
+    (out / NAME).write_text(json.dumps(values, indent=2), encoding="utf-8")
+    mx.save_safetensors(str(out / "model.safetensors"), weights, metadata=dict(about))
+    for file in path.iterdir():
+        if file.is_file() and file.suffix != ".safetensors" and file.name not in WRITTEN:
+            shutil.copyfile(file, out / file.name)
+
+
+def renumbered(named: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Keep what is of these layers, or of none, and number the layers anew."""
+    found = {}
+    for name, each in named.items():
+        match = LAYER.fullmatch(name)
+        if not match:
+            found[name] = each
+        elif (old := int(match["number"])) in numbers:
+            found[f"{match['before']}{numbers[old]}{match['after']}"] = each
+    return found
+
+
+def thinned(values: dict[str, Any], total: int, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe a model of fewer layers: their number, and lists with an entry for each."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = renumbered(thinned(value, total, numbers), numbers)
+        elif isinstance(value, list) and len(value) == total:
+            value = [value[at] for at in sorted(numbers)]
+        elif name in LAYERS:
+            value = len(numbers)
+        found[name] = value
+    return found

@@ -1,0 +1,108 @@
+"""The search for layers that a model can leave out when it drafts for itself.
+
+A candidate is judged by how often it says what its target says on a text, and by what a token of
+its own takes: together they foretell tokens a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from localspec.backend import Model, Row
+from localspec.bench.theory import tokens_a_round
+from localspec.tokens import Tokens
+
+DEEPEST = 8  # tokens of a draft that are considered
+PARTS = 10  # groups that the layers are taken out in
+LEAST = 0.2  # agreement below which nothing more is taken out
+TIMINGS = 5
+CHOICE = 4  # groups that are tried in a step after the first: those that cost least before
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Layers that stay, and what drafting with them promises."""
+
+    layers: tuple[int, ...]
+    agreement: float  # share of tokens at which its likeliest one is the target's
+    cost: float  # of a token, in those of the target
+    depth: int = 0  # at which it pays most
+    speedup: float = 0.0  # by the textbook, at that depth
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, what the target says at each of its tokens, and what its forwards take."""
+
+    tokens: Tokens
+    said: Tokens
+    seconds: Mapping[int, float]  # by tokens in a forward, 1 to one more than the deepest draft
+
+    def judge(self, layers: Sequence[int], draft: Model) -> Judged:
+        said, seconds = sayings(draft, self.tokens), token_seconds(draft, self.tokens)
+        plain = self.seconds[1]
+        agreement = float((said == self.said).mean())
+        found = Judged(tuple(layers), agreement, seconds / plain)
+        return promised(found, {width: each / plain for width, each in self.seconds.items()})
+
+
+def promised(found: Judged, forwards: Mapping[int, float]) -> Judged:
+    """Choose the draft length that pays most; forwards take so many plain rounds, by width."""
+
+    def speedup(depth: int) -> float:
+        return tokens_a_round(found.agreement, depth) / (forwards[depth + 1] + depth * found.cost)
+
+    depth = max(range(1, DEEPEST + 1), key=speedup)
+    return Judged(found.layers, found.agreement, found.cost, depth, speedup(depth))
+
+
+def sayings(model: Model, tokens: Tokens) -> Tokens:
+    """Return what a model takes to follow each token, the likeliest."""
+    model.truncate(0, 0)
+    width = min(model.tentative + 1, model.batch)
+    pieces = [tokens[at : at + width] for at in range(0, len(tokens), width)]
+    rows = [model.forward([Row(0, piece, len(piece))])[0].argmax(axis=-1) for piece in pieces]
+    return np.concatenate(rows).astype(np.int32)
+
+
+def token_seconds(model: Model, tokens: Tokens, width: int = 1) -> float:
+    """Time a forward of so many tokens behind a text; the least, for interference only adds."""
+    held = model.truncate(0, min(len(tokens), model.context) - width - 1)
+    found = []
+    for _ in range(TIMINGS):
+        begun = time.perf_counter()
+        model.forward([Row(0, tokens[held : held + width], 1)])
+        found.append(time.perf_counter() - begun)
+        model.truncate(0, held)
+    return min(found)
+
+
+def search(
+    total: int, judge: Callable[[Sequence[int]], Judged], enough: Callable[[], bool]
+) -> Iterator[Judged]:
+    """Take out group after group, each time the one whose absence promises most; yield each step.
+
+    The first step tries all groups; later ones those that did best alone. Ends when it is enough.
+    """
+    size = -(-total // PARTS)
+    groups = [frozenset(range(at, min(at + size, total))) for at in range(0, total, size)]
+    left, merits = frozenset(range(total)), dict.fromkeys(groups, 0.0)
+    while len(groups) > 1:
+        order = sorted(groups, key=lambda group: -merits[group])
+        tried: dict[frozenset[int], Judged] = {}
+        for group in order[: CHOICE if any(merits.values()) else len(order)]:
+            if enough():
+                break
+            tried[group] = judge(sorted(left - group))
+            merits[group] = tried[group].speedup
+        if not tried:
+            return
+        best = max(tried, key=lambda group: tried[group].speedup)
+        yield tried[best]
+        if tried[best].agreement < LEAST:
+            return
+        left, groups = left - best, [group for group in groups if group != best]
