@@ -86,6 +86,8 @@ class Footprint:
     active_experts: int = 0  # of these for each token
     drafting_layers: int = 0  # of a head in the same file (MTP)
     drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
+    # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
+    mask_token: int | None = None
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those

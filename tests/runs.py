@@ -13,6 +13,7 @@ from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.job import Result
 from localspec.engine.settings import Settings
+from localspec.pairing.masked import Masked
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
 from localspec.proposer import Ask, Hints, Proposer
@@ -81,6 +82,7 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {
     "stranger": lambda: DraftModelProposer(scripted(9)),
     "recurrent": lambda: DraftModelProposer(scripted(9, recurrent=True), floor=0),
     "translated": lambda: DraftModelProposer(translated(), floor=0),
+    "masked": lambda: DraftModelProposer(Masked(scripted(9), 5), floor=0),
     "best": lambda: Best(
         {
             "suffix": SuffixProposer(floor=0.1),

@@ -18,7 +18,7 @@ from localspec.backend_spec import files_of
 from localspec.bench import measure, modes
 from localspec.bench.measure import Question
 from localspec.bench.prompts import Prompt
-from localspec.bench.skipping import DEEPEST, Judged, Text, sayings, search, token_seconds
+from localspec.bench.skipping import DEEPEST, Judged, Text, forward_seconds, sayings, search
 from localspec.commands.options.declare import READABLE, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
 from localspec.commands.options.loading import EngineOptions
@@ -33,7 +33,7 @@ from localspec.tokens import Tokens
 
 NEW: click.Path[Path] = click.Path(path_type=Path)
 RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-READ = 384  # tokens of a text by which candidates are judged
+READ = 256  # tokens of a text by which candidates are judged
 PROMPT, REPLY, REPLIES = 64, 48, 4  # tokens, and how many continuations are timed
 
 
@@ -70,8 +70,7 @@ def make_draft(context: click.Context, model: str) -> None:
         raise UsageError("say which layers: --skip-layers 8-15, or --text FILE to choose them by")
     out = wanted.out or Path(named(files.path, len(layers), footprint.layers))
     thin(files, layers, out)
-    written = sum(file.stat().st_size for file in files_of(out))
-    click.echo(f"{out}: {len(layers)} of {footprint.layers} layers, {size(written)}")
+    click.echo(f"{out}: {len(layers)} of {footprint.layers} layers, {size(bytes_of(out))}")
     if text:
         click.echo(verdict(measured(files, out, text, depth), depth))
     click.echo(f"to use it: --draft {out}")
@@ -109,6 +108,10 @@ def named(path: Path, count: int, total: int) -> str:
     return f"{path.stem}-{count}of{total}-layers{path.suffix if path.is_file() else ''}"
 
 
+def bytes_of(path: Path) -> int:
+    return sum(file.stat().st_size for file in files_of(path))
+
+
 def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
     write = engines.spec(files.engine).thin
     if write is None:
@@ -120,7 +123,7 @@ def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
 
 def chosen(files: ModelFiles, footprint: Footprint, text: str, seconds: float) -> Judged:
     """Search for the layers whose drafts promise most."""
-    end = time.monotonic() + seconds
+    end, engine = time.monotonic() + seconds, engines.backend(files.engine)
     read = gathered(files, text)
     best: Judged | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -129,8 +132,9 @@ def chosen(files: ModelFiles, footprint: Footprint, text: str, seconds: float) -
             place = Path(folder) / f"candidate{files.path.suffix if files.path.is_file() else ''}"
             thin(files, layers, place)
             try:
-                with closing(engines.backend(files.engine).load(place, wishes(read.tokens))) as m:
-                    return read.judge(layers, m)
+                cost = bytes_of(place) / bytes_of(files.path)
+                with closing(engine.load(place, wishes(read.tokens))) as draft:
+                    return read.judge(layers, draft, cost)
             finally:
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
 
@@ -155,7 +159,7 @@ def gathered(files: ModelFiles, text: str) -> Text:
     with closing(engines.backend(files.engine).load(files.path, wishes(tokens))) as model:
         said = sayings(model, tokens)
         widths = range(1, DEEPEST + 2)
-        seconds = {width: token_seconds(model, tokens, width) for width in widths}
+        seconds = {width: forward_seconds(model, tokens, width) for width in widths}
     return Text(tokens, said, seconds)
 
 

@@ -1,7 +1,7 @@
 """The search for layers that a model can leave out when it drafts for itself.
 
-A candidate is judged by how often it says what its target says on a text, and by what a token of
-its own takes: together they foretell tokens a second.
+A candidate is judged by how often it says what its target says on a text, and by the share of the
+weights that it reads for a token: together they foretell tokens a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Judged:
 
     layers: tuple[int, ...]
     agreement: float  # share of tokens at which its likeliest one is the target's
-    cost: float  # of a token, in those of the target
+    cost: float  # of a token, in those of the target: by its weights
     depth: int = 0  # at which it pays most
     speedup: float = 0.0  # by the textbook, at that depth
 
@@ -42,12 +42,11 @@ class Text:
     said: Tokens
     seconds: Mapping[int, float]  # by tokens in a forward, 1 to one more than the deepest draft
 
-    def judge(self, layers: Sequence[int], draft: Model) -> Judged:
-        said, seconds = sayings(draft, self.tokens), token_seconds(draft, self.tokens)
-        plain = self.seconds[1]
-        agreement = float((said == self.said).mean())
-        found = Judged(tuple(layers), agreement, seconds / plain)
-        return promised(found, {width: each / plain for width, each in self.seconds.items()})
+    def judge(self, layers: Sequence[int], draft: Model, cost: float) -> Judged:
+        agreement = float((sayings(draft, self.tokens) == self.said).mean())
+        found = Judged(tuple(layers), agreement, cost)
+        forwards = {width: each / self.seconds[1] for width, each in self.seconds.items()}
+        return promised(found, forwards)
 
 
 def promised(found: Judged, forwards: Mapping[int, float]) -> Judged:
@@ -69,7 +68,7 @@ def sayings(model: Model, tokens: Tokens) -> Tokens:
     return np.concatenate(rows).astype(np.int32)
 
 
-def token_seconds(model: Model, tokens: Tokens, width: int = 1) -> float:
+def forward_seconds(model: Model, tokens: Tokens, width: int) -> float:
     """Time a forward of so many tokens behind a text; the least, for interference only adds."""
     held = model.truncate(0, min(len(tokens), model.context) - width - 1)
     found = []

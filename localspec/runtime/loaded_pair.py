@@ -17,6 +17,7 @@ from localspec.models.engines import AUTO, backend, spec
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import place
 from localspec.models.trial import Examined, ResolvedModel
+from localspec.pairing.masked import Masked
 from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
@@ -133,7 +134,8 @@ class LoadedPair:
             return self
         draft = load(self.known.draft, self.plan.drafting)
         try:
-            return replace(self, pair=matched(self.pair.target, draft))
+            mask = self.known.draft.footprint.mask_token
+            return replace(self, pair=matched(self.pair.target, draft, mask))
         except BaseException:
             draft.close()
             raise
@@ -182,9 +184,14 @@ def load(known: ResolvedModel, options: Options) -> Model:
     return backend(known.engine.name).load(known.files.path, options)
 
 
-def matched(target: Model, draft_model: Model) -> Pair:
-    """Pair two models, translating drafts if the vocabularies differ."""
+def matched(target: Model, draft_model: Model, mask: int | None = None) -> Pair:
+    """Pair two models, translating drafts if the vocabularies differ.
+
+    Masks are for a draft model of the same vocabulary: words in other tokens have no fixed number.
+    """
     found = match(target.tokenizer, draft_model.tokenizer)
     if found.difference is not None or draft_model.vocabulary != target.vocabulary:
         draft_model = Translated(draft_model, target.tokenizer, found, target.vocabulary)
+    elif mask is not None and mask < draft_model.vocabulary:
+        draft_model = Masked(draft_model, mask)
     return Pair(target, draft_model, found)

@@ -11,6 +11,8 @@ import pytest
 from localspec.backend import Row
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
+from localspec.pairing.masked import Masked
+from localspec.proposers.draft_model import DraftModelProposer
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
 from tests import engines
@@ -81,6 +83,21 @@ def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
     plain, fast = run(architecture, name, ENDINGS["length"], count, slots=slots)
     assert said(fast) == said(plain)
     assert sum(result.speculation.drafted for result in fast) > 0
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+@pytest.mark.parametrize("architecture", ["llama", "qwen35", "mamba2", *MLX[:1]])
+def test_a_draft_model_that_reads_masks_changes_no_text(architecture, slots):
+    settings = ENDINGS["length"]
+    plain = plain_replies(architecture, settings, 3, slots=slots)
+    with (
+        closing(engines.target(architecture, slots=slots)) as target,
+        closing(engines.draft(architecture, slots=slots)) as draft,
+    ):
+        proposer = DraftModelProposer(Masked(draft, 7), floor=0.0)
+        fast = replies(target, proposer, wants(target, settings, 3))
+    assert said(fast) == said(plain)
+    assert sum(result.speculation.accepted for result in fast) > 0
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -206,6 +206,14 @@ def test_stages_that_do_not_fit_are_refused_with_the_numbers(target, tmp_path):
         loaded(wide, strange)
 
 
+def test_the_mask_of_a_draft_model_is_read_from_its_configuration(tmp_path):
+    folder = tiny_mlx.write(tmp_path / "pard", "qwen3")
+    assert mlx.inspect(folder).mask_token is None
+    assert mlx.inspect(reconfigured(folder, ptd_token_id=9)).mask_token == 9
+    assert mlx.inspect(reconfigured(folder, pard_token=7)).mask_token == 7  # which comes first
+    assert mlx.inspect(reconfigured(folder, pard_token=True, ptd_token_id=-1)).mask_token is None
+
+
 @pytest.mark.parametrize("kind", ["medusa", "mlp_speculator"])
 def test_a_plan_counts_the_weights_and_states_of_stages(kind, target, tmp_path):
     head = tiny_mlx.WRITERS[kind](target, tmp_path / "head")

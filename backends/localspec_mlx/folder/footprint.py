@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Where a configuration is silent: state and windows set no limit, whatever a definition takes;
 # of the models that keep every token, only early ones are, which were trained for this many.
 BOUNDLESS, LEAST = 1 << 20, 2048
+MASKS = ("pard_token", "ptd_token_id")  # as AMD's PARD and vLLM name it
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
 
@@ -79,7 +80,14 @@ def inspect(path: Path) -> Footprint:
         recurrent_layers=model.kept.recurrent_layers,
         tokenizer=kind(folder),
         chat_template=chat_template(folder),
+        mask_token=mask(config),
     )
+
+
+def mask(config: Config) -> int | None:
+    """Read the token by which a draft model is asked for several tokens at once."""
+    found = [config.values.get(name) for name in MASKS]
+    return next((each for each in found if type(each) is int and each >= 0), None)
 
 
 def context(config: Config, model: Skeleton) -> int:
