@@ -108,6 +108,7 @@ class Device:
     kind: str  # "cpu", "gpu", "integrated gpu" (which shares the host's memory) or "accelerator"
     total_bytes: int
     free_bytes: int
+    worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
 
 
 @dataclass(frozen=True, slots=True)

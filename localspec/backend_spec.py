@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many processes it has
+WORKERS = "LOCALSPEC_WORKERS"  # in the environment: HOST:PORT,... of workers whose devices are used
 
 
 class Launch(NamedTuple):
@@ -33,6 +34,35 @@ class Member(Protocol):
 
     def end(self) -> None:
         """End the group; the leader's part."""
+
+
+class Worker(NamedTuple):
+    """The devices of this machine that others are to use, and where."""
+
+    host: str
+    port: int  # 0: any
+    device: str  # "auto", "cpu" or the number of a GPU
+    memory: int | None  # most bytes to offer of each; None: what is free
+    cache: Path | None  # where weights are kept, so that they are sent once; None: nowhere
+    verbose: bool = False
+
+
+class Link(NamedTuple):
+    """The way to a worker, as it was measured."""
+
+    worker: str  # HOST:PORT
+    trip_seconds: float  # there and back
+    bytes_a_second: float
+
+
+class Workers(Protocol):
+    """What an engine can do with devices of other machines."""
+
+    def serve(self, worker: Worker, tell: Callable[[str], object]) -> None:
+        """Let others use devices of this machine, until Ctrl-C; `tell` hears when they can."""
+
+    def links(self) -> Sequence[Link]:
+        """Measure the links to the workers in use."""
 
 
 class RemoteModel(NamedTuple):
@@ -92,6 +122,7 @@ class BackendSpec:
     # The command that starts what follows it on several machines; None: a model needs one.
     launcher: Callable[[Launch], Sequence[str]] | None = None
     member: str = ""  # the module whose `join` makes each of those processes a `Member`
+    workers: str = ""  # the module with the functions of `Workers`, where it has them
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
     builder: Builder | None = None  # where its library is built for a machine
     # Writes a model of these layers of another, at a path where there is nothing yet.

@@ -42,6 +42,7 @@ from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.reply import ReplyOptions, settings
 from localspec.commands.plan import plan
 from localspec.commands.tune import tune
+from localspec.commands.worker import worker
 from localspec.engine.settings import Settings
 from localspec.engine.worker import Stream
 from localspec.errors import LocalSpecError, UsageError
@@ -223,6 +224,7 @@ commands.add_command(make_draft)
 commands.add_command(plan)
 commands.add_command(prove)
 commands.add_command(tune)
+commands.add_command(worker)
 
 
 def describe(f: Footprint) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from localspec.backend import Options
-from localspec_llamacpp.devices import WORKERS
+from localspec.backend_spec import WORKERS
 from tests.rpc_devices import GB, RpcDevice, workers
 
 

@@ -76,6 +76,13 @@ def pc(host: int, *gpus: int, taken: int = 500 * MB) -> Machine:
     return Machine.of(Device("host memory", "cpu", host, host - 3 * GB), cards)
 
 
+def home(host: int, *gpus: int, workers: tuple[int, ...], kind: str = "gpu") -> Machine:
+    """Make a machine with the devices of workers beside its own."""
+    far = [Device(f"box:{at}", "gpu", size, size, f"box:{at}") for at, size in enumerate(workers)]
+    own = [Device(f"GPU {at}", kind, size, size) for at, size in enumerate(gpus)]
+    return Machine.of(Device("host memory", "cpu", host, host - 3 * GB), [*far, *own])
+
+
 MACHINES = {
     "8 GB laptop": cpu(8 * GB),
     "16 GB laptop": cpu(16 * GB),

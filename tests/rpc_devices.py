@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from localspec.errors import DeviceError
-from localspec_llamacpp.devices import require_answer
+from localspec_llamacpp.remote import require_answer
 from tests.rpc_device import WIDTH
 
 GB = 1 << 30

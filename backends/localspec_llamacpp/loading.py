@@ -13,7 +13,7 @@ import psutil
 
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
-from localspec_llamacpp import devices, head_kinds
+from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
@@ -41,6 +41,7 @@ def load(path: Path, options: Options) -> LlamaModel:
         head = None
         if options.head:
             head = head_of(plan_head(weights, form, options, place), context, options)
+        remote.end_silence()
         return LlamaModel(weights, context, tokenizer, options, head)
     except BaseException:
         weights.close()

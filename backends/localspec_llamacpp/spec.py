@@ -52,6 +52,7 @@ SPEC = BackendSpec(
     files=parts,
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),
+    workers="localspec_llamacpp.workers",
     advise=advise,
     builder=Builder(NAMES, build),
     thin=thin,

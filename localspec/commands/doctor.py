@@ -7,13 +7,17 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
 from localspec.backend_spec import Finding
-from localspec.errors import BackendError, UsageError
+from localspec.commands.links import told
+from localspec.commands.options import workers
+from localspec.commands.options.declare import TEXT, flag, option, options, read
+from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
 from localspec.system import folders, free_memory
@@ -22,18 +26,24 @@ SCANT = 5 << 30  # bytes of disk, with which few models can be had
 LITTLE = 4 << 30  # bytes of memory, in which only small models fit
 
 
-@click.command()
-@click.option("--fix", is_flag=True, help="Build engines for the graphics card that is here.")
-@click.option("--rebuild", metavar="KIND", help="Build for cuda, hip, vulkan, metal or cpu; auto.")
-@click.option(
-    "--build", is_flag=True, help="Compile, also where the engine's makers offer a build."
-)
-def doctor(fix: bool, rebuild: str | None, build: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    fix: bool = flag("Build engines for the graphics card that is here.")
+    rebuild: str | None = option(TEXT, "Build for cuda, hip, vulkan, metal or cpu; auto.", "KIND")
+    build: bool = flag("Compile, also where the engine's makers offer a build.")
+    workers: str | None = workers.workers()
+
+
+@click.command(params=options(DoctorOptions))
+@click.pass_context
+def doctor(context: click.Context) -> None:
     """Look at engines, devices, memory and disk, and tell what to do for more speed."""
-    if build and not (fix or rebuild):
+    wanted = read(context, DoctorOptions)
+    if wanted.build and not (wanted.fix or wanted.rebuild):
         raise UsageError("--build says how: add --fix or --rebuild KIND")
-    if fix or rebuild:
-        built(rebuild or "", build)
+    if wanted.fix or wanted.rebuild:
+        built(wanted.rebuild or "", wanted.build)
+    workers.use(wanted.workers)
     steps = 0
     for finding in findings():
         click.echo(f"{finding.subject:<10} {finding.state}")
@@ -75,6 +85,10 @@ def engine(name: str) -> Iterator[Finding]:
     """Report an engine's build, the devices it sees, and its makers' advice."""
     try:
         found = engines.here(name)
+        links = engines.links(name)
+    except DeviceError as error:
+        yield Finding(name, "a worker cannot be used", str(error))
+        return
     except BackendError as error:
         needless = name in engines.specs() and engines.spec(name).preference < 0
         missing = Finding(name, "not installed, and not needed here")
@@ -84,7 +98,10 @@ def engine(name: str) -> Iterator[Finding]:
     yield Finding(name, f"{build.version}: {', '.join(build.features) or 'no features'}")
     for device in found.devices:
         free = f"{size(device.free_bytes)} free of {size(device.total_bytes)}"
-        yield Finding("", f"{device.kind}: {device.name}, {free}")
+        kind = "worker" if device.worker else device.kind
+        yield Finding("", f"{kind}: {device.name}, {free}")
+    for link in links:
+        yield Finding("", told(link))
     if build.unseen:
         step = "install its driver, or build for another device: localspec doctor --fix"
         kinds = ", ".join(build.unseen)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import click
 
+from localspec.backend_spec import Link
+from localspec.commands.links import told
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
@@ -16,6 +18,7 @@ from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.memory.plan import Plan
 from localspec.memory.planner import planned, there
+from localspec.models import engines
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough
@@ -51,9 +54,11 @@ def plan(context: click.Context, model: str) -> None:
         title, found = measured(model, wanted.draft, loading)
     except NotPulled:
         title, found = published(model, loading)
-    click.echo(json.dumps(as_data(found), indent=2) if shown.json else title)
-    if not shown.json:
-        click.echo("\n".join(lines(found)))
+    links = [link for name in specs() for link in engines.links(name)]
+    if shown.json:
+        click.echo(json.dumps(as_data(found, links), indent=2))
+    else:
+        click.echo("\n".join((title, *lines(found), *linked(found, links))))
 
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
@@ -96,6 +101,15 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"conceded: {concession.what} ({concession.why})"
 
 
+def linked(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
+    """Tell of the links to workers, and which are not needed."""
+    used = {pool.worker for pool in plan.pools}
+    if links:
+        yield ""
+    for link in links:
+        yield told(link) + ("" if link.worker in used else "; it is not needed")
+
+
 def expected(plan: Plan) -> Iterator[str]:
     """Bound the speed by what each token reads in host memory, for both ways to place experts."""
     rate = copied_bytes_a_second()
@@ -135,8 +149,9 @@ def bar(parts: list[tuple[str, int]], total: int) -> str:
     return drawn[:BAR].ljust(BAR)
 
 
-def as_data(plan: Plan) -> dict[str, object]:
+def as_data(plan: Plan, links: Sequence[Link] = ()) -> dict[str, object]:
     return {
+        "links": [link._asdict() for link in links],
         "options": asdict(plan.options),
         "drafting": plan.drafting and asdict(plan.drafting),
         "pools": [asdict(pool) for pool in plan.pools],

@@ -20,6 +20,7 @@ class Pool:
     total: int
     free: int
     reserve: int
+    worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
 
     @property
     def room(self) -> int:
@@ -36,10 +37,16 @@ class Machine:
 
     @classmethod
     def of(cls, host: Device, devices: Sequence[Device]) -> Machine:
-        """Collect the pools; an integrated GPU shares the memory of the host."""
-        gpus = [device for device in devices if device.kind == "gpu"]
+        """Collect the pools; an integrated GPU shares the memory of the host.
+
+        Beside workers it is a pool of its own, since layers are divided between it and theirs.
+        """
+        far = [device for device in devices if device.worker]
+        own = [device for device in devices if device.kind == "gpu" and not device.worker]
+        integrated = [device for device in devices if device.kind == "integrated gpu"]
+        gpus = [*far, *(own or integrated)] if far else own
         if not gpus:
-            for shared in (device for device in devices if device.kind == "integrated gpu"):
+            for shared in integrated:
                 total = min(shared.total_bytes, host.total_bytes)
                 free = min(shared.free_bytes, host.free_bytes)
                 host = Device(shared.name, "cpu", total, free)
@@ -53,6 +60,17 @@ class Machine:
     @property
     def room(self) -> int:
         return sum(pool.room for pool in (self.host, *self.gpus))
+
+    @property
+    def home(self) -> int | None:
+        """The GPU for a draft model: the main one, else the roomiest here; None: the host.
+
+        A draft takes a step for each token, and a step on another machine takes a trip.
+        """
+        if self.main is not None:
+            return self.main
+        here = [at for at, gpu in enumerate(self.gpus) if gpu.free and not gpu.worker]
+        return max(here, key=lambda at: self.gpus[at].room, default=None)
 
     def only(self, gpu: int) -> Machine:
         """Return the machine with one GPU only."""
@@ -92,7 +110,7 @@ class Machine:
 
 def _pool(device: Device) -> Pool:
     reserve = max(LEAST_RESERVE, int(SHARE * device.total_bytes))
-    return Pool(device.name, device.total_bytes, device.free_bytes, reserve)
+    return Pool(device.name, device.total_bytes, device.free_bytes, reserve, device.worker)
 
 
 def _limited(pool: Pool, budget: int) -> Pool:

@@ -90,20 +90,14 @@ def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item
 def divided(
     way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
-    """Put the last layers on the GPUs, by their room or as split; the draft model on the main one.
-
-    That is the roomiest, if none was named.
-    """
-    gpus = machine.gpus
-    home = machine.main
-    if home is None:
-        home = max(range(len(gpus)), key=lambda at: gpus[at].room)
+    """Put the last layers on the GPUs, by their room or as split; the draft model at home."""
+    gpus, home = machine.gpus, machine.home
     helper = draft_needs.total if draft_needs else 0
-    wished = way.options.split or rooms(target, layers, machine, home, helper)
+    wished = way.options.split or rooms(target, layers, machine, helper)
     counts = apportioned(layers, [each / max(sum(wished), 1e-9) for each in wished])
     items = on_each(target, layers, gpus, counts)
     if draft_needs:
-        own = gpus[home].name
+        own = machine.host.name if home is None else gpus[home].name
         items.append(Item(own, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
         items.append(Item(own, "buffers", draft_needs.working))
     items += on_host(target, layers, machine.host.name, draft_needs.host if draft_needs else 0)
@@ -120,20 +114,40 @@ def inner(target: Needs) -> int:
     return target.weights - target.embeddings - (0 if target.tied else target.output)
 
 
-def rooms(target: Needs, layers: int, machine: Machine, home: int, helper: int) -> list[int]:
+def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int]:
     """Count the room of each GPU for layers; one that has room for all takes them alone.
 
-    One GPU is faster than several. The main one keeps room for a helper of so many bytes.
+    One GPU is faster than several, and one here than one of a worker. That at home keeps room for
+    a helper of so many bytes.
     """
     found = [max(gpu.room - target.working, 0) for gpu in machine.gpus]
-    found[home] = max(found[home] - helper, 0)
+    if machine.home is not None:
+        found[machine.home] = max(found[machine.home] - helper, 0)
     whole = (inner(target) + target.kept) * min(layers, target.layers) // target.layers
     whole += target.output + (target.head if layers > target.layers else 0)
-    roomy = [room if room >= whole else 0 for room in found]
-    if not any(roomy):
-        return found
-    one = home if machine.main is not None and roomy[home] else roomy.index(max(roomy))
-    return [room if at == one else 0 for at, room in enumerate(roomy)]
+    if machine.main is not None and found[machine.main] >= whole:
+        return only(machine.main, found)
+    here = [0 if gpu.worker else room for gpu, room in zip(machine.gpus, found, strict=True)]
+    ours = here if any(here) else found
+    best = max(range(len(ours)), key=ours.__getitem__)
+    if ours[best] >= whole:
+        return only(best, found)
+    if sum(here) >= whole or here == found:
+        return here
+    return filled(found, here, whole)
+
+
+def only(one: int, rooms: Sequence[int]) -> list[int]:
+    return [room if at == one else 0 for at, room in enumerate(rooms)]
+
+
+def filled(rooms: Sequence[int], here: Sequence[int], whole: int) -> list[int]:
+    """Fill the GPUs that are here, then as few of the workers' as hold the rest."""
+    taken, left = [0] * len(rooms), whole
+    for at in sorted(range(len(rooms)), key=lambda at: (not here[at], -rooms[at])):
+        taken[at] = min(rooms[at], left)
+        left -= taken[at]
+    return taken
 
 
 def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[int]) -> list[Item]:

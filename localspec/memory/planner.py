@@ -54,6 +54,8 @@ def planned(
         cpu_moe=None,
         head=None,
     )
+    if machine.gpus and machine.home is None:
+        drafting = replace(drafting, gpu_layers=0)
     if draft is not None and draft.engine.name != target.engine.name:
         drafting = foreign(drafting)
         if limits.device == "cpu":

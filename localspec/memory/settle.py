@@ -49,6 +49,8 @@ class Settling:
             if own:
                 yield Item(pool, DRAFT_MODEL, own[at].weights + own[at].kept)
                 yield Item(pool, "buffers", own[at].working)
+        if draft and self.machine.home is None:
+            yield Item(self.machine.host.name, "buffers", draft.working)
         kept = (DRAFT_HEAD,) if own or draft is None else (DRAFT_HEAD, DRAFT_MODEL)
         yield from (item for item in fit.items if item.what in kept)
 

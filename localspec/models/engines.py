@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from localspec.backend import Backend, Build, Device
-from localspec.backend_spec import BackendSpec
+from localspec.backend_spec import WORKERS, BackendSpec, Link, Workers
 from localspec.errors import BackendError, UsageError
 from localspec.system.fingerprint import installed
 
@@ -135,6 +136,15 @@ class EngineHere:
 def here(name: str) -> EngineHere:
     found = backend(name)
     return EngineHere(name, found.build(), found.probe())
+
+
+def links(name: str) -> Sequence[Link]:
+    """Measure the links to the workers that an engine is to use."""
+    module = spec(name).workers
+    if not module or not os.environ.get(WORKERS):
+        return ()
+    workers: Workers = import_module(module)
+    return workers.links()
 
 
 def versions(name: str) -> list[str]:

@@ -98,8 +98,13 @@ class Examined:
             return None
         except (ModelFileError, BackendError) as error:
             self.close()  # its process may be gone; another way is tried in a new one
+            self._require_devices()
             return str(error)
         return ""
+
+    def _require_devices(self) -> None:
+        """Raise `DeviceError` where one was lost, which is no fault of a file."""
+        backend(self.engine.name).probe()
 
     def _asked(self, ask: Callable[[Trying], T]) -> T:
         """Ask a trial; a file that is refused in one way may run in another, in a new process."""

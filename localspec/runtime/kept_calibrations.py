@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import UNMEASURED, Attention
+from localspec.models import engines
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system import folders
 from localspec.system.atomic_write import write
@@ -41,11 +43,19 @@ def place(loaded_pair: LoadedPair) -> str:
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan
     ways = [replace(way, context=None, head=None) for way in (plan.options, plan.drafting) if way]
-    engines = [line for model in loaded_pair.models for line in model.engine.circumstances]
+    machine = [line for model in loaded_pair.models for line in model.engine.circumstances]
     return fingerprint(
         [model.files.path for model in loaded_pair.models],
-        [repr(ways), str(os.cpu_count()), *engines],
+        [repr(ways), str(os.cpu_count()), *machine, *links(loaded_pair)],
     )
+
+
+def links(loaded_pair: LoadedPair) -> list[str]:
+    """Say how far away the workers in use are, by doublings: one may move to a slower network."""
+    if not any(pool.worker for pool in loaded_pair.plan.pools):
+        return []
+    found = engines.links(loaded_pair.known.target.engine.name)
+    return [f"{link.worker} {round(math.log2(link.trip_seconds))}" for link in found]
 
 
 def folder() -> Path:

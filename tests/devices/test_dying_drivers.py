@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from localspec_llamacpp.devices import WORKERS
+from localspec.backend_spec import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 

@@ -10,6 +10,7 @@ import click
 
 from localspec.backend import Options
 from localspec.backend_spec import MEMBERS
+from localspec.commands.options import workers
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
@@ -79,6 +80,7 @@ class LoadingOptions:
     cpu_moe: int | None = option(
         Layers(), "Layers, the first ones, whose experts stay in host memory.", "auto|N"
     )
+    workers: str | None = workers.workers()
     threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
     adapter: Path | None = option(
         EXISTING, "A LoRA adapter to put on the model, if its engine can: MLX takes a folder."
@@ -99,6 +101,7 @@ def members() -> int:
 
 def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
     """Make the loading that the options wish."""
+    workers.use(wanted.workers)
     drafting = drafting or DraftingOptions()
     options = Options(
         context=wanted.context,

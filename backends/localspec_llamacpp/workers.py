@@ -1,0 +1,139 @@
+"""Devices for other machines, by llama.cpp's own RPC server, and the links to theirs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psutil
+
+from localspec.backend_spec import Worker
+from localspec.errors import DeviceError, UsageError
+from localspec.system import free_memory
+from localspec_llamacpp import devices, ggml, remote
+from localspec_llamacpp.devices import Place
+from localspec_llamacpp.links import links
+from localspec_llamacpp.loading import physical_cores
+
+__all__ = ["links", "serve"]
+
+MEMORY_WORD = 2  # of a device's functions the one that tells its memory
+
+Sizes = ctypes.POINTER(ctypes.c_size_t)
+Memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Sizes, Sizes)
+
+
+def serve(worker: Worker, tell: Callable[[str], object]) -> None:
+    """Let others use devices of this machine, until Ctrl-C; `tell` hears when they can."""
+    library = remote.rpc("a worker is asked for")
+    endpoint = address(worker.host, worker.port)
+    offers = [Offer(place, worker.memory) for place in chosen(worker.device)]
+    listed = (ctypes.c_void_p * len(offers))(*[offer.pointer for offer in offers])
+    if worker.cache:
+        worker.cache.mkdir(parents=True, exist_ok=True)
+    cache = os.fsencode(worker.cache) + b"/" if worker.cache else None
+    if not worker.verbose:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # llama.cpp's words
+    threads, count = ctypes.c_size_t(physical_cores()), ctypes.c_size_t(len(offers))
+    name, given = "ggml_backend_rpc_start_server", (endpoint.encode(), cache, threads, count)
+    run = partial(ggml.call, library, name, None, *given, listed)
+    server = threading.Thread(target=run, daemon=True)  # in C: Ctrl-C is heard in this thread
+    server.start()
+    while server.is_alive() and remote.look(endpoint, remote.PATIENCE_SECONDS).fault:
+        time.sleep(remote.LOOK_SECONDS)
+    if server.is_alive():
+        tell(f"worker at {endpoint}")
+        for offer in offers:
+            tell(offer.told())
+    while server.is_alive():
+        server.join(1.0)
+    raise DeviceError(f"llama.cpp does not serve at {endpoint}")
+
+
+class Offer:
+    """A device that is offered, and how much of its memory.
+
+    ggml takes all memory of a host for free, and knows no bound; so it is asked for here.
+    """
+
+    def __init__(self, place: Place, most: int | None) -> None:
+        self._place, self._most = place, most
+        self.pointer, self._asked = place.pointer, False
+        self._word = ctypes.cast(place.pointer, ctypes.POINTER(ctypes.c_void_p))
+        self._usual = Memory(self._word[MEMORY_WORD])
+        self._instead = Memory(self._answer)
+        self._before = self._taken()
+        if most is not None or place.device.kind == "cpu":
+            self._answer_in_place()
+
+    def _answer_in_place(self) -> None:
+        kept = self._word[MEMORY_WORD]
+        self._word[MEMORY_WORD] = ctypes.cast(self._instead, ctypes.c_void_p)
+        devices.place(self.pointer)
+        if not self._asked:
+            self._word[MEMORY_WORD] = kept
+            raise DeviceError("this release of llama.cpp does not let a worker tell its memory")
+
+    def _answer(self, _: object, free: Any, total: Any) -> None:
+        self._asked = True
+        free[0], total[0] = self.sizes()
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes that are free of those that are offered, and these."""
+        free, total = self._free()
+        if self._most is None:
+            return free, total
+        left = self._most - (self._taken() - self._before)
+        return max(min(free, left), 0), min(self._most, total)
+
+    def _free(self) -> tuple[int, int]:
+        if self._place.device.kind == "cpu":
+            memory = free_memory.memory()
+            return memory.free_bytes, memory.total_bytes
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._usual(self.pointer, ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def _taken(self) -> int:
+        """Count the bytes in use: of the host by this process, of a GPU by all."""
+        if self._place.device.kind == "cpu":
+            return int(psutil.Process().memory_info().rss)
+        free, total = self._free()
+        return total - free
+
+    def told(self) -> str:
+        free, total = (f"{count / 2**30:.1f} GiB" for count in self.sizes())
+        return f"{self._place.device.kind}: {self._place.device.name}, {free} free of {total}"
+
+
+def address(host: str, port: int) -> str:
+    """Name a free address by numbers, as llama.cpp wants it."""
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+            listener.bind((host, port))
+            host, port = listener.getsockname()
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"{host}:{port} cannot be had ({why}): choose --port") from error
+    return f"{host}:{port}"
+
+
+def chosen(wish: str) -> list[Place]:
+    """Choose devices as for a model: all GPUs, else the processor; or one."""
+    found = devices.here()
+    gpus, cpu = devices.gpus(found), [each for each in found if each.device.kind == "cpu"]
+    if wish == "auto":
+        return gpus or cpu
+    if wish == "cpu":
+        return cpu
+    if not wish.isdecimal() or int(wish) >= len(gpus):
+        there = f"0 to {len(gpus) - 1}" if gpus else "none"
+        raise UsageError(f"--device is {wish!r}; it must be auto, cpu or a GPU: {there}")
+    return [gpus[int(wish)]]

@@ -1,0 +1,40 @@
+"""Devices of other machines, by the addresses of their workers."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from localspec.backend_spec import WORKERS
+from localspec.commands.options.declare import option
+
+HELP = "Use the devices of these workers, too; `localspec worker` starts one."
+FORM = "HOST:PORT,..."
+
+
+class Addresses(click.ParamType[str]):
+    """Addresses with commas between them."""
+
+    name = "addresses"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        found = [each.strip() for each in str(value).split(",")]
+        for each in found:
+            host, _, port = each.rpartition(":")
+            if not host or ":" in host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+                self.fail(f"{each!r} is no worker: write HOST:PORT, as 192.168.1.12:50052")
+        return ",".join(dict.fromkeys(found))
+
+
+def workers() -> str | None:
+    """Declare the option."""
+    return option(Addresses(), HELP, FORM, envvar=WORKERS)
+
+
+def use(addresses: str | None) -> None:
+    """Let engines, and the processes in which they try models, find the workers."""
+    if addresses is not None:
+        os.environ[WORKERS] = addresses

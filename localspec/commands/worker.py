@@ -1,0 +1,69 @@
+"""The command `localspec worker`: the devices of this machine, for models on another one."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from localspec.backend_spec import Worker, Workers
+from localspec.commands.options.declare import FOLDER, TEXT, flag, option, options, read
+from localspec.commands.options.size import Bytes
+from localspec.errors import UsageError
+from localspec.models.engines import specs
+from localspec.system.rebirth import lives
+
+UNGUARDED = (
+    "whoever reaches this address can read and write what is sent, and more: the protocol has no "
+    "password. Better stay at 127.0.0.1 and come by a tunnel: ssh -NL {port}:127.0.0.1:{port} HERE"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    host: str = option(TEXT, "The address to serve at.", default="127.0.0.1")
+    port: int = option(click.IntRange(0, 65535), "0: any.", default=50052)
+    device: str = option(TEXT, "What to serve; N: the Nth GPU.", "auto|cpu|N", default="auto")
+    memory: int | None = option(Bytes(), "Most memory to offer of each, as 6GiB; else all free.")
+    cache: Path | None = option(FOLDER, "Keep weights there, so that they are sent once.")
+    verbose: bool = flag("Show the engine's log.")
+
+
+@click.command(params=options(WorkerOptions))
+@click.pass_context
+def worker(context: click.Context) -> None:
+    """Let another machine's models use the devices of this one (GGUF only).
+
+    There, give its address with --workers HOST:PORT. It serves one client at a time. The protocol
+    is llama.cpp's RPC, which has no password: keep it on 127.0.0.1, and reach it from the other
+    machine by `ssh -NL 50052:127.0.0.1:50052 THIS_MACHINE`.
+    """
+    given = read(context, WorkerOptions)
+    modules = [spec.workers for spec in specs().values() if spec.workers]
+    if not modules:
+        raise UsageError("no engine here serves devices to other machines: llama.cpp does")
+    if not is_loopback(given.host):
+        click.echo(f"localspec: WARNING: {UNGUARDED.format(port=given.port)}", err=True)
+    life = lives(tell)  # a driver that dies ends no worker
+    wish = Worker(given.host, given.port, given.device, given.memory, given.cache, given.verbose)
+    serving: Workers = import_module(modules[0])
+
+    def ready(said: str) -> None:
+        tell(said)
+        life.begun()
+
+    serving.serve(wish, ready)
+
+
+def tell(said: str) -> None:
+    click.echo(f"localspec: {said}", err=True)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,101 @@
+"""A way to a worker that takes longer: a proxy on loopback, which delays what passes."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+CHUNK = 1 << 16
+HEADER = struct.Struct("<BQ")  # of a message to a worker: its kind, and its length
+
+Watch = Callable[[int], object]  # told the kind of each message to the worker
+
+
+class SlowLink:
+    """Accepts for a worker, and passes all on so many seconds later, each way."""
+
+    def __init__(self, worker: str, seconds: float = 0.0, watch: Watch | None = None) -> None:
+        host, _, port = worker.rpartition(":")
+        self._worker, self._seconds, self._watch = (host, int(port)), seconds, watch
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.trips = 0  # answers that were waited for
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    worker = socket.create_connection(self._worker)
+                except OSError:  # nobody is there, as seen through a tunnel
+                    client.close()
+                    continue
+                for each in (client, worker):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                asked = threading.Event()
+                heard = Messages(self._watch) if self._watch else None
+                self._pass_on(client, worker, partial(self._up, asked, heard))
+                self._pass_on(worker, client, partial(self._down, asked))
+
+    def _up(self, asked: threading.Event, heard: Messages | None, data: bytes) -> None:
+        asked.set()
+        if heard:
+            heard.hear(data)
+
+    def _down(self, asked: threading.Event, _: bytes) -> None:
+        self.trips += asked.is_set()
+        asked.clear()
+
+    def _pass_on(
+        self, origin: socket.socket, end: socket.socket, note: Callable[[bytes], object]
+    ) -> None:
+        under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+
+        def read() -> None:
+            with suppress(OSError):
+                while data := origin.recv(CHUNK):
+                    note(data)
+                    under_way.put((time.perf_counter() + self._seconds, data))
+            under_way.put((0.0, b""))
+
+        def write() -> None:
+            with suppress(OSError):
+                while (item := under_way.get())[1]:
+                    time.sleep(max(item[0] - time.perf_counter(), 0.0))
+                    end.sendall(item[1])
+            for each in (origin, end):  # either is the end of both
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+        for work in (read, write):
+            threading.Thread(target=work, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class Messages:
+    """Tells the messages apart that go to a worker."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._begun, self._rest = b"", 0  # of a header; of a message whose header was heard
+
+    def hear(self, data: bytes) -> None:
+        while data:
+            if self._rest:
+                data, self._rest = data[self._rest :], max(self._rest - len(data), 0)
+                continue
+            needed = HEADER.size - len(self._begun)
+            self._begun, data = self._begun + data[:needed], data[needed:]
+            if len(self._begun) == HEADER.size:
+                kind, self._rest = HEADER.unpack(self._begun)
+                self._begun = b""
+                self._watch(kind)
