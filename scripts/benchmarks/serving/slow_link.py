@@ -26,23 +26,30 @@ class SlowLink:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.trips = 0  # answers that were waited for
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._open: set[socket.socket] = set()
+        self._threads = [begun(self._accept)]
 
     def _accept(self) -> None:
-        with suppress(OSError):  # closed
+        with suppress(OSError), self._listener:
             while True:
                 client, _ = self._listener.accept()
-                try:
-                    worker = socket.create_connection(self._worker)
-                except OSError:  # nobody is there, as seen through a tunnel
-                    client.close()
-                    continue
-                for each in (client, worker):
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                asked = threading.Event()
-                heard = Messages(self._watch) if self._watch else None
-                self._pass_on(client, worker, partial(self._up, asked, heard))
-                self._pass_on(worker, client, partial(self._down, asked))
+                self._threads.append(begun(partial(self._carry, client)))
+
+    def _carry(self, client: socket.socket) -> None:
+        """Carry one connection until either side ends it."""
+        with client, suppress(OSError), socket.create_connection(self._worker) as worker:
+            ends = {client, worker}
+            self._open |= ends
+            for each in ends:
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            asked, heard = threading.Event(), Messages(self._watch) if self._watch else None
+            ways = [
+                *self._pass_on(client, worker, partial(self._up, asked, heard)),
+                *self._pass_on(worker, client, partial(self._down, asked)),
+            ]
+            for way in ways:
+                way.join()
+            self._open -= ends
 
     def _up(self, asked: threading.Event, heard: Messages | None, data: bytes) -> None:
         asked.set()
@@ -55,7 +62,7 @@ class SlowLink:
 
     def _pass_on(
         self, origin: socket.socket, end: socket.socket, note: Callable[[bytes], object]
-    ) -> None:
+    ) -> list[threading.Thread]:
         under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
 
         def read() -> None:
@@ -71,14 +78,26 @@ class SlowLink:
                     time.sleep(max(item[0] - time.perf_counter(), 0.0))
                     end.sendall(item[1])
             for each in (origin, end):  # either is the end of both
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                end_of(each)
 
-        for work in (read, write):
-            threading.Thread(target=work, daemon=True).start()
+        return [begun(read), begun(write)]
 
     def close(self) -> None:
-        self._listener.close()
+        for each in (self._listener, *self._open):
+            end_of(each)
+        for thread in self._threads:
+            thread.join()
+
+
+def begun(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def end_of(link: socket.socket) -> None:
+    with suppress(OSError):
+        link.shutdown(socket.SHUT_RDWR)
 
 
 class Messages:
