@@ -20,7 +20,7 @@ from tests.rpc_devices import free_port
 
 QUIET = {"OMP_NUM_THREADS": "1", "GGML_NO_BACKTRACE": "1"}
 NOTHING: Mapping[str, str] = {}
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class Told:
@@ -104,6 +104,7 @@ class ServerProcess(Told):
         command = ["serve", str(model), "--port", "0", "--context", "4096", "--workers", endpoint]
         super().__init__([*command, *options], {WORKERS: ""})
         self._births = 0
+        self.client = httpx.Client()
 
     def ready(self) -> ServerProcess:
         """Wait until it answers, after it began or began anew."""
@@ -111,9 +112,14 @@ class ServerProcess(Told):
         self._births = next(
             at + 1 for at, line in enumerate(self.lines) if at >= self._births and found[0] in line
         )
-        self.client = httpx.Client(base_url=found[1], timeout=20, trust_env=False)
+        self.client.close()
+        self.client = httpx.Client(base_url=found[1], timeout=60, trust_env=False)
         return self
 
-    def complete(self, prompt: str, tokens: int = 8, **wishes: object) -> httpx.Response:
-        asked = {"prompt": prompt, "max_tokens": tokens, "ignore_eos": True} | wishes
+    def kill(self) -> None:
+        self.client.close()
+        super().kill()
+
+    def complete(self, prompt: str, tokens: int = 8) -> httpx.Response:
+        asked = {"prompt": prompt, "max_tokens": tokens, "ignore_eos": True, "temperature": 0}
         return self.client.post("/v1/completions", json=asked)

@@ -141,9 +141,14 @@ def received(link: socket.socket) -> bytes:
 def require_same_protocol(endpoint: str, version: str) -> None:
     """Let llama.cpp connect in another process, which it ends where versions differ."""
     command = [sys.executable, "-S", "-c", TRY, os.fspath(library_file()), endpoint]
-    tried = subprocess.run(
-        command, capture_output=True, timeout=TRYING_SECONDS, env=os.environ | QUIET, check=False
-    )
+    try:
+        tried = subprocess.run(
+            command, capture_output=True, timeout=TRYING_SECONDS, env=os.environ | QUIET
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(
+            f"the worker {endpoint} does not answer: another client took it"
+        ) from None
     if tried.returncode < 0 or tried.returncode > 1:
         raise DeviceError(
             f"the worker {endpoint} speaks version {version} of llama.cpp's RPC protocol, and this "

@@ -37,7 +37,7 @@ def serve(worker: Worker, tell: Callable[[str], object]) -> None:
     listed = (ctypes.c_void_p * len(offers))(*[offer.pointer for offer in offers])
     if worker.cache:
         worker.cache.mkdir(parents=True, exist_ok=True)
-    cache = os.fsencode(worker.cache) + b"/" if worker.cache else None
+    cache = os.fsencode(worker.cache) if worker.cache else None
     if not worker.verbose:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # llama.cpp's words
     threads, count = ctypes.c_size_t(physical_cores()), ctypes.c_size_t(len(offers))

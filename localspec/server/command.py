@@ -31,7 +31,7 @@ from localspec.server.model_library import PulledLibrary
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
-from localspec.system.rebirth import Life, lives
+from localspec.system.rebirth import ONE_LIFE, Life, lives
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
@@ -54,10 +54,15 @@ def serve(
         max_gap=wanted.max_gap,
     )
     with listening(wanted) as listener:
-        life = lives(lambda said: click.echo(f"localspec: {said}", err=True))
+        # A group's connections do not outlive a fork, nor does a group a lost member.
+        life = ONE_LIFE if loading.options.members > 1 else lives(tell_of_end)
         offers = named(offered(names, draft, loading), wanted.alias)
         library = PulledLibrary(loading.backend, partial(pulled_offer, loading))
         asyncio.run(answer(offers, replace(terms, library=library), Door(wanted, listener, life)))
+
+
+def tell_of_end(said: str) -> None:
+    click.echo(f"localspec: {said}", err=True)
 
 
 def offered(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:

@@ -31,6 +31,9 @@ class Life:
     begun: Callable[[], object]  # to be called once it does what it is for
 
 
+ONE_LIFE = Life(True, lambda: None)  # in this process, which is not begun anew
+
+
 def lives(tell: Callable[[str], object]) -> Life:
     """Return in a process of its own, and in another one whenever that was ended by a signal.
 
@@ -38,7 +41,7 @@ def lives(tell: Callable[[str], object]) -> Life:
     there is no engine. Without `fork` there is one life, in this process.
     """
     if sys.platform == "win32":
-        return Life(True, lambda: None)
+        return ONE_LIFE
     first = True
     while True:
         news, said = os.pipe()

@@ -52,9 +52,10 @@ def main() -> bool:
     print("|---|---|---|---|---|---|---|---|")
     gains = []
     with tempfile.TemporaryDirectory() as folder, worker() as address:
-        target, draft = (weights(STARTER, kind, Path(folder)) for kind in ("q8_0", "q4_0"))
+        pair = [str(weights(STARTER, kind, Path(folder))) for kind in ("q8_0", "q4_0")]
+        ends = [address, str(free_port())]  # one for all delays, so that files are tried once
         for delay in given.delays:
-            found = [one(address, delay, way, target, draft, given.tokens) for way in WAYS]
+            found = [one(*ends, str(delay), way, *pair, str(given.tokens)) for way in WAYS]
             gains.append(found[1]["rate"] / found[0]["rate"])
             print(row(delay, found), flush=True)
     return gains == sorted(gains)
@@ -93,14 +94,10 @@ def worker() -> Iterator[str]:
         stop(process)  # type: ignore[arg-type]
 
 
-def one(
-    address: str, delay: float, way: str, target: Path, draft: Path, tokens: int
-) -> Mapping[str, float]:
+def one(*words: str) -> Mapping[str, float]:
     """Measure in a process of its own, which knows no other worker."""
-    command = [sys.executable, "-m", "benchmarks.links", address, str(delay), way]
-    found = subprocess.run(
-        [*command, str(target), str(draft), str(tokens)], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "benchmarks.links", *words]
+    found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         raise SystemExit(found.stderr[-2000:])
     figures: Mapping[str, float] = json.loads(found.stdout.splitlines()[-1])
@@ -108,27 +105,27 @@ def one(
 
 
 def measured(words: Sequence[str]) -> Mapping[str, float]:
-    address, delay, way, target, draft, tokens = words
+    address, port, delay, way, target, draft, tokens = words
     proposer, helped = WAYS[way]
-    link = SlowLink(address, float(delay) / 1e3)
+    link = SlowLink(address, float(delay) / 1e3, port=int(port))
     os.environ[WORKERS] = link.endpoint
-    [measured_link] = engines.links("llamacpp")
+    [found_link] = engines.links("llamacpp")
     with closing(llamacpp.load(Path(target), OPTIONS)) as model:
         costs = calibrate(model, sizes=(NARROW, WIDE)).target
-    loading = Loading(OPTIONS, proposer=proposer)
-    with load(target, draft if helped else None, loading) as runtime:
+    with load(target, draft if helped else None, Loading(OPTIONS, proposer=proposer)) as runtime:
         texts = [each.messages for each in prompts.built_in() if each.category == "edit"]
         said(runtime, texts[0], WARM_UP_TOKENS)
         before = link.trips
-        found = [said(runtime, text, int(tokens)) for text in texts]
-    rounds = sum(each["rounds"] for each in found)
+        replies = [said(runtime, text, int(tokens)) for text in texts]
+        trips = link.trips - before
+    total = {name: sum(each[name] for each in replies) for name in replies[0]}
     return {
-        "trip": measured_link.trip_seconds,
+        "trip": found_link.trip_seconds,
         "one": costs[NARROW],
         "nine": costs[WIDE],
-        "trips": (link.trips - before) / rounds,
-        "drafted": sum(each["drafted"] for each in found) / rounds,
-        "rate": sum(each["tokens"] for each in found) / sum(each["seconds"] for each in found),
+        "trips": trips / total["rounds"],
+        "drafted": total["drafted"] / total["rounds"],
+        "rate": total["tokens"] / total["seconds"],
     }
 
 

@@ -8,11 +8,16 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import psutil
 import pytest
 
+from localspec.backend import Options, Row
 from localspec.backend_spec import WORKERS
+from localspec.models.locate import locate
+from localspec.tokens import tokens_of
+from localspec_llamacpp import backend as llamacpp
 from tests import engines
 from tests.worker_process import QUIET, ServerProcess, worker
 
@@ -79,7 +84,7 @@ def test_a_plan_puts_layers_on_a_worker_and_a_draft_model_here(two):
 
 def test_doctor_lists_the_devices_of_workers_and_their_links(two):
     told = localspec("doctor", "--workers", two[1].endpoint).stdout
-    assert f"worker: {two[1].endpoint}, 900 MiB free of 900 MiB" in told
+    assert re.search(rf"worker: {two[1].endpoint}, [89]\d\d MiB free of 900 MiB", told)
     assert re.search(rf"a trip to {two[1].endpoint} takes [\d.]+ ms", told)
 
 
@@ -114,11 +119,14 @@ def test_a_worker_says_what_it_offers_and_leaves_at_ctrl_c():
         assert "Traceback" not in "".join(one.told.lines)
 
 
-def test_a_worker_keeps_weights_that_were_sent_once(tmp_path):
+def test_a_worker_keeps_weights_that_were_sent_once(tmp_path, monkeypatch):
+    starter, found = locate("smollm2-135m").path, []
     with worker("--cache", str(tmp_path / "kept")) as one:
-        found = said("generate", "smollm2-135m", *ASK, "--workers", one.endpoint)
-        kept = sum(file.stat().st_size for file in (tmp_path / "kept").iterdir())
-        assert kept > 10 << 20  # the large tensors
-        again = said("generate", "smollm2-135m", *ASK, "--workers", one.endpoint)
-        assert found["tokens"] == again["tokens"]
-        assert sum(file.stat().st_size for file in (tmp_path / "kept").iterdir()) == kept
+        monkeypatch.setenv(WORKERS, one.endpoint)
+        for _ in range(2):
+            with closing(llamacpp.load(starter, Options(context=256, threads=1))) as model:
+                [logits] = model.forward([Row(0, tokens_of([5, 3, 1, 4]), outputs=1)])
+                found.append(logits.copy())
+            kept = sum(file.stat().st_size for file in (tmp_path / "kept").iterdir())
+            assert 10 << 20 < kept < 60 << 20  # its large tensors, once
+    assert (found[0] == found[1]).all()

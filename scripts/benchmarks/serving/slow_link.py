@@ -20,10 +20,12 @@ Watch = Callable[[int], object]  # told the kind of each message to the worker
 class SlowLink:
     """Accepts for a worker, and passes all on so many seconds later, each way."""
 
-    def __init__(self, worker: str, seconds: float = 0.0, watch: Watch | None = None) -> None:
-        host, _, port = worker.rpartition(":")
-        self._worker, self._seconds, self._watch = (host, int(port)), seconds, watch
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(
+        self, worker: str, seconds: float = 0.0, watch: Watch | None = None, port: int = 0
+    ) -> None:
+        host, _, at = worker.rpartition(":")
+        self._worker, self._seconds, self._watch = (host, int(at)), seconds, watch
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.trips = 0  # answers that were waited for
         self._open: set[socket.socket] = set()
