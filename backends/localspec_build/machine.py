@@ -19,7 +19,8 @@ VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sy
 CONTROLLERS = "sys/class/drm/card*/device/vendor"
 MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew", "winget")
 SPIRV = [f"{each}/cmake/SPIRV-Headers" for each in ("share", "lib", "lib/*", "lib64")]
-LOADERS = ("lib*/libvulkan.so", "lib/*/libvulkan.so", "Lib/vulkan-1.lib")
+LOADERS = ("lib*/libvulkan.so", "Lib/vulkan-1.lib")
+OF_SYSTEM = ("lib/*/libvulkan.so",)  # where CMake looks in the system's folders, and in no SDK
 HEADERS = (1, 3, 272)  # of Vulkan: the first with the layer settings that llama.cpp names
 SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|PHYSICAL_DEVICE_TYPE_CPU", re.I)
 
@@ -205,7 +206,7 @@ def vulkan(tools: Tools, root: Path) -> Vulkan:
     needs = {
         "glslc": bool(tools.find("glslc", *(str(home / "bin") for home in homes))),
         "Vulkan's headers": max(headers) >= HEADERS,
-        "Vulkan's loader": any(has_loader(home) for home in homes),
+        "Vulkan's loader": any(has_loader(home, not sdk) for home in homes),
         "the SPIR-V headers": any(any(home.glob(each)) for home in homes for each in SPIRV),
     }
     lacks = tuple(name for name, there in needs.items() if not there)
@@ -220,8 +221,9 @@ def header_version(home: Path) -> Version:
     return (*version_of(complete), int(patch[1])) if complete and patch else ()
 
 
-def has_loader(home: Path) -> bool:
-    return any(any(home.glob(name)) for name in LOADERS)
+def has_loader(home: Path, of_system: bool) -> bool:
+    names = (*LOADERS, *OF_SYSTEM) if of_system else LOADERS
+    return any(any(home.glob(name)) for name in names)
 
 
 def has_compiler(tools: Tools) -> bool:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
@@ -102,7 +103,8 @@ def fetched(choice: Choice, published: Published, target: Target) -> Installed |
     if not put(folder, target):
         say(f"Looking for a build by llama-cpp-python's makers: {published.tag}.")
         index = ("--only-binary", ":all:", "--index-url", f"{MAKERS}/{published.tag}")
-        if not wheel(folder, target, *index, *BRIEFLY) or not put(folder, target):
+        found = wheel(folder, target, target.requirement, *index, *BRIEFLY)
+        if not found or not put(folder, target):
             return None
     libraries = ""
     if published.runtime:
@@ -116,18 +118,51 @@ def fetched(choice: Choice, published: Published, target: Target) -> Installed |
     return made
 
 
-def built(choice: Choice, target: Target, anew: bool) -> tuple[str, ...]:
-    """Install a wheel that was built here with these options before, or build it now."""
+def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str, ...]:
+    """Install a wheel that was built here with these options before, or build it now.
+
+    `where` tells pip of another place than the environment.
+    """
     cmake = options(choice, target.python)
     folder = store() / f"{choice.kind}-{digest(*cmake)}"
-    if anew:
-        shutil.rmtree(folder, ignore_errors=True)
-    if not put(folder, target):
+    for old in folder.glob("*.whl") if anew else ():
+        old.unlink()
+    if not put(folder, target, *where):
         say(f"Building llama.cpp for {choice.kind}. {WAIT.get(choice.kind, WAIT['cpu'])}, once.")
-        more = {"CMAKE_ARGS": shlex.join(cmake)}
-        if not wheel(folder, target, *SOURCES, environment=more) or not put(folder, target):
+        if not compiled(folder, target, cmake) or not put(folder, target, *where):
             raise SetupFailed(pip.explain(log()))
     return cmake
+
+
+def compiled(folder: Path, target: Target, cmake: tuple[str, ...]) -> bool:
+    """Build a wheel; one that was stopped half-way goes on there."""
+    build, sources = folder / "build", folder / "sources"
+    home = unpacked(sources, target)
+    if home is None:
+        return False
+    where = ("--config-settings", f"build-dir={build}", "--no-cache-dir")
+    more = {"CMAKE_ARGS": shlex.join(cmake)}
+    if not wheel(folder, target, str(home), *where, environment=more):
+        return False
+    for done in (build, sources):
+        shutil.rmtree(done, ignore_errors=True)
+    return True
+
+
+def unpacked(folder: Path, target: Target) -> Path | None:
+    """Fetch and unpack the sources of the version that is wanted; None where that fails."""
+    fetch = ("download", "--no-deps", *SOURCES, "--dest", str(folder), target.requirement)
+    if not pip.run(pip.command(target.python), *fetch, log=log()):
+        return None
+    newest = max(folder.glob("*.tar.gz"), key=lambda each: each.stat().st_mtime)
+    home = folder / newest.name.removesuffix(".tar.gz")
+    if not home.exists():
+        aside = folder / "unpacking"
+        with tarfile.open(newest) as archive:
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+            archive.extractall(aside)
+        (aside / home.name).rename(home)
+    return home
 
 
 def options(choice: Choice, python: str) -> tuple[str, ...]:
@@ -139,19 +174,23 @@ def options(choice: Choice, python: str) -> tuple[str, ...]:
 
 
 def wheel(
-    folder: Path, target: Target, *more: str, environment: dict[str, str] | None = None
+    folder: Path,
+    target: Target,
+    what: str,
+    *more: str,
+    environment: dict[str, str] | None = None,
 ) -> bool:
     """Make or fetch a wheel into a folder."""
-    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, target.requirement)
+    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, what)
     own = pip.command(target.python)
     return pip.run(own, *arguments, log=log(), environment=environment)
 
 
-def put(folder: Path, target: Target) -> bool:
+def put(folder: Path, target: Target, *where: str) -> bool:
     """Install the wheel that a folder keeps, if it is of a version that is wanted."""
     if not any(folder.glob("*.whl")):
         return False
-    kept = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder))
+    kept = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder), *where)
     own = pip.command(target.python)
     return pip.run(own, "install", *kept, target.requirement, log=log())
 

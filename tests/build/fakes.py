@@ -66,11 +66,19 @@ class FakeMachine:
         )
 
 
-# Logs each call. `pip wheel` makes a wheel unless the folder `refuses` names one of its options;
-# the trial tells `backends`, or fails where the wheel that was installed last is in `broken`.
+# Logs each call. `pip download` gets sources; `pip wheel` makes a wheel unless the folder
+# `refuses` names one of its options; the trial tells `backends`, or fails where the wheel that was
+# installed last is in `broken`.
 PYTHON = """cd {root}
 echo "$CMAKE_ARGS|$*" >> calls
 case "$1 $2 $3" in
+"-m pip download")
+    grep -q download refuses && exit 1
+    for word in "$@"; do
+        [ "$before" = --dest ] && mkdir -p $word llama_cpp_python-1 && touch llama_cpp_python-1/x &&
+            tar czf $word/llama_cpp_python-1.tar.gz llama_cpp_python-1
+        before=$word
+    done ;;
 "-m pip wheel")
     for word in $(cat refuses); do case "$*|$CMAKE_ARGS" in *$word*)
         echo "{failure}"; exit 1 ;; esac; done

@@ -111,6 +111,9 @@ def test_vulkan_headers_of_debian_12_are_too_old(fake):
 def test_lunargs_sdk_takes_the_place_of_the_systems(fake):
     fake.vulkan(headers=239)
     fake.environment["VULKAN_SDK"] = str(fake.root / "usr")
+    # CMake looks for an SDK's loader in its lib, and not in folders of an architecture there.
+    assert found(fake).vulkan.lacks == ("Vulkan's headers", "Vulkan's loader")
+    fake.file("usr/lib/libvulkan.so")
     assert found(fake).vulkan.lacks == ("Vulkan's headers",)
     fake.environment["VULKAN_SDK"] = str(fake.root / "sdk")
     assert "Vulkan's loader" in found(fake).vulkan.lacks

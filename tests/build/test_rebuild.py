@@ -52,14 +52,42 @@ def test_who_wants_a_build_gets_no_wheel_of_the_makers(site):
     assert install(CUDA, site.target, from_source=True).source == "built here"
     assert not site.calls("--index-url")
     install(CUDA, site.target, from_source=True)
-    assert len(site.calls("--no-binary")) == 2  # built anew, whatever was kept
+    assert len(site.calls("--config-settings")) == 2  # built anew, whatever was kept
+
+
+def test_a_build_that_was_stopped_goes_on_where_it_was(site):
+    site.let(refuses="--config-settings")
+    with pytest.raises(SetupFailed):
+        install(CPU, site.target)
+    [stopped] = site.calls("-m pip wheel")
+    home = Path(stopped.split()[-1])
+    site.let(refuses="")
+    install(CPU, site.target, from_source=True)
+    assert site.calls("-m pip wheel") == [stopped, stopped]  # in the same folders
+    assert not home.exists()  # nothing is left of them
+
+
+def test_sources_that_were_unpacked_are_not_unpacked_again(site):
+    folder = site.root / "sources"
+    home = wheels.unpacked(folder, site.target)
+    (home / "x").write_text("touched")
+    assert wheels.unpacked(folder, site.target) == home
+    assert (home / "x").read_text() == "touched"
+    site.let(refuses="download")
+    assert wheels.unpacked(folder, site.target) is None
+
+
+def test_a_build_goes_beside_an_environment_without_changing_it(site):
+    wheels.built(CPU, site.target, False, "--target", "beside")
+    assert site.calls("-m pip install", "--target beside")
+    assert records.installed(site.root) is None
 
 
 @pytest.mark.parametrize("fault", [{"refuses": "--index-url"}, {"broken": "cu130"}])
 def test_without_a_makers_wheel_that_loads_it_is_built(site, fault):
     site.let(**fault)
     assert install(CUDA, site.target).source == "built here"
-    assert site.calls("-DGGML_CUDA=on|-m pip wheel", "--no-binary")
+    assert site.calls("-DGGML_CUDA=on|-m pip wheel", "--config-settings")
 
 
 def test_where_it_cannot_be_built_the_reason_is_the_error(site):
@@ -109,7 +137,7 @@ def test_a_wish_that_fails_is_an_error_and_not_remembered(site):
 
 
 def test_a_build_for_the_processor_that_fails_is_not_tried_twice(site):
-    site.let(refuses="--no-binary")
+    site.let(refuses="--config-settings")
     with pytest.raises(SetupFailed):
         rebuild(Wish("auto"), site.target, or_processor=True)
     assert len(site.calls("-m pip wheel")) == 1
