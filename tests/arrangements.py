@@ -21,22 +21,30 @@ class Arrangement:
     devices: Sequence[int] = ()
     target: Mapping[str, object] = field(default_factory=dict)
     draft: Mapping[str, object] = field(default_factory=dict)
+    vulkan: bool = False  # the first device of that kind, rather than ones made for the run
+
+    @property
+    def on_cpu(self) -> bool:
+        return not self.devices and not self.vulkan
 
     def arranged(self, options: Options) -> Options:
         wishes = self.draft if options.drafting else self.target
-        if options.bit_exact and self.devices:  # which the CPU alone can do
+        if options.bit_exact and not self.on_cpu:  # which the CPU alone can do
             return replace(options, gpu_layers=0)
         if options.gpu_layers is not None or options.split:
             return options
         return replace(options, **wishes)  # type: ignore[arg-type]
 
 
+# Mesa 22.3 hangs, or dies, of flash attention to more than eight tokens at once.
+NO_FLASH = {"flash_attention": False}
 ARRANGEMENTS = {
     "cpu": Arrangement(),
     "all": Arrangement([4 * GB]),
     "half": Arrangement([4 * GB], {"gpu_layers": 2}, {"gpu_layers": 1}),
     "two": Arrangement([4 * GB, 3 * GB], {"split": (2.0, 1.0)}, {"split": (1.0, 2.0)}),
     "apart": Arrangement([4 * GB, 3 * GB], {"split": (1.0, 0.0)}, {"split": (0.0, 1.0)}),
+    "vulkan": Arrangement((), NO_FLASH, NO_FLASH, vulkan=True),
 }
 
 
