@@ -143,7 +143,7 @@ class Engine:
             tokens += turn.feed + len(draft.tokens)
             emitted += self._conclude(turn, draft, logits)
         seconds = self._clock() - begun
-        self.slots.tidy()
+        self.slots.tidy(tokens)
         if done:
             self._pace.note(read, seconds)
         if self._notes and done:

@@ -12,7 +12,9 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
-PATIENCE = 8  # rounds that an idle text stays in a pool; a conversation may go on at once
+# Tokens that others run beside an idle text before it leaves a pool. Each looks at all of the pool:
+# moving a text away and back took as long as 40 to 80 tokens were slowed down by it.
+PATIENCE = 64
 LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is regenerated
 
 
@@ -26,7 +28,7 @@ class Slots:
         self._shared = model.pool < model.slots * model.context
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
         self._free = list(range(model.slots))  # the longest unused first
-        self._idle = [0] * model.slots  # rounds since a slot was used
+        self._idle = [0] * model.slots  # tokens that others ran since a slot was used
 
     @property
     def free(self) -> bool:
@@ -54,12 +56,12 @@ class Slots:
         self._free.append(slot)
         self._idle[slot] = 0
 
-    def tidy(self) -> None:
-        """Move an idle text out of the pool after a round, where it slows the others down."""
+    def tidy(self, tokens: int) -> None:
+        """Move an idle text out of a pool in which a round ran so many tokens of others."""
         if not self._shared or not self._keeping.has_memory:
             return
         for slot in self._free:
-            self._idle[slot] += 1
+            self._idle[slot] += tokens
         late = [slot for slot in self._free if self._idle[slot] > PATIENCE and self._is_long(slot)]
         if late:
             self.put_aside(late[0])
