@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -52,19 +53,28 @@ from localspec.models import engines, trial
 from localspec.prove.command import prove
 from localspec.runtime.runtime import Runtime
 from localspec.server.options import ServingOptions
+from localspec.system.rebirth import Lives, lives, one_life
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main() -> None:
-    """Run the command line."""
-    sys.exit(run(sys.argv[1:]))
+    """Run the command line; what runs a model does so in a process that may be ended."""
+    sys.exit(run(sys.argv[1:], partial(lives, fallen)))
 
 
-def run(arguments: Sequence[str]) -> int:
+def fallen(said: str) -> None:
+    """Report that a signal ended an engine."""
+    advice = "if a graphics card or its driver failed, `--device cpu` does without"
+    click.echo(f"localspec: {said}; {advice}", err=True)
+
+
+def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
     """Run one command; 0, or 1 failed, 2 wrong usage, 130 interrupted, with one line on stderr."""
     try:
-        code = commands.main(list(arguments), prog_name="localspec", standalone_mode=False)
+        code = commands.main(
+            list(arguments), prog_name="localspec", standalone_mode=False, obj=lives
+        )
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -98,6 +108,7 @@ def commands(context: click.Context, config: Path | None) -> None:
     """Run language models on this machine, faster, and change nothing they say."""
     file = configuration.read(config)
     context.default_map = {**file.defaults(commands.commands)}
+    context.obj = context.obj or one_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     found = read(context, LoadingOptions)
     loading = how_to_load(found, read(context, DraftingOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
+    context.obj(again=False)
     with loaded(model, found.draft, loading) as runtime:
         stream = ask(runtime, text, wanted, raw=shown.raw)
         if shown.json:
@@ -174,7 +186,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
         typed=given(context),
         chosen=chosen(context),
     )
-    talk(wanted, name, question)
+    talk(wanted, name, question, context.obj)
 
 
 @commands.command(params=options(*LOADING, ServingOptions))

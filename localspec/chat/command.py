@@ -28,11 +28,12 @@ from localspec.errors import UsageError
 from localspec.models.sources import place
 from localspec.runtime.loading import Loading
 from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.system.rebirth import Lives, one_life
 from localspec.system.signals import leaving
 
 
-def chat(wanted: ChatWanted, name: str, question: str) -> None:
-    """Answer one question, or all that are typed."""
+def chat(wanted: ChatWanted, name: str, question: str, lives: Lives = one_life) -> None:
+    """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
     wish, loading = wanted.chat, how_to_load(wanted.load, wanted.drafting)
     if name and not question and is_question(name):
         name, question = "", name
@@ -42,14 +43,17 @@ def chat(wanted: ChatWanted, name: str, question: str) -> None:
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
     door = door_of(wanted, loading)
     name = known(name)
-    kept, notices = session.last(name) if wish.resume else (None, ())
+    life = one_life() if wish.attach else lives(again=not asked)
+    resumes = wish.resume or not life.first
+    kept, notices = session.last(name) if resumes else (None, ())
     name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)
     found = kept or Session()
     found.system = wish.system or found.system
     if not asked:
         with Screen().busy(f"loading {name}"):
             speaker = door.open(name)
-        meet(door, speaker, found, notices, lens=wish.lens, resumes=wish.resume)
+        life.begun()
+        meet(door, speaker, found, notices, lens=wish.lens, resumes=resumes)
         return
     speaker = door.open(name)
     told(notices)

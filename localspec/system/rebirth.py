@@ -15,8 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
+from typing import Any, Protocol
 
 from localspec.system.signals import handled
+
+if sys.platform != "win32":
+    import termios
 
 WISHED = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
 PAUSE_SECONDS = 1.0  # before it is begun anew, so that no processor is spent on failing
@@ -34,15 +38,26 @@ class Life:
 ONE_LIFE = Life(True, lambda: None)  # in this process, which is not begun anew
 
 
-def lives(tell: Callable[[str], object]) -> Life:
-    """Return in a process of its own, and in another one whenever that was ended by a signal.
+class Lives(Protocol):
+    """Begins the lives of a command."""
+
+    def __call__(self, *, again: bool) -> Life: ...
+
+
+def one_life(*, again: bool = False) -> Life:  # noqa: ARG001
+    """Stay in this process."""
+    return ONE_LIFE
+
+
+def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
+    """Return in a process of its own; if `again`, in another one whenever a signal ended that.
 
     The process that calls stays behind and exits like the one that ends by itself. Call it while
     there is no engine. Without `fork` there is one life, in this process.
     """
     if sys.platform == "win32":
         return ONE_LIFE
-    first = True
+    first, terminal = True, _terminal()
     while True:
         news, said = os.pipe()
         parent_lives, parent = os.pipe()
@@ -64,6 +79,11 @@ def lives(tell: Callable[[str], object]) -> Life:
         if name in WISHED:
             signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
+        if terminal:
+            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
+        if not again:
+            tell(f"{name} ended the engine")
+            raise SystemExit(1)
         tell(f"{name} ended the engine" + ("; it begins anew" if begun else " before it was ready"))
         if not begun:
             raise SystemExit(1)
@@ -80,6 +100,14 @@ def _end_of(child: int) -> int:
 
     with handled(pass_on, *WISHED):
         return os.waitpid(child, 0)[1]
+
+
+def _terminal() -> list[Any]:
+    """Return the terminal's settings, which a process may leave changed; empty without one."""
+    try:
+        return termios.tcgetattr(0)
+    except (termios.error, OSError):
+        return []
 
 
 def _shares_terminal() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import closing, nullcontext
 from dataclasses import replace
 
@@ -18,6 +20,19 @@ from tests.runs import TEXTS
 from tests.tiny import write_vocabulary
 
 EXACT = Options(gpu_layers=0, bit_exact=True)
+
+
+ABORTED = """
+from localspec_llamacpp.bindings.log import LOG, lib
+LOG._note(4, b"out of luck", None)
+lib._lib["ggml_abort"](b"/where/it was/built/some.cpp", 12, b"%s", b"no room for / this")
+"""
+
+
+def test_what_ends_llamacpp_is_one_line_without_its_trace_of_calls():
+    done = subprocess.run([sys.executable, "-c", ABORTED], capture_output=True, timeout=60)
+    assert done.returncode
+    assert done.stderr == b"llama.cpp: out of luck; some.cpp:12: no room for / this\n"
 
 
 def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):

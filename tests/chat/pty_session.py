@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chat.terminal import Terminal
@@ -30,8 +31,16 @@ class Person:
     """Runs the chat in a child process on a pseudo-terminal of its own."""
 
     def __init__(
-        self, home: Path, *, columns: int = 80, rows: int = 30, term: str = "", **wishes: object
+        self,
+        home: Path,
+        *,
+        columns: int = 80,
+        rows: int = 30,
+        term: str = "",
+        command: Sequence[str] = (),
+        **wishes: object,
     ) -> None:
+        """Start the driver of the tests, or a module with arguments."""
         self.home = home
         self.dumb = term == "dumb"
         self.raw = ""
@@ -44,7 +53,7 @@ class Person:
         env = {**BARE, "HOME": str(home), "PYTHONPATH": paths}
         env |= {"XDG_DATA_HOME": str(home / "data"), **({"TERM": term} if term else {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chat.driver", json.dumps(wishes)],
+            [sys.executable, "-m", *(command or ("tests.chat.driver", json.dumps(wishes)))],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -9,8 +9,10 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests import engines
 from tests.chat.pty_session import (
     ALT_ENTER,
     CTRL_C,
@@ -227,3 +229,20 @@ def test_a_terminal_that_can_do_nothing_gets_plain_text(someone, tmp_path):
     assert "\n```python\r\nprint('sugar')\r\n```\r\n" in person.raw
     assert person.leave(CTRL_D) == 0
     assert "\x1b" not in person.raw
+
+
+def test_a_chat_whose_engine_is_ended_by_a_signal_goes_on(someone):
+    plain = ("--depth", "0", "--proposer", "none", "--context", "512", "--max-tokens", "8")
+    person = someone(command=["localspec", "chat", str(engines.tiny("llama")), *plain])
+    person.say("hello")
+    before = len(person.raw)
+    for again in (False, True):
+        [engine] = psutil.Process(person.process.pid).children()
+        engine.send_signal(signal.SIGABRT)
+        person.wait("localspec: SIGABRT ended the engine; it begins anew; if a", since=before)
+        person.wait("2 messages, the last:" if not again else "4 messages", since=before)
+        person.prompted(since=before)
+        before = len(person.raw)
+        person.say("and now?")
+    assert person.leave() == 0
+    assert len(person.said) == 6

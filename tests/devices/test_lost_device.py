@@ -84,3 +84,20 @@ def test_the_server_outlives_a_device_and_loads_when_it_is_back(server, device):
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=20)
         back.kill()
+
+
+def test_a_lost_device_ends_a_single_answer_with_two_lines(device):
+    plain = ("--depth", "0", "--proposer", "none", "--context", "4096", "--ignore-end")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localspec", "generate", engines.tiny("llama"), "the code", *plain],
+        env=os.environ | {WORKERS: device.endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.read(process.stdout.fileno(), 10)
+    device.kill()
+    _, said = process.communicate(timeout=60)
+    why, advice = said.decode().splitlines()[-2:]
+    assert re.fullmatch(r"llama.cpp: .*ggml-rpc.cpp:\d+: Remote RPC server crashed.*", why)
+    assert advice.startswith("localspec: SIGABRT ended the engine; if a graphics card")
+    assert process.returncode == 1

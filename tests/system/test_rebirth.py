@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,13 +11,15 @@ import time
 import psutil
 import pytest
 
+termios = pytest.importorskip("termios")
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
 WORK = """
 import os, signal, sys, time
 from localspec.system import rebirth
 rebirth.PAUSE_SECONDS = 0.01
-life = rebirth.lives(lambda said: print(said, flush=True))
+life = rebirth.lives(lambda said: print(said, flush=True){wish})
 {before}
 life.begun()
 print("first" if life.first else "again", flush=True)
@@ -24,9 +27,10 @@ print("first" if life.first else "again", flush=True)
 """
 
 
-def started(work: str, before: str = "") -> subprocess.Popen:
-    code = WORK.format(work=work, before=before)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+def started(work: str, wish: str = "", terminal: int | None = None, before: str = ""):
+    code = WORK.format(work=work, wish=wish, before=before)
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, text=True)
 
 
 def said(process: subprocess.Popen) -> list[str]:
@@ -45,6 +49,24 @@ def test_what_dies_before_it_is_ready_is_not_tried_again():
     process = started("", before="os.kill(os.getpid(), signal.SIGSEGV)")
     assert said(process) == ["SIGSEGV ended the engine before it was ready"]
     assert process.returncode == 1
+
+
+def test_what_is_not_to_begin_anew_ends_with_a_sentence():
+    process = started("os.kill(os.getpid(), signal.SIGSEGV)", wish=", again=False")
+    assert said(process) == ["first", "SIGSEGV ended the engine"]
+    assert process.returncode == 1
+
+
+def test_the_terminal_is_as_it_was_before_what_was_ended():
+    silence = "import termios as t; now = t.tcgetattr(0); now[3] &= ~t.ECHO; t.tcsetattr(0, 0, now)"
+    ours, theirs = os.openpty()
+    before = termios.tcgetattr(theirs)
+    process = started(f"{silence}; os.kill(os.getpid(), signal.SIGABRT)", ", again=False", theirs)
+    assert said(process)[-1] == "SIGABRT ended the engine"
+    assert termios.tcgetattr(theirs) == before
+    assert before[3] & termios.ECHO
+    for end in (ours, theirs):
+        os.close(end)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 import llama_cpp.llama_cpp as lib
 
 from localspec.errors import BackendError, OutOfMemory
+from localspec_llamacpp import ggml
 
 _ERROR, _CONTINUED = 4, 5  # levels of the log
 CACHE = re.compile(
@@ -19,6 +22,7 @@ CACHE = re.compile(
 ASSIGNED = re.compile(r"load_tensors: layer +\d+ assigned to device (?P<device>\S+),")
 CACHED = re.compile(r"llama_(?:kv_cache:|memory_recurrent,) layer +\d+: dev = (?P<device>\S+)")
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
+PLACE = re.compile(r"^.*?[/\\](?=[^/\\]+:\d+: )")  # where it was built, before file and line
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 
 
@@ -51,6 +55,7 @@ class Log:
         self._cached: list[str] = []
         self._level = 0
         self.callback = lib.llama_log_callback(self._note)
+        self.last = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._last)
 
     def _note(self, level: int, text: bytes, _: ctypes.c_void_p) -> None:
         self._level = level if level != _CONTINUED else self._level
@@ -77,6 +82,11 @@ class Log:
             self._assigned.append(found["device"])
         elif found := CACHED.match(line):
             self._cached.append(found["device"])
+
+    def _last(self, message: bytes) -> None:
+        """Say in one line why llama.cpp ends the process, in place of its trace of calls."""
+        self._errors.append(PLACE.sub("", message.decode("utf-8", "replace").strip()))
+        os.write(2, f"llama.cpp: {self.take_errors()}\n".encode())
 
     def take_errors(self) -> str:
         """Return the errors since the last call, in one line."""
@@ -110,4 +120,7 @@ class Log:
 
 LOG = Log()
 lib.llama_log_set(LOG.callback, ctypes.c_void_p(0))
+for _origin in (lib._lib, ggml.library("ggml-base")):  # which may hold another copy of ggml
+    with suppress(AttributeError):
+        ggml.call(_origin, "ggml_set_abort_callback", None, LOG.last)
 lib.llama_backend_init()
