@@ -12,8 +12,8 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import LEAST, CacheTiers
 from localspec.tokens import NONE, Tokens
 
-# Tokens that others run beside an idle text before it leaves a pool. Each looks at all of the pool:
-# moving a text away and back took as long as 40 to 80 tokens were slowed down by it.
+# Tokens that others run beside an idle text before it leaves a pool. Each of them looks at it:
+# on a CPU, moving a text away and back takes as long as it slows 40 to 80 tokens down.
 PATIENCE = 64
 LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is regenerated
 
