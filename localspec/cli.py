@@ -135,7 +135,8 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     found = read(context, LoadingOptions)
     loading = how_to_load(found, read(context, DraftingOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
-    context.obj(again=False)
+    if loading.options.members == 1:
+        context.obj(again=False)
     with loaded(model, found.draft, loading) as runtime:
         stream = ask(runtime, text, wanted, raw=shown.raw)
         if shown.json:

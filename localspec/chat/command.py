@@ -43,7 +43,8 @@ def chat(wanted: ChatWanted, name: str, question: str, lives: Lives = one_life) 
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
     door = door_of(wanted, loading)
     name = known(name)
-    life = one_life() if wish.attach else lives(again=not asked)
+    here = not wish.attach and loading.options.members == 1
+    life = lives(again=not asked) if here else one_life()
     resumes = wish.resume or not life.first
     kept, notices = session.last(name) if resumes else (None, ())
     name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from localspec_llamacpp.devices import WORKERS
+from localspec.backend_spec import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 
