@@ -260,7 +260,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("context", f"{f.context:,} tokens"),
         ("16-bit KV", kept),
         ("state", f"{f.state_bytes:,} bytes per slot" if f.recurrent else ""),
-        ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens"),
+        ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens" if f.vocabulary else ""),
         ("chat template", "yes" if f.chat_template else "no"),
     ]
     return [line for line in lines if line[1]]

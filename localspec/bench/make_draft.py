@@ -152,8 +152,8 @@ def chosen(files: ModelFiles, footprint: Footprint, text: str, seconds: float) -
 
 def gathered(files: ModelFiles, text: str) -> Text:
     """Read a text with the target, and time its forwards."""
-    with closing(engines.backend(files.engine).load(files.path, Options(context=16))) as model:
-        tokens = model.tokenizer.encode(text)[:READ]
+    with trial.vocabulary(files) as tokenizer:
+        tokens = tokenizer.encode(text)[:READ]
     if len(tokens) < PROMPT:
         raise UsageError(f"the text has {len(tokens)} tokens; at least {PROMPT} are needed")
     with closing(engines.backend(files.engine).load(files.path, wishes(tokens))) as model:

@@ -204,6 +204,9 @@ def test_stages_that_do_not_fit_are_refused_with_the_numbers(target, tmp_path):
     strange = stored(tmp_path / "strange", held, MEDUSA, medusa_num_heads=5)
     with pytest.raises(ModelFileError, match="alpha"):
         loaded(wide, strange)
+    empty = stored(tmp_path / "empty", {"alpha": np.zeros(3)}, MEDUSA, medusa_num_heads=5)
+    with pytest.raises(ModelFileError, match="holds no heads"):
+        loaded(wide, empty)
 
 
 def test_the_mask_of_a_draft_model_is_read_from_its_configuration(tmp_path):

@@ -24,7 +24,7 @@ from localspec_mlx.slots import CacheSlots
 
 MOST = 64  # stages; no draft is longer
 EPSILON = 1e-6
-PREFIX = re.compile(r"(?:medusa_heads?|speculator)\.")
+PREFIX = re.compile(r"^(?:medusa_heads?|speculator)\.")
 # As Medusa's authors name what a stage is made of, then as vLLM does; and those of a speculator.
 NAMES = {
     re.compile(r"(\d+)\.(\d+)\.linear\.(weight|bias)"): r"stages.\1.blocks.\2.\3",
@@ -40,7 +40,7 @@ def named(weights: Weights) -> dict[str, mx.array]:
     """Name tensors by their stage; others keep their names, and are refused as they are loaded."""
     found = {}
     for name, array in weights.items():
-        bare = PREFIX.sub("", name, count=1)
+        bare = PREFIX.sub("", name)
         ways = ((pattern.fullmatch(bare), new) for pattern, new in NAMES.items())
         found[next((match.expand(new) for match, new in ways if match), bare)] = array
     return found
@@ -81,6 +81,8 @@ class Medusa(Module):
         layers = len({name for name in found if re.match(r"stages\.0\.blocks\.\d+\.weight", name)})
         bias = any(name.endswith("bias") for name in found)
         self.limit = stages_in(found)
+        if not self.limit:
+            raise ValueError("it holds no heads")
         self.stages = [MedusaStage(width, layers, drafts, bias=bias) for _ in range(self.limit)]
         self.load_weights(list(found.items()))
         self._output = output(target)
