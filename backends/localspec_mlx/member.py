@@ -9,6 +9,7 @@ import mlx.core as mx
 from localspec_mlx import loading
 from localspec_mlx.group import Call, Group, unpacked, wished
 from localspec_mlx.model import MlxModel
+from localspec_mlx.watch import watch
 
 
 def join() -> Member:
@@ -21,6 +22,7 @@ def join() -> Member:
 class Member:
     def __init__(self, group: Group) -> None:
         self._group = group
+        self._unwatched = watch()  # of other connections it has none yet
         self.leads, self.size = group.leads, group.size
 
     def follow(self) -> None:
@@ -29,7 +31,7 @@ class Member:
         while True:
             call, numbers = self._group.hear()
             if call is Call.END:
-                return
+                return self._unwatched()
             if call is Call.LOAD:
                 model = loading.load(*wished(numbers))
             elif model is not None:
@@ -37,6 +39,7 @@ class Member:
 
     def end(self) -> None:
         """Let the others end, too."""
+        self._unwatched()
         if not self._group.lost:
             self._group.tell(Call.END)
 

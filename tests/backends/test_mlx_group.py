@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 
+import httpx
+import psutil
 import pytest
 
 from localspec.backend import Options, Row
@@ -19,6 +22,7 @@ if not engines.MLX:
 
 from localspec_mlx.group import packed, unpacked, wish, wished
 from tests import tiny_mlx
+from tests.worker_process import Told
 
 ASK = ["The river runs", "--raw", "--max-tokens", "16", "--json"]
 
@@ -88,3 +92,39 @@ def test_an_engine_that_cannot_be_divided_is_not_left_to_run_alone(said, told):
     assert found.returncode == 2
     assert told in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def members(launched: int, rank: str) -> list[psutil.Process]:
+    """Find the process of a group that has this rank."""
+    started = psutil.Process(launched).children(recursive=True)
+    return [
+        each for each in started if not each.children() and each.environ().get("MLX_RANK") == rank
+    ]
+
+
+def read_until_lost(base: str, member: psutil.Process) -> None:
+    """Read a reply, and kill a member after four lines: it must end within five seconds."""
+    asked = {"prompt": "The river", "max_tokens": 4000, "ignore_eos": True, "stream": True}
+    with httpx.stream("POST", f"{base}/v1/completions", json=asked, timeout=60) as reply:
+        lines = reply.iter_lines()
+        for _ in range(4):
+            next(lines)
+        member.kill()
+        begun = time.monotonic()
+        try:
+            list(lines)
+        finally:
+            assert time.monotonic() - begun < 5
+
+
+def test_requests_end_where_a_member_is_lost(tmp_path):
+    folder = tiny_mlx.write(tmp_path / "model", "qwen3_moe", num_key_value_heads=2)
+    wish = ["launch-group", "--each", "2", "serve", str(folder), "--port", "0"]
+    server = Told([*wish, "--depth", "0", "--proposer", "none", "--slots", "1"])
+    try:
+        base = server.wait_for(r"answering at (\S+)/v1")[1]
+        [member] = members(server.process.pid, rank="1")
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):  # not of waiting
+            read_until_lost(base, member)
+    finally:
+        server.kill()
