@@ -8,15 +8,15 @@ which repeats most of the prompt; the draft model is the same model in Q4_0, kep
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.comparison.weights import STARTER, weights
 from benchmarks.machine import heading
@@ -28,17 +28,11 @@ from localspec.bench import prompts
 from localspec.control.calibration import calibrate
 from localspec.models import engines
 from localspec.runtime.runtime import Runtime
-from localspec.templates.message import Message
 from localspec_llamacpp import backend as llamacpp
 
 DELAYS = (0.0, 0.2, 1.0, 5.0)  # milliseconds
-WAYS: Mapping[str, tuple[str, bool]] = {  # proposers, and whether there is a draft model
-    "plain": ("none", False),
-    "n-gram": ("ngram", False),
-    "draft model": ("draft-model", True),
-}
 NARROW, WIDE = 1, 9  # tokens of a forward
-WARM_UP_TOKENS = 16
+TEXTS, WARM_UP_TOKENS = 2, 8
 OPTIONS = Options(context=2048)
 
 
@@ -46,18 +40,19 @@ def main() -> bool:
     """Print a row for each delay; False if the gain of prompt lookup does not grow with it."""
     given = arguments(sys.argv[2:])
     print(heading(), "\n")
-    print(
-        "| added each way | a trip | 1 token | 9 tokens | trips a round | plain | n-gram | draft |"
-    )
+    print("| each way | a trip | 1 token | 9 tokens | trips a round | plain | n-gram | draft |")
     print("|---|---|---|---|---|---|---|---|")
     gains = []
     with tempfile.TemporaryDirectory() as folder, worker() as address:
-        pair = [str(weights(STARTER, kind, Path(folder))) for kind in ("q8_0", "q4_0")]
-        ends = [address, str(free_port())]  # one for all delays, so that files are tried once
+        target, draft = (weights(STARTER, kind, Path(folder)) for kind in ("q8_0", "q4_0"))
+        link = SlowLink(address)
+        os.environ[WORKERS] = link.endpoint
         for delay in given.delays:
-            found = [one(*ends, str(delay), way, *pair, str(given.tokens)) for way in WAYS]
-            gains.append(found[1]["rate"] / found[0]["rate"])
-            print(row(delay, found), flush=True)
+            link.seconds = delay / 1e3
+            plain, ngram = measured(target, None, "ngram", link, given.tokens)
+            _, helped = measured(target, draft, "draft-model", link, given.tokens)
+            gains.append(ngram.rate / plain.rate)
+            print(row(delay, target, plain, ngram, helped), flush=True)
     return gains == sorted(gains)
 
 
@@ -68,14 +63,25 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def row(delay: float, found: Sequence[Mapping[str, float]]) -> str:
+class Figures(NamedTuple):
+    """What a way to decode brought."""
+
+    rate: float  # tokens a second
+    drafted: float  # tokens a round
+    trips: float  # a round
+
+
+def row(delay: float, target: Path, plain: Figures, *others: Figures) -> str:
     """Format one delay: the link and the forwards behind it, then the ways to decode."""
-    plain, *others = found
-    cells = [f"{delay:g} ms", *(f"{plain[name] * 1e3:.1f} ms" for name in ("trip", "one", "nine"))]
-    cells += [f"{plain['trips']:.1f}", f"{plain['rate']:.0f} tokens/s"]
+    [link] = engines.links("llamacpp")
+    with closing(llamacpp.load(target, OPTIONS)) as model:
+        costs = calibrate(model, sizes=(NARROW, WIDE)).target
+    times = (link.trip_seconds, costs[NARROW], costs[WIDE])
+    cells = [f"{delay:g} ms", *(f"{seconds * 1e3:.1f} ms" for seconds in times)]
+    cells += [f"{plain.trips:.1f}", f"{plain.rate:.1f} tokens/s"]
     for each in others:
-        times = each["rate"] / plain["rate"]
-        cells.append(f"{each['rate']:.0f}, {times:.2f} times ({each['drafted']:.1f} drafted)")
+        gain = each.rate / plain.rate
+        cells.append(f"{each.rate:.1f}, {gain:.2f} times ({each.drafted:.1f} drafted)")
     return f"| {' | '.join(cells)} |"
 
 
@@ -94,58 +100,37 @@ def worker() -> Iterator[str]:
         stop(process)  # type: ignore[arg-type]
 
 
-def one(*words: str) -> Mapping[str, float]:
-    """Measure in a process of its own, which knows no other worker."""
-    command = [sys.executable, "-m", "benchmarks.links", *words]
-    found = subprocess.run(command, capture_output=True, text=True)
-    if found.returncode:
-        raise SystemExit(found.stderr[-2000:])
-    figures: Mapping[str, float] = json.loads(found.stdout.splitlines()[-1])
-    return figures
+def measured(
+    target: Path, draft: Path | None, proposer: str, link: SlowLink, tokens: int
+) -> tuple[Figures, Figures]:
+    """Decode the same texts plainly and with drafts; prompts are read before."""
+    texts = [each.messages for each in prompts.built_in() if each.category == "edit"][:TEXTS]
+    with load(target, draft, Loading(OPTIONS, proposer=proposer)) as runtime:
+        asked = [runtime.conversation(text) for text in texts]
+        said(runtime, asked, WARM_UP_TOKENS, link)
+        plain = said(runtime, asked, tokens, link, depth=0)
+        return plain, said(runtime, asked, tokens, link)
 
 
-def measured(words: Sequence[str]) -> Mapping[str, float]:
-    address, port, delay, way, target, draft, tokens = words
-    proposer, helped = WAYS[way]
-    link = SlowLink(address, float(delay) / 1e3, port=int(port))
-    os.environ[WORKERS] = link.endpoint
-    [found_link] = engines.links("llamacpp")
-    with closing(llamacpp.load(Path(target), OPTIONS)) as model:
-        costs = calibrate(model, sizes=(NARROW, WIDE)).target
-    with load(target, draft if helped else None, Loading(OPTIONS, proposer=proposer)) as runtime:
-        texts = [each.messages for each in prompts.built_in() if each.category == "edit"]
-        said(runtime, texts[0], WARM_UP_TOKENS)
-        before = link.trips
-        replies = [said(runtime, text, int(tokens)) for text in texts]
-        trips = link.trips - before
-    total = {name: sum(each[name] for each in replies) for name in replies[0]}
-    return {
-        "trip": found_link.trip_seconds,
-        "one": costs[NARROW],
-        "nine": costs[WIDE],
-        "trips": trips / total["rounds"],
-        "drafted": total["drafted"] / total["rounds"],
-        "rate": total["tokens"] / total["seconds"],
-    }
-
-
-def said(runtime: Runtime, asked: Sequence[Message], tokens: int) -> Mapping[str, float]:
-    """Time a reply from its first token on."""
-    settings = Settings(max_tokens=tokens, ignore_end=True)
-    stream = runtime.stream(runtime.conversation(asked), settings)
-    begun, first = 0.0, 0
-    for chunk in stream:
-        if not begun:
-            begun, first = time.perf_counter(), len(chunk.tokens)
-    seconds, result = time.perf_counter() - begun, stream.result
-    told = result.speculation
-    return {
-        "tokens": len(result.tokens) - first,
-        "seconds": seconds,
-        "rounds": told.rounds,
-        "drafted": told.drafted,
-    }
-
-
-if __name__ == "__main__":
-    print(json.dumps(measured(sys.argv[1:])))
+def said(
+    runtime: Runtime,
+    asked: Sequence[Sequence[int]],
+    tokens: int,
+    link: SlowLink,
+    depth: int | None = None,
+) -> Figures:
+    """Time replies from their first tokens on."""
+    settings = Settings(max_tokens=tokens, ignore_end=True, depth=depth)
+    seconds, count, rounds, drafted, trips = 0.0, 0, 0, 0, 0
+    for text in asked:
+        stream = runtime.stream(text, settings)
+        chunks = iter(stream)
+        count -= len(next(chunks).tokens)
+        begun, before = time.perf_counter(), link.trips
+        list(chunks)
+        seconds += time.perf_counter() - begun
+        trips += link.trips - before
+        count += len(stream.result.tokens)
+        rounds += stream.result.speculation.rounds - 1
+        drafted += stream.result.speculation.drafted
+    return Figures(count / seconds, drafted / rounds, trips / rounds)

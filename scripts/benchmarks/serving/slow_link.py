@@ -20,12 +20,10 @@ Watch = Callable[[int], object]  # told the kind of each message to the worker
 class SlowLink:
     """Accepts for a worker, and passes all on so many seconds later, each way."""
 
-    def __init__(
-        self, worker: str, seconds: float = 0.0, watch: Watch | None = None, port: int = 0
-    ) -> None:
+    def __init__(self, worker: str, seconds: float = 0.0, watch: Watch | None = None) -> None:
         host, _, at = worker.rpartition(":")
-        self._worker, self._seconds, self._watch = (host, int(at)), seconds, watch
-        self._listener = socket.create_server(("127.0.0.1", port))
+        self._worker, self.seconds, self._watch = (host, int(at)), seconds, watch
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.trips = 0  # answers that were waited for
         self._open: set[socket.socket] = set()
@@ -71,7 +69,7 @@ class SlowLink:
             with suppress(OSError):
                 while data := origin.recv(CHUNK):
                     note(data)
-                    under_way.put((time.perf_counter() + self._seconds, data))
+                    under_way.put((time.perf_counter() + self.seconds, data))
             under_way.put((0.0, b""))
 
         def write() -> None:
