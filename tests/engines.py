@@ -45,6 +45,7 @@ BESIDE = {
     "qwen35-eagle3": ("qwen35", "eagle3"),
     "llama-dflash": ("llama", "dflash"),
     "llama-dspark": ("llama", "dflash-spark"),
+    "llama-dflash2": ("llama", "dflash-two"),
     "qwen35-dflash": ("qwen35", "dflash-hybrid"),
 }
 COMPANION = "gemma4-mtp"  # whose head looks into its memory

@@ -213,6 +213,14 @@ def _eagle3(weights: Weights, block: str) -> None:
     feed_forward(weights, block, 0.1)
 
 
+def _dflash2(weights: Weights, block: str) -> None:
+    """Mix each token of a block with those before it, on both sides of attention and layers."""
+    _qwen3(weights, block, FIRST)
+    for part in ("attn", "ffn"):
+        weights.add(f"{block}.{part}_conv_base", 0.5 * weights.normal(2, CONVOLUTION, WIDTH))
+        weights.matrix(f"{block}.{part}_conv_proj", WIDTH, 2 * CONVOLUTION * WIDTH // SPREAD, 0.3)
+
+
 def _three(block: Callable[[Weights, str, float], None]) -> tuple[Block, ...]:
     return tuple(_with_gain(block, gain) for gain in (FIRST, LATER, LATER))
 
@@ -337,6 +345,7 @@ FOR_HEADS: Mapping[str, Architecture] = {
     "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, ATTENTION),
 }
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
+CANDIDATES, SPREAD = 4, 16  # of DFlash 2: for each token; numbers that share a convolution
 MARKOV = 8  # rank of DSpark's table of what follows what
 _DFLASH = {**ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
 # Heads in files of their own.
@@ -352,6 +361,16 @@ BESIDE: Mapping[str, Architecture] = {
     ),
     "dflash": Architecture((_with_gain(_qwen3, FIRST),) * 2, _DFLASH),
     "dflash-spark": Architecture((_with_gain(_qwen3, FIRST),) * 2, _DFLASH),  # DSpark
+    "dflash-two": Architecture(
+        (_dflash2,) * 2,
+        {
+            **_DFLASH,
+            "conv_kernel_size": CONVOLUTION,
+            "conv_group_size": SPREAD,
+            "selector_rank": MARKOV,
+            "selector_top_k": CANDIDATES,
+        },
+    ),
     "dflash-hybrid": Architecture(
         (_with_gain(_qwen3, FIRST),) * 2,
         {**_DFLASH, "rope.dimension_sections": [HEAD_WIDTH // 2, 0, 0, 0]},
@@ -421,6 +440,10 @@ def write_head(path: Path, name: str, target: Path, *, seed: int = 0) -> Path:
     if name == "dflash-spark":
         for part in ("w1", "w2"):
             weights.matrix(f"markov_{part}", MARKOV, len(words.tokens))
+    if name == "dflash-two":
+        for part in ("predecessor", "successor"):
+            weights.add(f"selector_{part}.weight", weights.normal(len(words.tokens), MARKOV))
+        weights.matrix("selector_hidden", WIDTH, MARKOV)
     finish(writer)
     return path
 

@@ -4,7 +4,8 @@
     DFlash    f0 f1 ... f(n-1)   xn ? ? ?               > d1 d2 d3
 
 EAGLE-3 encodes the states into one, g, and then goes on from states of its own. DFlash takes the
-states in as keys and values, and fills a block of masks in one pass.
+states in as keys and values, and fills a block of masks in one pass; DFlash 2 gives candidates for
+each token, scored behind each candidate before it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Block:
     first: int  # the first of them that drafts
     mask: int
     causal: bool
+    candidates: int = 0  # for each token, among which DFlash 2 chooses
 
 
 class Eagle3:
@@ -81,12 +83,15 @@ class DFlash:
 
     proposer, shift, lag = "dflash", 0, 0
 
-    def __init__(self, context: Context, width: int, block: Block) -> None:
+    def __init__(self, context: Context, width: int, block: Block, vocabulary: int) -> None:
         self.width, self.limit, self.widest = width, block.tokens - block.first, block.tokens
         self.memory: HeadMemory = context
         self._context, self._block = context, block
         self._masks = tokens_of([block.mask] * (block.tokens - 1))
-        self._filled: dict[int, Logits] = {}  # rows of logits, by slot
+        self._filled: dict[int, Logits] = {}  # rows of logits or of candidates, by slot
+        self._vocabulary = vocabulary
+        if block.candidates:
+            context.tell_hidden()
         if not block.causal:
             context.attend_both_ways()
 
@@ -96,20 +101,36 @@ class DFlash:
     def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, None]:
         if not texts[0].steps:
             self._fill(texts)
+        if self._block.candidates:
+            return np.stack([self._selected(text) for text in texts]), None
         rows = [self._filled[text.slot][text.steps] for text in texts]
         return np.maximum(rows, NEVER), None
+
+    def _selected(self, text: DraftedText) -> Logits:
+        """Score the candidates behind the token that was chosen before them."""
+        most, rows = self._block.candidates, self._filled[text.slot]
+        row, before = rows[text.steps], 0
+        if text.steps:
+            chosen = rows[text.steps - 1][:most] == text.tokens[-1]
+            before = int(chosen.argmax())  # the likeliest if another was chosen
+        logits = np.full(self._vocabulary, NEVER, np.float32)
+        logits[row[:most].astype(np.int64)] = row[most:][: most * most].reshape(most, most)[before]
+        return logits
 
     def _fill(self, texts: Sequence[DraftedText]) -> None:
         if known := [text.known for text in texts if text.settled]:
             self.read(known)
         size = self._block.tokens
         logits = self._context.decode([self._masked(text) for text in texts])
+        if self._block.candidates:
+            logits = self._context.hidden(len(texts) * size)
         rows = logits.reshape(len(texts), size, -1)[:, self._block.first :].copy()
         self._filled = {text.slot: rows[at] for at, text in enumerate(texts)}
 
     def _masked(self, text: DraftedText) -> Part:
         tokens = np.concatenate((text.tokens[-1:], self._masks))
-        return Part(text.slot, text.start + text.settled, tokens, len(tokens))
+        outputs = 0 if self._block.candidates else len(tokens)
+        return Part(text.slot, text.start + text.settled, tokens, outputs)
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
         self._filled = {}

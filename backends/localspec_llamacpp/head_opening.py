@@ -122,8 +122,7 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
 def _block(weights: ModelWeights, header: Header, most: int) -> Block:
     """Choose a block: as it was trained, but no longer than a batch has room for."""
     tensors = {tensor.name for tensor in header.tensors}
-    if "selector_hidden.weight" in tensors:
-        header.refuse("is a head of the kind DFlash 2, which is not read here")
+    selects = "selector_hidden.weight" in tensors  # DFlash 2
     if weights.mask is None:
         header.refuse("names no mask token: convert it again")
     # DSpark may draft with the first token of a block, too, which is the newest of the text.
@@ -132,7 +131,9 @@ def _block(weights: ModelWeights, header: Header, most: int) -> Block:
     tokens = min(header.number("dflash.block_size", BLOCK), most)
     if tokens <= first:
         header.refuse(f"fills blocks of {tokens} tokens, and so drafts none")
-    return Block(tokens, first, weights.mask, bool(header.number("dflash.attention.causal")))
+    candidates = header.number("dflash.selector_top_k") if selects else 0
+    causal = bool(header.number("dflash.attention.causal"))
+    return Block(tokens, first, weights.mask, causal, candidates)
 
 
 def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
@@ -145,7 +146,7 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
 
 def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:
     if plan.block is not None:
-        return DFlash(context, plan.width, plan.block)
+        return DFlash(context, plan.width, plan.block, plan.trunk.vocabulary)
     if plan.shape.graph == EAGLE3:
         return Eagle3(context, plan.width)
     if context.shares(trunk):
