@@ -92,10 +92,11 @@ def _form(template: str, found: Learned) -> Form:
     layout, signs = found.layout, form_by_signs(template)
     if layout is None or (signs.bare and signs is not GENERIC and not layout.openings):
         return signs
-    return _written(layout, found.tells)
+    return _written(layout, found.tells, found.answer)
 
 
-def _written(layout: Layout, tells: bool) -> Written:
+def _written(layout: Layout, tells: bool, answer: tuple[str, str] | None = None) -> Written:
     if layout.openings:  # where tools are told in words, they ask for JSON
         return Written(layout, bare="" if tells else GENERIC.bare)
-    return Written(layout, explicit=False, also=GENERIC.also, bare=GENERIC.bare)
+    also = (*GENERIC.also, *filter(None, answer[1:])) if answer else GENERIC.also
+    return Written(layout, explicit=False, also=also, bare=GENERIC.bare)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.patterns import without_others
+from localspec.dialects.schemas import followable
 from localspec.errors import UsageError
 from localspec.templates.message import Json, Tool
 
@@ -63,8 +64,14 @@ def _function(place: str, tool: Tool) -> Function:
     strict = function.get("strict") is True
     try:
         json.dumps(schema)
-        followed = schema if strict else without_others(dict(schema))
+        followed = schema if strict else _followed(dict(schema))
     except RecursionError as error:
         raise UsageError(f"{place}.parameters is nested too deeply") from error
-    assert isinstance(followed, Mapping)
     return Function(name, {"type": "object", **followed}, strict)
+
+
+def _followed(schema: dict[str, Json]) -> Mapping[str, Json]:
+    """As much of a schema as a grammar can follow."""
+    found = without_others(schema)
+    assert isinstance(found, Mapping)
+    return found if followable(json.dumps(found)) else {}

@@ -14,6 +14,8 @@ from localspec.templates.message import Json
 Control = Callable[[str], int | None]  # the control token with this text
 
 SPLIT = re.compile(f"({MARK.pattern})")
+# JSON on several lines, as some templates write it.
+SPACED = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
 TERMINALS = (
     "TEXT: /(?s:.*)/",
     "BLANKS: /[ \\t\\r\\n]{0,32}/",
@@ -111,10 +113,11 @@ def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> 
     return first
 
 
-def schema(value: Mapping[str, Json], function: Function) -> str:
+def schema(value: Mapping[str, Json], function: Function, *, spaced: bool = False) -> str:
     """A value that follows a schema; only a strict function's must be followed to the letter."""
+    layout = SPACED if spaced else LAYOUT
     return "%json " + json.dumps(
-        {**value, "x-guidance": {**LAYOUT, "lenient": not function.strict}}
+        {**value, "x-guidance": {**layout, "lenient": not function.strict}}
     )
 
 

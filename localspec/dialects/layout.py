@@ -54,5 +54,6 @@ class Layout:
     closes_one: bool = True  # whether a single call is closed, too
     keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
     fields: Fields | None = None  # None: arguments are one JSON object
+    spaced: bool = False  # whether that object stands on several lines
     empty: str | None = None  # what follows a name without arguments, where it is not the usual
     openings: tuple[str, ...] = ()  # marks that begin calls; none: only a whole reply is one

@@ -14,6 +14,7 @@ from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, TALK, Probe,
 from localspec.dialects.segments import (
     MARK,
     MARK_LAST,
+    closing_of,
     common_end,
     common_start,
     distinct,
@@ -44,10 +45,12 @@ def learned(probe: Probe) -> Learned:
     if re.search(r"""['"]role['"]:""", said):  # messages as they came are no way to write calls
         return NOTHING
     thought = thought_of(probe, said)
-    layout, ending = _layout(probe, said, thought) if probe.takes.calls else (None, "")
+    layout, ending, around = (
+        _layout(probe, said, thought) if probe.takes.calls else (None, "", None)
+    )
     if layout and len(repr(layout)) > LONGEST:
         layout = None
-    answer = answer_of(said, ending, probe.prompt, thought, layout)
+    answer = answer_of(said, ending, probe.prompt, thought, layout) or around
     return Learned(layout, thought, answer, probe.takes.tools, _seen(ending, thought, layout))
 
 
@@ -62,8 +65,13 @@ def _seen(ending: str, thought: Thought | None, layout: Layout | None) -> str:
     return found.strip() if MARK.match(found) else ""
 
 
-def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | None, str]:
-    """Learn how calls are written, and what ends any reply."""
+Around = tuple[str, str]
+
+
+def _layout(
+    probe: Probe, said: str, thought: Thought | None
+) -> tuple[Layout | None, str, Around | None]:
+    """Learn how calls are written, what ends any reply, and what is around content beside calls."""
     for beside in (TALK, {}):
         one = probe.reply({**calls(*GIVEN[:1]), **beside})
         call = _call(one, said)
@@ -73,14 +81,36 @@ def _layout(probe: Probe, said: str, thought: Thought | None) -> tuple[Layout | 
         if common_start(head, said.lstrip()).strip():  # a turn of its own
             continue
         two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
-        layout, ending = _closed(call, head, two, said)
+        layout, ending = _closed(call, head, two, said, probe.prompt)
+        around = _around(layout, one, said) if beside else None
+        if around:  # content is closed here, rather than calls opened
+            layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
         nothing = _spelled(probe.reply({**calls({}), **beside}))
         layout = _opened(probe, layout, call, said, nothing)
         gap = _gap(probe, call.head, said, one) if beside else ""
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
-        return _with_keys(layout, one), ending
-    return None, ""
+        return _readable(_with_keys(layout, one)), ending, around
+    return None, "", None
+
+
+def _around(layout: Layout, one: str, said: str) -> Around | None:
+    """Find the marks around content that only has them where a call follows."""
+    plain = said.partition(SAID)[0].rstrip()
+    before = one.partition(SAID)[0]
+    closing = MARK.match(layout.head)
+    if not before.startswith(plain) or not closing or closing[0] in (layout.again or closing[0]):
+        return None
+    opening = before[len(plain) :].strip()
+    bare = layout.head[closing.end() :].lstrip()[:1] in ("{", "[")
+    return (opening, closing[0]) if bare and MARK.fullmatch(opening) else None
+
+
+def _readable(layout: Layout) -> Layout | None:
+    """The layout, if it tells where each value ends."""
+    fields = layout.fields
+    endless = fields and fields.quotes is None and not fields.end.strip()
+    return None if endless else layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +121,7 @@ class _Call:
     name_end: str
     arguments: TwoArguments | None  # None: one JSON object
     rest: str  # all that follows
+    spaced: bool = False  # whether that object stands on several lines
 
 
 def _gap(probe: Probe, head: str, said: str, one: str) -> str:
@@ -121,7 +152,8 @@ def _call(text: str, said: str) -> _Call | None:
         return None
     head = text[start:at].lstrip()
     if whole := _object(after):
-        return _Call(head, after[: whole[0]], None, after[whole[1] :])
+        given = after[slice(*whole)]
+        return _Call(head, after[: whole[0]], None, after[whole[1] :], "\n" in given)
     if found := fields(after):
         return _Call(head, found.before, found, found.rest)
     return None
@@ -139,19 +171,29 @@ def _object(text: str) -> tuple[int, int] | None:
     return None
 
 
-def _closed(call: _Call, head: str, two: str, said: str) -> tuple[Layout, str]:
+def _closed(call: _Call, head: str, two: str, said: str, prompt: str) -> tuple[Layout, str]:
     """The layout of one call, and of a second one where a reply may have it."""
-    last, ending = _ended(call.rest, said.partition(SAID)[2])
-    layout = Layout(head, call.name_end, last)
+    after = _after(said, prompt)
+    last, ending = _ended(call.rest, after)
+    layout = Layout(head, call.name_end, last, spaced=call.spaced)
     second = _second(call, head, two) if two else None
     if second is None:
         return layout, ending
     between, rest, name_end = second
-    last, _ = _ended(rest, said.partition(SAID)[2])
+    last, _ = _ended(rest, after)
     end = common_start(between, last)
     first, again = _numbered(head, between[len(end) :])
     closes_one = end.rstrip() not in (layout.end.rstrip(), call.rest.rstrip())
-    return Layout(first, name_end, end, again, last[len(end) :], closes_one), ending
+    last = last[len(end) :]
+    return Layout(first, name_end, end, again, last, closes_one, spaced=call.spaced), ending
+
+
+def _after(said: str, prompt: str) -> str:
+    """Find what ends a reply, but for the mark that closes its content."""
+    before, _, after = said.partition(SAID)
+    opening = marks(before)[-1:]
+    closing = closing_of(opening[0], after) if opening and opening[0] not in prompt else ""
+    return after.lstrip().removeprefix(closing) if closing else after
 
 
 def _ended(rest: str, after: str) -> tuple[str, str]:

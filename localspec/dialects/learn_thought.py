@@ -6,7 +6,7 @@ import re
 
 from localspec.dialects.layout import Layout
 from localspec.dialects.probe import GIVEN, SAID, TALK, THINKING, THOUGHT, Probe, calls
-from localspec.dialects.segments import MARK, MARK_LAST
+from localspec.dialects.segments import MARK, MARK_LAST, closing_of, marks
 from localspec.dialects.thought import Thought
 
 LONGEST = 200  # characters of both marks of reasoning
@@ -62,7 +62,9 @@ def answer_of(
 ) -> tuple[str, str] | None:
     """The marks around content, if there are any but those that end every reply."""
     before, _, after = said.partition(SAID)
-    closing = after.removesuffix(ending).strip() if ending else ""
+    own = marks(before)[-1:]
+    closing = closing_of(own[0], after) if own and own[0] not in prompt else ""
+    closing = after.removesuffix(ending).strip() if ending else closing
     close = thought.close if thought else ""
     if before.startswith(prompt):
         opening = before[len(prompt) :]

@@ -60,7 +60,7 @@ class Marked:
         parts.say(tape.written())
         openings = self.form.openings if offered and parts.complete else ()
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
-            tape.begin("" if opened else mark)
+            tape.begin("" if opened or mark in ends else mark)
             opened = ""
             if mark in openings:
                 yield from self.form.read(tape, parts, offered, mark)

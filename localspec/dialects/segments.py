@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 MARK = re.compile(r"\]<\]\w{1,40}\[>\[|<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]{1,40}\]")
+WAYS = re.compile(r"/|start|end|begin|open|close", re.IGNORECASE)
 MARK_LAST = re.compile(rf"({MARK.pattern})[^<>\[\]]*\Z")
 SEGMENT = re.compile(rf"{MARK.pattern}|\s+|[^\W\d]+|\d+|[\W_]")
 PIECE = re.compile(rf"""{MARK.pattern}|[{{}}\[\]"',:]|[^\s<{{}}\[\]"',:]+|<[^\s<{{}}\[\]"',:]*""")
@@ -24,6 +25,15 @@ def pieces(text: str) -> list[str]:
 def marks(text: str) -> list[str]:
     """List everything in a text that may be a control token."""
     return MARK.findall(text)
+
+
+def closing_of(opening: str, after: str) -> str:
+    """The mark with which a text begins, if it closes another one by their names."""
+    closing = MARK.match(after.lstrip())
+    if not closing or closing[0] == opening:
+        return ""
+    one, other = (WAYS.sub("", each) for each in (opening, closing[0]))
+    return closing[0] if one == other and any(map(str.isalnum, one)) else ""
 
 
 def common_start(one: str, other: str) -> str:

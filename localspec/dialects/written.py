@@ -189,7 +189,7 @@ class Written:
 
     def _given(self, lark: Lark, function: Function) -> str:
         if self.layout.fields is None:
-            return schema(function.schema, function)
+            return schema(function.schema, function, spaced=self.layout.spaced)
         return parameters(lark, self.layout.fields, function)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from localspec.dialects import Bounds, Reader
+from localspec.dialects.schemas import mended
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.runtime import Runtime
@@ -29,6 +30,9 @@ class Conversation:
     parallel: bool = True
     format: Grammar | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", list(map(mended, self.tools)))
 
     @property
     def begun(self) -> bool:

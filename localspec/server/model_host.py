@@ -142,6 +142,10 @@ class ModelHost:
         """The model that answers for a name: the first, where it is not known."""
         return self.offer(name if self._strict or self.knows(name) else "")
 
+    def meant(self, name: str) -> ServedOffer:
+        """The model that a name means: the only one, whatever the name."""
+        return self.offer("" if len(self.offers) == 1 and not self._strict else name)
+
     @asynccontextmanager
     async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
         """Hold a model, loaded if need be, until the request has ended."""

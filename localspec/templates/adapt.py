@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from localspec.errors import UsageError
-from localspec.templates.capabilities import Takes, typed, without_content
+from localspec.templates.capabilities import Takes, identity, typed, without_content
 from localspec.templates.message import Json, Message, text
 
 # One thing, as templates name it.
@@ -22,6 +22,8 @@ BREAK = "\n\n"  # between messages that become one
 def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
     """The same conversation, of which such a template neither refuses nor drops a part."""
     found: Iterable[Message] = [_put(message, takes) for message in messages]
+    if not takes.names:
+        found = _named(found)
     if not takes.systems:
         found = _ruled(found, takes)
     if not takes.repeats:
@@ -110,6 +112,30 @@ def _identity(given: str, takes: Takes) -> str:
     if takes.ids or (len(given) == 9 and given.isalnum()):
         return given
     return hashlib.blake2b(given.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _named(messages: Iterable[Message]) -> Iterator[Message]:
+    """Calls and their results under identifiers that tell the names of the calls."""
+    known: dict[Json, str] = {}
+    for message in messages:
+        match message:
+            case {"tool_calls": [*calls]}:
+                renamed = [_renamed(call, known) for call in calls]
+                yield {**message, "tool_calls": renamed}
+            case {"tool_call_id": str(given)} if given in known:
+                yield {**message, "tool_call_id": known[given]}
+            case _:
+                yield message
+
+
+def _renamed(call: Json, known: dict[Json, str]) -> Json:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(name, str):
+        return call
+    made, given = identity(name, len(known)), call.get("id")
+    known[given if isinstance(given, str) else made] = made
+    return {**call, "id": made}
 
 
 def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:

@@ -29,6 +29,7 @@ class Takes:
     written: bool = True  # arguments of a call as a JSON text
     objects: bool = True  # arguments of a call as an object
     ids: bool = True  # identifiers of calls that are longer than nine letters
+    names: bool = True  # names of calls, which else their identifiers have to tell
     thoughts: bool = True  # reasoning and content beside a call
     absent: Absent = "left out"  # how a call without content is put
 
@@ -73,6 +74,11 @@ def _takes_parts(reader: _Reader, takes: Takes) -> bool:
     return bool(text) and text == reader.said(typed(talk), reader.tools)
 
 
+def identity(name: str, number: int) -> str:
+    """An identifier that tells a call's name, as Kimi's templates expect it."""
+    return f"functions.{name}:{number}"
+
+
 def typed(messages: Sequence[Message]) -> list[Message]:
     """Messages with every text as a list of one part."""
     return [_typed(message) for message in messages]
@@ -98,6 +104,10 @@ class _Reader:
     typed: bool
     tools: Sequence[Tool]
 
+    def shows_call(self, messages: Sequence[Message], *words: str) -> bool:
+        """Whether a call is shown by its name, or at least by its identifier."""
+        return self.shows(messages, NAME, *words) or self.shows(messages, SHORT, *words)
+
     def shows(self, messages: Sequence[Message], *words: str) -> bool:
         text = self.said(typed(messages) if self.typed else messages, self.tools)
         return all(word in text for word in words)
@@ -120,9 +130,9 @@ def _calling(reader: _Reader, takes: Takes) -> Takes:
     choices: tuple[Absent, ...] = ("left out", "none", "empty")
     for absent in choices:
         found = replace(takes, absent=absent)
-        written = reader.shows(_exchange(found, WRITTEN), NAME, WRITTEN, FOUND)
+        written = reader.shows_call(_exchange(found, WRITTEN), WRITTEN, FOUND)
         exchange = _exchange(found, {"k": GIVEN})
-        objects = reader.shows(exchange, NAME, GIVEN, FOUND)
+        objects = reader.shows_call(exchange, GIVEN, FOUND)
         if written and objects:  # some write objects as Python has them, and texts as they are
             objects = not reader.shows(exchange, str({"k": GIVEN}))
         if written or objects:
@@ -132,19 +142,20 @@ def _calling(reader: _Reader, takes: Takes) -> Takes:
 
 def _counting(reader: _Reader, takes: Takes) -> Takes:
     given: Json = {"k": GIVEN} if takes.objects else WRITTEN
-    one, two, long = (
-        _call(NAME, SHORT, given),
-        _call(OTHER, SECOND, given),
-        _call(NAME, LONG, given),
-    )
-    both = [_user(ASK), _calls(takes, one, two), _result(FOUND, SHORT), _result(SEEN, SECOND)]
+    one, long = _call(NAME, SHORT, given), _call(NAME, LONG, given)
+    call = [_user(ASK), _calls(takes, one)]
+    names = reader.shows(call, NAME) or not reader.shows(call, SHORT)
+    first, second = (SHORT, SECOND) if names else (identity(NAME, 0), identity(OTHER, 1))
+    pair = _calls(takes, _call(NAME, first, given), _call(OTHER, second, given))
+    both = [_user(ASK), pair, _result(FOUND, first), _result(SEEN, second)]
     named = [_user(ASK), _calls(takes, long), _result(FOUND, LONG)]
     said = {**_calls(takes, one), "content": TELL, "thinking": RETELL, "reasoning_content": RETELL}
     return replace(
         takes,
         parallel=reader.shows(both, NAME, OTHER, FOUND, SEEN),
-        ids=reader.shows(named, NAME, FOUND),
-        thoughts=reader.shows([_user(ASK), said, _result(FOUND, SHORT)], NAME),
+        ids=not names or reader.shows(named, NAME, FOUND),
+        names=names,
+        thoughts=reader.shows_call([_user(ASK), said, _result(FOUND, SHORT)]),
     )
 
 

@@ -17,7 +17,7 @@ def told_otherwise(tools: Sequence[Tool]) -> dict[str, Json]:
     functions = [tool.get("function") for tool in tools]
     found: dict[str, Json] = {"functions": json.dumps(functions, indent=4, ensure_ascii=False)}
     found["datetime"] = datetime.now().strftime("%Y-%m-%d")
-    found["tools"] = [in_full(dict(tool)) for tool in tools] or None
+    found["tools"] = [in_full(dict(tool)) for tool in tools]  # some list none, too
     return found
 
 

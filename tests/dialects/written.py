@@ -218,6 +218,41 @@ TEMPLATES = {
         + "]<]mark[>[</calls>",
         before=ELEMENTS,
     ),
+    "kimi, by identifiers": template(
+        "<|tool_calls_section_begin|>"
+        + EACH
+        + "<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>"
+        + ARGUMENTS
+        + "<|tool_call_end|>"
+        + DONE
+        + "<|tool_calls_section_end|>"
+    ),
+    "llama 4": template(
+        EACH + '{"name": "{{ f.name }}", "parameters": ' + ARGUMENTS + "}" + DONE,
+        said="<|{{ m.role }}|>{% if m.tool_calls %}<|python_start|>{{ m.content or '' }}"
+        "<|python_end|>{% else %}{{ m.content }}{% endif %}",
+    ),
+    "closed, then ended by the next turn": template(
+        "<|START_ACTION|>["
+        + EACH
+        + '{"tool_name": "{{ f.name }}", "parameters": '
+        + ARGUMENTS
+        + "}{{ ', ' if not loop.last }}"
+        + DONE
+        + "]<|END_ACTION|>",
+        said="{% if not loop.first %}<|end|>{% endif %}<|{{ m.role }}|>"
+        "{% if m.role != 'assistant' %}{{ m.content }}{% elif m.content %}"
+        "<|START_RESPONSE|>{{ m.content }}<|END_RESPONSE|>{% endif %}",
+        end="{% endfor %}{% if add_generation_prompt %}<|end|><|assistant|>{% endif %}",
+    ),
+    "on several lines": template(
+        "<|tool_call|>["
+        + EACH
+        + '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson(indent=4) }}}'
+        + "{{ ', ' if not loop.last }}"
+        + DONE
+        + "]"
+    ),
     "content that is ended": template(
         EACH
         + '<|sep|>\n\ncall<|role|>\n{"name": "{{ f.name }}", "arguments": '

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from localspec.tokenizer import Infill
 from tests.server.client_requests import FLAT, HI, OBJECT, READ, requests
+from tests.server.odd_requests import odd_requests
 from tests.server.scripted import Server
 
 FILE = Path(__file__).parents[3] / "shared" / "data" / "clients" / "requests.jsonl"
@@ -21,6 +22,7 @@ BILLED = "x-anthropic-billing-header: cc_version=2.1.{}; cc_entrypoint=cli; cch=
 
 def given() -> Iterator[tuple[str, str, dict[str, object]]]:
     yield from requests()
+    yield from odd_requests()
     for line in FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else ():
         found = json.loads(line)
         yield found["name"], found["path"], found["body"]
@@ -111,6 +113,40 @@ def test_what_clients_send_is_answered(editor, name, path, body):
         assert answer.json() in ({}, answer.json() | {"content": [], "stop_reason": "max_tokens"})
     else:
         assert said(path, answer).strip("[] ")
+
+
+def test_an_only_model_is_shown_and_unloaded_by_any_name(server):
+    assert server.client.post("/api/show", json={"model": "llama3.2"}).status_code == 200
+    away = server.client.post("/api/generate", json={"model": "llama3.2", "keep_alive": 0})
+    assert away.json()["done_reason"] == "unload"
+
+
+def test_a_schema_is_mended_for_the_model_and_for_the_grammar(server):
+    server.replies["mend"] = call("f", {"a": 5})
+    function = {"name": "f", "parameters": {"type": "OBJECT", "properties": {"a": {"type": "int"}}}}
+    tools = [{"type": "function", "function": function}]
+    body = {"messages": [{"role": "user", "content": "mend"}], "tools": tools, "temperature": 0}
+    [choice] = server.client.post("/v1/chat/completions", json=body).json()["choices"]
+    [made] = choice["message"]["tool_calls"]
+    assert json.loads(made["function"]["arguments"]) == {"a": 5}
+    told = server.client.post("/apply-template", json=body).json()["prompt"]
+    assert '"integer"' in told
+    assert "OBJECT" not in told
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stop_with_half_a_character_ends_nothing(server, stream):
+    body = {"prompt": "a", "n_predict": 4, "stop": ["\udfff\ud800"], "stream": stream}
+    headers = {"content-type": "application/json"}
+    answer = server.client.post("/completion", content=json.dumps(body), headers=headers)
+    assert answer.status_code == 200
+    assert "YYYY" in answer.text.replace('"}', "") or stream
+
+
+def test_a_bias_of_tokens_that_are_not_there_changes_nothing(server):
+    body = {"messages": [HI], "logit_bias": {"65": -100, "50256": -100}, "temperature": 0}
+    answer = server.client.post("/v1/chat/completions", json=body)
+    assert answer.json()["choices"][0]["message"]["content"] == "You said: hi"
 
 
 def test_several_prompts_have_an_answer_each(editor):

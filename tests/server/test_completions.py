@@ -152,7 +152,7 @@ def test_a_middle_is_filled_in_before_a_suffix(coder, client):
         ({"suffix": ")", "prompt": [1, 2]}, "suffix"),
         ({"prompt": []}, "prompt"),
         ({"prompt": [[]]}, "prompt"),
-        ({"prompt": [1, "two"]}, "prompt"),
+        ({"prompt": [1, {"two": 2}]}, "prompt"),
         ({"prompt": [300]}, None),
         ({"prompt": [-1]}, "prompt"),
         ({"prompt": [1 << 70]}, "prompt"),

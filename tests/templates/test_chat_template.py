@@ -314,7 +314,10 @@ def test_a_talk_is_written_as_the_hubs_own_library_does(source):
         wrote = outcome(lambda m=messages, t=tools: subject.render(m, t), UsageError)
         put = conversation(messages, subject.takes)
         if HUB:
-            assert wrote == reference(text, put, list(tools) or None), name
+            right = reference(text, put, list(tools) or None)
+            if right is None and not tools:  # some want a list of none
+                right = reference(text, put, [])
+            assert wrote == right, name
         if name in ORDINARY and subject.takes.text and subject.takes.objects:
             assert put == messages, name
 

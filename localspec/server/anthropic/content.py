@@ -145,7 +145,7 @@ class UserMessage(RequestPart):
             ]
         ],
         BeforeValidator(as_texts),
-    ]
+    ] = Field(default_factory=list)
 
 
 class AssistantMessage(RequestPart):
@@ -162,7 +162,7 @@ class AssistantMessage(RequestPart):
             ]
         ],
         BeforeValidator(as_texts),
-    ]
+    ] = Field(default_factory=list)
 
 
 Given = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import BeforeValidator, Field, JsonValue
-from pydantic_core import PydanticCustomError
+from pydantic import Field, JsonValue
 
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import CHOICES, LONGEST, Id, Logprobs, Stops, Wished
+from localspec.server.requests.fields import LONGEST, Logprobs, Stops, Wished
 from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import middle
-
-Piece = Id | str
-One = str | list[Piece]  # tokens, and texts between them
 
 
 class CompletionFields(Formed, Wished):
@@ -54,54 +51,16 @@ class CompletionFields(Formed, Wished):
         return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 
 
-def as_prompt(given: object) -> object:
-    """Read a text that is put as an object, beside images that there are none of."""
-    if isinstance(given, list):
-        return [as_prompt(each) for each in given] if any(map(is_object, given)) else given
-    if not isinstance(given, dict) or "prompt_string" not in given:
-        return given
-    if given.get("multimodal_data"):
-        raise PydanticCustomError("unread", "models here read text only: leave the images out")
-    return given["prompt_string"]
-
-
-def is_object(given: object) -> bool:
-    return isinstance(given, dict)
-
-
 class LlamaCompletionRequest(CompletionFields):
-    prompt: Annotated[One | list[One], BeforeValidator(as_prompt)]
+    prompt: PromptGiven
 
     @property
     def prompts(self) -> Sequence[One]:
-        """One, also of tokens with texts between them, or several."""
-        match self.prompt:
-            case str():
-                return [self.prompt]
-            case [*parts] if parts and not any(isinstance(each, int) for each in parts):
-                found: list[One] = [each for each in parts if not isinstance(each, int)]
-            case _:
-                return [[each for each in self.prompt if not isinstance(each, list)]]
-        if len(found) > CHOICES:
-            raise refused(f"a request may have {CHOICES} prompts", "prompt")
-        return found
+        return prompts(self.prompt)
 
     def prepared(self, served: Served) -> list[Prepared]:
         settings = self.settings(served.offer.usual)
         return [plain(served, tokens(served, each), settings) for each in self.prompts]
-
-
-def tokens(served: Served, prompt: One) -> list[int]:
-    """Texts of control tokens stand for those tokens, as llama.cpp reads prompts."""
-    runtime = served.runtime
-    first, *others = [prompt] if isinstance(prompt, str) else prompt or [""]
-    found = runtime.read(first) if isinstance(first, str) else [first]
-    for each in others:
-        if isinstance(each, str):
-            found += runtime.tokenizer.encode(each, special=True).tolist()
-        else:
-            found.append(each)
-    return found
 
 
 class Extra(RequestPart):

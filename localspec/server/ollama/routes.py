@@ -42,7 +42,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             desk.take(request, body, body.model, too_long(desk.house, body))
             if body.keep_alive in (0, "0", "0s"):
                 await desk.manager(request)
-                await desk.house.unload(body.model)
+                await desk.house.unload(desk.house.meant(body.model).name)
                 return Response(line(words.loaded("unload")), media_type=LINES)
             await desk.house.preload(body.model)
             return Response(line(words.loaded()), media_type=LINES)
@@ -97,6 +97,6 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/api/show")
     async def show(body: ShowRequest) -> dict[str, object]:
-        offer = desk.house.offer(body.wanted)
+        offer = desk.house.meant(body.wanted)
         facts = await desk.house.facts(offer.name)
         return shown(offer, desk.house.loaded.get(offer.name), facts)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
 
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import CHOICES, Asked, Id, Logprobs
+from localspec.server.requests.fields import Asked, Logprobs
+from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import middle
 
-Ids = Annotated[list[Id], Field(min_length=1)]
 USUAL = 16  # tokens, by the API
 
 
 class CompletionRequest(Asked):
-    prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=CHOICES)] = ""
+    prompt: PromptGiven = ""
     suffix: str | None = None
     echo: bool = False
     logprobs: Logprobs | None = None
@@ -39,29 +36,21 @@ class CompletionRequest(Asked):
         return self.most if named else USUAL
 
     @property
-    def prompts(self) -> Sequence[str | list[int]]:
-        """The prompts, one or several."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        texts = [each for each in self.prompt if not isinstance(each, int)]
-        ids = [each for each in self.prompt if isinstance(each, int)]
-        found = texts or [ids]
-        if len(found) * self.n > CHOICES:
-            raise refused(f"a request may have {CHOICES} replies", "n")
-        return found
+    def prompts(self) -> Sequence[One]:
+        return prompts(self.prompt, self.n)
 
     def prepared(self, served: Served) -> list[Prepared]:
         settings = self.settings(served.offer.usual)
         return [self._one(served, prompt, settings) for prompt in self.prompts]
 
-    def _one(self, served: Served, prompt: str | list[int], settings: Settings) -> Prepared:
+    def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
         runtime = served.runtime
         if self.suffix is None:
-            tokens = runtime.encode(prompt) if isinstance(prompt, str) else prompt
-            return plain(served, tokens, settings)
+            found = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
+            return plain(served, found, settings)
         if not isinstance(prompt, str):
             raise refused("a middle is filled in between texts, not tokens", "suffix")
         most = runtime.context // 2  # of it for the reply, whatever is wished
         room = runtime.context - min(settings.max_tokens or most, most)
-        tokens = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
-        return plain(served, tokens, filling(served, settings))
+        found = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
+        return plain(served, found, filling(served, settings))

@@ -162,9 +162,10 @@ class ResponsesRequest(Wished):
         return [prepared(served, self.talk(items), self.settings(served.offer.usual))]
 
     def echo(self) -> Mapping[str, object]:
-        """Repeat the request's fields in a response, without halves of characters."""
+        """Repeat the request's fields in a response, without what JSON cannot say."""
         given = self.model_dump(include=set(ECHOED), by_alias=True, exclude_unset=True)
-        found = json.loads(json.dumps(given, ensure_ascii=False).encode("utf-8", "replace"))
+        text = json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
+        found = json.loads(text, parse_constant=lambda _: None)  # what JSON has no number for
         return {
             **dict.fromkeys(ECHOED),
             **found,

@@ -44,23 +44,41 @@ def said(parts: Sequence[TextPart | RefusalPart | LeftOut]) -> Json:
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": each} for each in texts]
 
 
+def as_arguments(given: object) -> object:
+    """Arguments that PHP wrote as an empty list are none."""
+    return given or {} if isinstance(given, list) else given
+
+
+def as_identity(given: object) -> object:
+    """Identifiers that are numbers."""
+    return str(given) if isinstance(given, int) else given
+
+
+Identity = Annotated[str | None, BeforeValidator(as_identity)]
+
+
 class CalledFunction(RequestPart):
     name: str
-    arguments: str | Object = "{}"
+    arguments: Annotated[str | Object, BeforeValidator(as_arguments)] = "{}"
 
 
 class CallGiven(RequestPart):
     """A call in a message that a client sends back; a custom tool is called with a text."""
 
-    id: str | None = None
+    id: Identity = None
     type: str = "function"
     function: CalledFunction
 
     @model_validator(mode="before")
     @classmethod
     def of_custom(cls, given: object) -> object:
-        custom = given.get("custom") if isinstance(given, dict) else None
-        if not isinstance(given, dict) or not isinstance(custom, dict):
+        if not isinstance(given, dict):
+            return given
+        custom = given.get("custom")
+        if "name" in given and "function" not in given:  # as LangChain keeps calls
+            arguments = given.get("arguments", given.get("args"))
+            return given | {"function": {"name": given["name"], "arguments": arguments}}
+        if not isinstance(custom, dict):
             return given
         rest = {name: value for name, value in given.items() if name != "custom"}
         called = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
@@ -82,7 +100,20 @@ class Thought(RequestPart):
     summary: str = ""
 
 
-ROLES = {"function": "tool", "model": "assistant", "ai": "assistant", "human": "user"}
+def as_thoughts(given: object) -> object:
+    """A text or an object is short for a list of one."""
+    return [
+        {"text": each} if isinstance(each, str) else each
+        for each in (given if isinstance(given, list) else [given])
+    ]
+
+
+Thoughts = Annotated[list[Thought] | None, BeforeValidator(as_thoughts)]
+ROLES = {
+    **dict.fromkeys(("function", "ipython", "observation", "tool_response"), "tool"),
+    **dict.fromkeys(("model", "ai", "bot", "gpt"), "assistant"),
+    "human": "user",
+}
 
 
 def as_role(given: object) -> object:
@@ -102,15 +133,15 @@ class MessageGiven(RequestPart):
     name: str | None = None
     tool_calls: list[CallGiven] | None = None
     function_call: CalledFunction | None = None  # as calls were given once
-    tool_call_id: str | None = None
+    tool_call_id: Identity = None
     images: list[JsonValue] | None = None
     # One thing, as servers and clients call it.
-    reasoning_content: str | None = None
+    reasoning_content: JsonValue = None
     reasoning: JsonValue = None
-    reasoning_text: str | None = None
+    reasoning_text: JsonValue = None
     thinking: JsonValue = None
-    thinking_blocks: list[Thought] | None = None
-    reasoning_details: list[Thought] | None = None
+    thinking_blocks: Thoughts = None
+    reasoning_details: Thoughts = None
 
     @property
     def thought(self) -> str:

@@ -15,7 +15,7 @@ from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_messages import MessageGiven
 from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
-from localspec.server.requests.given import as_type
+from localspec.server.requests.given import as_object, as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolGiven, tools_of
 
@@ -32,6 +32,11 @@ def as_effort(given: object) -> object:
         return {"enabled": given}
     switches = {"on": {"enabled": True}, "off": {"enabled": False}}
     return switches.get(given, {"effort": given}) if isinstance(given, str) else given
+
+
+def as_word(given: object) -> object:
+    """An effort that is a switch."""
+    return (None if given else "none") if isinstance(given, bool) else given
 
 
 def as_switch(given: object) -> object:
@@ -67,17 +72,19 @@ class ChatRequest(Asked):
     parallel_tool_calls: bool = True
     logprobs: Annotated[bool | None, BeforeValidator(as_switch)] = None
     top_logprobs: Logprobs | None = None
-    reasoning_effort: str | None = None
+    reasoning_effort: Annotated[str | None, BeforeValidator(as_word)] = None
     reasoning: Annotated[Reasoning, BeforeValidator(as_effort)] = Reasoning()
     enable_thinking: bool | None = None  # as Qwen's own service calls it
     thinking: Annotated[Thinking, BeforeValidator(as_type)] = Thinking()
-    chat_template_kwargs: Object = Field(default_factory=dict)
+    chat_template_kwargs: Annotated[Object, BeforeValidator(as_object)] = Field(
+        default_factory=dict
+    )
     modalities: list[str] | None = None
     functions: list[Function] | None = None  # as tools were given once
     function_call: Chosen = ToolChoice()
 
     def conversation(self) -> Conversation:
-        if self.modalities is not None and "text" not in self.modalities:
+        if self.modalities and "text" not in self.modalities:
             raise refused("modalities other than text are not here", "modalities")
         choice = self.function_call if self.functions else self.tool_choice
         return Conversation(

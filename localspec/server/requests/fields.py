@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -16,29 +17,47 @@ from localspec.server.requests.sampled import Sampled
 
 CHOICES = 16  # most replies to one prompt
 LONGEST = 1 << 31  # tokens
+HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_stops(given: object) -> object:
-    """One text, or several; an empty one ends nothing."""
+    """One text, or several; one that is empty or has half a character ends nothing."""
     listed = given if isinstance(given, list) else [given]
-    return [each for each in listed if each not in ("", None)]
+    texts = [str(each) if isinstance(each, int | float) else each for each in listed]
+    return [each for each in texts if each not in ("", None) and whole(each)]
+
+
+def whole(given: object) -> bool:
+    """Tell whether a text has no half of a character, which no reply can have."""
+    return not isinstance(given, str) or given.isascii() or not HALF.search(given)
 
 
 def limit(given: object) -> object:
-    """Read a limit; below 0 it is as many as there is room for."""
-    return None if isinstance(given, int | float) and given < 0 else given
+    """Read a limit; below 0, or in an empty field, it is as many as there is room for."""
+    if isinstance(given, int | float):
+        return min(given, LONGEST) if given >= 0 else None
+    return given or None
 
 
 Object = dict[str, JsonValue]
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
-Stops = Annotated[list[str], Field(max_length=64), BeforeValidator(as_stops)]
+Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
 Most = Annotated[Annotated[int, Field(ge=1, le=LONGEST)] | None, BeforeValidator(limit)]
 Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
 
+def as_value(given: object) -> object:
+    """A text that stands in an object, as assistants of OpenAI wrote it."""
+    return given.get("value", given) if isinstance(given, dict) else given
+
+
+def as_prediction(given: object) -> object:
+    return {"content": given} if isinstance(given, str) else given
+
+
 class TextPart(RequestPart):
     type: Literal["text", "input_text", "output_text"]
-    text: str = ""
+    text: Annotated[str, BeforeValidator(as_value)] = ""
 
 
 class StreamOptions(RequestPart):
@@ -99,7 +118,7 @@ class Asked(Formed, Wished):
     stop: Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions | None = None
-    prediction: Prediction | None = None
+    prediction: Annotated[Prediction | None, BeforeValidator(as_prediction)] = None
     ignore_eos: bool = False
 
     @property

@@ -23,21 +23,42 @@ class JsonSchema(RequestPart):
     strict: bool | None = None
 
 
+KINDS = {"json": "json_object", "gbnf": "grammar", "": "text"}  # as others call them
+
+
+def as_kind(given: object) -> object:
+    return KINDS.get(given, given) if isinstance(given, str) else given
+
+
 class Format(RequestPart):
-    type: Literal["text", "json_object", "json_schema"] = "text"
+    type: Annotated[
+        Literal["text", "json_object", "json_schema", "regex", "grammar"], BeforeValidator(as_kind)
+    ] = "text"
     json_schema: JsonSchema | None = None
     schema_: Object | None = Field(None, alias="schema")  # as llama.cpp has it
+    value: Object | str | None = None  # whichever it is, as text-generation-inference has it
+    pattern: str = ""
+    grammar_: str = Field("", alias="grammar")
 
     @property
     def grammar(self) -> Grammar | None:
         schema = self.json_schema.schema_ if self.json_schema else self.schema_
         if self.type == "text":
             return None
+        if self.type in ("regex", "grammar"):
+            return self._of_text(self.pattern or self.grammar_ or self.value)
+        if schema is None and isinstance(self.value, dict):
+            schema = self.value
         if self.type == "json_object" and not schema:
             return Grammar("json_object")
         if schema is None:
             raise refused("a response_format json_schema needs the schema", "response_format")
         return Grammar("json_schema", json.dumps(schema))
+
+    def _of_text(self, text: Object | str | None) -> Grammar:
+        if not isinstance(text, str) or not text:
+            raise refused(f"a response_format {self.type} needs its text", "response_format")
+        return Grammar("regex", text) if self.type == "regex" else gbnf(text)
 
 
 class Structured(RequestPart):

@@ -49,6 +49,11 @@ def by_token(given: object) -> object:
     return {token: -100 if value is False else value for token, value in given if _key(token)}
 
 
+def as_whole(given: object) -> object:
+    """A seed that a form wrote with a fraction."""
+    return int(given) if isinstance(given, float) and math.isfinite(given) else given
+
+
 def _key(token: object) -> bool:
     return isinstance(token, int | str)
 
@@ -64,7 +69,7 @@ class Sampled(RequestPart):
     )
     clamps: ClassVar[bool] = False  # values out of bounds, as llama.cpp and Ollama do
     logit_bias: Annotated[Bias | None, BeforeValidator(by_token)] = None
-    seed: int | None = None  # -1 is another one each time
+    seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
     samplers: Annotated[list[str] | None, BeforeValidator(spelled)] = None
 
     @property

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
 
 from localspec.runtime.prompting import Choice
-from localspec.server.requests.given import OTHER, tagged
+from localspec.server.requests.given import OTHER, as_object, tagged
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Tool
 
@@ -31,10 +31,15 @@ def without_nulls(given: object) -> object:
     return {name: each for name, each in given.items() if each is not None}
 
 
+def as_schema(given: object) -> object:
+    """Read a schema that is a text; one without members is a list where PHP wrote it."""
+    return without_nulls(as_object(given) or {})
+
+
 class Function(RequestPart):
     name: Name
     description: str | None = None
-    parameters: Annotated[Object | None, BeforeValidator(without_nulls)] = None
+    parameters: Annotated[Object | None, BeforeValidator(as_schema)] = None
     strict: bool | None = None
 
     @property
@@ -93,7 +98,7 @@ class ToolChoice(RequestPart):
 def chosen(given: object) -> object:
     """Read the choice in all the forms in which clients send it."""
     if isinstance(given, str):
-        return {"mode": MODES[given]} if given in MODES else {"name": given}
+        return {"mode": MODES[given]} if given in MODES else {"name": given} if given else {}
     if not isinstance(given, dict):
         return given
     kind = given.get("type")

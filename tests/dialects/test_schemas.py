@@ -1,0 +1,63 @@
+"""Schemas of tools, mended as far as they need it and no further."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.dialects.functions import functions
+from localspec.dialects.schemas import followable, mended
+
+MEMBERS = [
+    ({"type": "STRING"}, {"type": "string"}),
+    ({"type": "int", "minimum": "1.0"}, {"type": "integer", "minimum": 1}),
+    ({"type": "date", "description": "when"}, {"description": "when"}),
+    ({"type": ["str", "None"]}, {"type": ["string", "null"]}),
+    ({"type": "string", "nullable": True}, {"type": ["string", "null"], "nullable": True}),
+    ({"type": "string", "minLength": "x", "enum": []}, {"type": "string"}),
+    ({"type": "array", "items": {"type": "any"}}, {"type": "array", "items": {}}),
+    ({"type": "array", "items": [1]}, {"type": "array"}),
+    ({"anyOf": [{"type": "bool"}, 5]}, {"anyOf": [{"type": "boolean"}, {}]}),
+    ({"$ref": "#/$defs/no"}, {}),
+    ({"$ref": "#/$defs/yes"}, {"$ref": "#/$defs/yes"}),
+    (
+        {"properties": {"id": {}, "type": {"type": "int"}, "required": "no"}},
+        {"properties": {"id": {}, "type": {"type": "integer"}, "required": {}}},
+    ),
+    ({"required": True, "exclusiveMinimum": True}, {}),
+    ("text", {}),
+    (False, False),
+]
+
+
+def tool(parameters, **more):
+    return {"type": "function", "function": {"name": "f", "parameters": parameters, **more}}
+
+
+@pytest.mark.parametrize(("given", "right"), MEMBERS)
+def test_a_schema_is_put_as_the_standard_has_it(given, right):
+    parameters = {"properties": {"a": given}, "$defs": {"yes": {"type": "string"}}}
+    found = mended(tool({"$schema": "x", **parameters}))["function"]["parameters"]
+    assert found == {"properties": {"a": right}, "$defs": parameters["$defs"], "type": "object"}
+    assert mended(tool(found)) == tool(found)
+    [function] = functions([tool(found)])
+    assert function.properties["a"] == (right or {})
+
+
+def test_a_strict_tool_stays_as_it_is():
+    strict = tool({"type": "OBJECT", "properties": {"a": {"type": "str"}}}, strict=True)
+    assert mended(strict) == strict
+
+
+def test_what_is_clearly_no_object_stays_and_is_refused():
+    assert mended(tool({"type": "STR"}))["function"]["parameters"] == {"type": "string"}
+
+
+def test_a_schema_that_no_grammar_can_follow_leaves_the_arguments_open():
+    wrong = {"type": "object", "properties": {"a": {"type": "number", "minimum": True}}}
+    assert not followable('{"type": "number", "minimum": true}')
+    [function] = functions([tool(wrong)])
+    assert function.schema == {"type": "object"}
+    deep = {"type": "object"}
+    for _ in range(150):
+        deep = {"type": "object", "properties": {"a": deep}}
+    assert functions([mended(tool(deep))])

@@ -1,0 +1,133 @@
+"""Requests that are odd in one place, as libraries, forms and other languages write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tests.server.client_requests import (
+    BLOCKS,
+    CALL,
+    CHAT,
+    FLAT,
+    GENERATE,
+    HI,
+    ITEMS,
+    OBJECT,
+    RESULT,
+    TEXT,
+    TOOL,
+    Body,
+    blocks,
+    chat,
+    items,
+    old,
+)
+
+TEXT_ONE = {"type": "object", "properties": {"a": {"type": "string"}}}
+FIELDS: tuple[Body, ...] = (  # of a chat
+    {"tool_choice": "", "tools": [TOOL]},
+    {"tool_choice": {"type": "none"}, "tools": [TOOL]},
+    {"tool_choice": {"function": {"name": "read_file"}}, "tools": [TOOL]},
+    {"stop": ["a", 5]},
+    {"stop": [f"name {number}:" for number in range(200)]},
+    {"max_tokens": ""},
+    {"max_tokens": "256"},
+    {"max_tokens": 10**12},
+    {"temperature": "0.7", "top_p": "", "seed": "42"},
+    {"seed": 1.5},
+    {"seed": 1 << 64},
+    {"logit_bias": {"50256": -100}},
+    {"response_format": "json", "max_tokens": 64},
+    {"response_format": ""},
+    {"response_format": {"type": "json", "value": OBJECT}, "max_tokens": 64},
+    {"response_format": {"type": "json", "schema": OBJECT}, "max_tokens": 64},
+    {"response_format": {"type": "regex", "value": "a+"}, "max_tokens": 8},
+    {"response_format": {"type": "regex", "pattern": "a+"}, "max_tokens": 8},
+    {"response_format": {"type": "grammar", "grammar": 'root ::= "a"'}, "max_tokens": 8},
+    {"response_format": {"type": "gbnf", "value": 'root ::= "a"'}, "max_tokens": 8},
+    {"reasoning_effort": True},
+    {"reasoning_effort": False},
+    {"modalities": []},
+    {"prediction": "hi"},
+    {"chat_template_kwargs": '{"enable_thinking": false}'},
+    {"tools": [{**TOOL, "function": {"name": "f", "parameters": '{"type": "object"}'}}]},
+    {"tools": [{**TOOL, "function": {"name": "f", "parameters": []}}]},
+    {"format": "json", "keep_alive": "5m", "options": {"num_ctx": 4096}, "think": False},
+)
+SCHEMAS: tuple[Body, ...] = (
+    {"type": "object", "properties": []},
+    {**TEXT_ONE, "required": {}},
+    {**TEXT_ONE, "required": None},
+    {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
+    {"type": ["object", "null"], "properties": {}},
+    {"type": "None"},
+    {"type": "dict", "properties": {}},
+    {**TEXT_ONE, "$schema": "https://example.com/schema", "$id": "x"},
+    {**TEXT_ONE, "additionalProperties": "false"},
+    *(
+        {"type": "object", "properties": {"a": member}}
+        for member in (
+            *({"type": kind} for kind in ("any", "str", "int", "float", "date", "file", None)),
+            {"$ref": "#/$defs/missing"},
+            {"$ref": "https://example.com/schema"},
+            {"type": "string", "minLength": "1"},
+            {"type": "integer", "minimum": "0", "maximum": True},
+            {"type": "array", "items": {"type": "any"}},
+            {"enum": []},
+            "text",
+            True,
+        )
+    ),
+)
+
+
+def said(content: object, role: str = "user") -> Body:
+    return {"role": role, "content": content}
+
+
+def calling(call: Body) -> Body:
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+TALKS: tuple[tuple[Body, ...], ...] = (
+    (HI, calling({**CALL, "id": 1}), {**RESULT, "tool_call_id": 1}),
+    (HI, calling({"name": "read_file", "args": {}, "id": "call_1", "type": "tool_call"}), RESULT),
+    (HI, calling({**CALL, "function": {"name": "read_file", "arguments": []}}), RESULT),
+    (HI, calling(CALL), {**RESULT, "role": "ipython"}),
+    (HI, calling(CALL), {**RESULT, "role": "tool_response"}),
+    (HI, calling(CALL), {**RESULT, "role": "observation"}),
+    (HI, said("a", "bot"), HI),
+    (said([{"type": "text", "text": {"value": "hi", "annotations": []}}]),),
+    *(
+        (HI, {**said("a", "assistant"), name: given}, HI)
+        for name, given in (
+            ("reasoning_content", [{"text": "t"}]),
+            ("reasoning_content", {"t": 1}),
+            ("reasoning_details", {"type": "reasoning.text", "text": "t"}),
+            ("thinking_blocks", "t"),
+        )
+    ),
+)
+OTHERS: tuple[tuple[str, Body], ...] = (
+    (TEXT, {"prompt": {"prompt_string": "hi", "multimodal_data": []}, "max_tokens": 4}),
+    (TEXT, {"prompt": [72, "i"], "max_tokens": 4}),
+    (BLOCKS, blocks(HI, {"role": "assistant", "content": None}, HI)),
+    (BLOCKS, blocks(tools=[{"name": "a", "input_schema": {"type": "object", "properties": []}}])),
+    (ITEMS, items(tools=[{**FLAT, "parameters": {"type": "OBJECT", "properties": []}}])),
+    ("/api/chat", old() | {"tools": [{**TOOL, "function": {"name": "f", "parameters": []}}]}),
+    (GENERATE, {"model": "m", "prompt": "hi", "options": {"stop": [5], "num_predict": 8}}),
+)
+
+
+def odd_requests() -> Iterator[tuple[str, str, Body]]:
+    """Name, path and body of each."""
+    for body in FIELDS:
+        yield f"odd: {json.dumps(body)[:70]}", CHAT, chat(**body)
+    for schema in SCHEMAS:
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        yield f"schema: {json.dumps(schema)[:90]}", CHAT, chat(tools=[tool])
+    for number, talk in enumerate(TALKS):
+        yield f"talk {number}: {json.dumps(talk[-2:])[:70]}", CHAT, chat(*talk)
+    for path, body in OTHERS:
+        yield f"odd: {json.dumps(body)[:70]}", path, body
