@@ -127,6 +127,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         {"input": [{"type": "message", "content": "here"}], "system_prompt": "Be brief."}
         | {"max_output_tokens": 3, "reasoning": "on", "integrations": ["a"], "store": True},
     ],
+    "/api/v1/models/download": [{"model": "other", "quantization": "Q8_0"}],
     "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
     "/api/v1/models/unload": [{"instance_id": "other"}],
     "/slots/{id}": [{"filename": "x"}],

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from localspec.server.app import Terms
+from tests.server.library import ScriptedLibrary
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_load import until
 
@@ -106,3 +108,45 @@ def test_errors_are_in_the_words_of_openai(fresh, path):
     answer = fresh.client.get(path)
     assert answer.status_code == 404
     assert answer.json()["error"]["message"]
+
+
+@pytest.fixture
+def puller():
+    library = ScriptedLibrary({"small": 1000, "broken": 10, "hf.co/a/b:Q8_0": 5}, 0.05)
+    made = Server(terms=Terms(library=library))
+    yield made
+    made.close()
+
+
+def ended(server, job):
+    def told():
+        return server.client.get(f"/api/v1/models/download/status/{job}").json()
+
+    until(lambda: told()["status"] != "downloading")
+    return told()
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [
+        ({"model": "small"}, 1000),
+        ({"model": "https://hf.co/a/b", "quantization": "Q8_0"}, 5),
+    ],
+)
+def test_a_download_is_begun_and_asked_about(puller, body, size):
+    begun = puller.client.post("/api/v1/models/download", json=body).json()
+    assert begun["status"] == "downloading"
+    told = ended(puller, begun["job_id"])
+    assert told["status"] == "completed"
+    assert told["downloaded_bytes"] == told["total_size_bytes"] == size
+    assert told["completed_at"] >= told["started_at"]
+    again = puller.client.post("/api/v1/models/download", json=body).json()
+    assert again == {"status": "already_downloaded"}
+
+
+def test_a_download_that_failed_says_why(puller):
+    begun = puller.client.post("/api/v1/models/download", json={"model": "broken"}).json()
+    told = ended(puller, begun["job_id"])
+    assert (told["status"], told["error"]) == ("failed", "its sum is another one")
+    missing = puller.client.get("/api/v1/models/download/status/job_x")
+    assert missing.status_code == 404

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
+from localspec.server.lmstudio.downloading import downloading
 from localspec.server.lmstudio.listing import config, described, listed
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
@@ -33,6 +34,7 @@ class UnloadRequest(BaseModel):
 def lmstudio(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["LM Studio"])
     house, allowed = desk.house, [Depends(desk.manager)]
+    downloading(routes, desk)
 
     async def told(offer: ServedOffer, words: Told) -> Object:
         return words(offer, house.loaded.get(offer.name), await house.facts(offer.name))
