@@ -1,10 +1,14 @@
-"""A server whose worker is killed before it is ready says so and ends."""
+"""A worker that is killed, at any point, ends requests with an error, and nothing else."""
 
 from __future__ import annotations
 
 import shutil
+import signal
+import time
+from collections.abc import Callable
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from benchmarks.serving.slow_link import SlowLink
@@ -13,8 +17,10 @@ from localspec.runtime import kept_calibrations
 from tests.worker_process import ServerProcess, WorkerProcess
 
 # Messages of llama.cpp's protocol.
-WRITE, MEMORY = {6}, {11}
+ALLOCATE, FREE, WRITE, READ, MEMORY = {0}, {4}, {6}, {8}, {11}
 COMPUTE = {10, 16}
+WITHIN_SECONDS = 5.0
+LONG = "the code is the code of the river " * 40
 FIXED = ("--depth", "0", "--proposer", "none")
 
 
@@ -104,3 +110,88 @@ def test_a_server_that_cannot_begin_says_so_and_ends(fate, kinds, nth, folder):
         assert "does not answer" in told or "ended the engine before it was ready" in told
         assert "Traceback" not in told
     assert fate.struck()
+
+
+Act = Callable[[ServerProcess], httpx.Response]
+
+
+def prompt(server: ServerProcess) -> httpx.Response:
+    return server.complete(LONG)
+
+
+def go_on(server: ServerProcess) -> httpx.Response:
+    return server.complete("a", tokens=64)
+
+
+def metrics(server: ServerProcess) -> httpx.Response:
+    return server.client.get("/metrics")
+
+
+def saved(server: ServerProcess) -> httpx.Response:
+    return act(server, "save", "other")
+
+
+def act(server: ServerProcess, action: str, name: str) -> httpx.Response:
+    return server.client.post(f"/slots/0?action={action}", json={"filename": name})
+
+
+def between(server: ServerProcess) -> httpx.Response:
+    return server.complete("after a pause")
+
+
+POINTS: dict[str, tuple[Act, set[int], int]] = {
+    "load on request": (prompt, ALLOCATE, 1),
+    "prefill": (prompt, COMPUTE, 1),
+    "the end of a prompt": (prompt, READ, 1),
+    "first round": (go_on, COMPUTE, 2),
+    "mid-round": (go_on, READ, 20),
+    "between requests": (between, set(), 0),
+    "while its memory is asked": (metrics, MEMORY, 1),
+    "save": (saved, READ, 2),
+}
+
+
+def test_a_server_outlives_its_worker_at_any_point_and_keeps_what_was_saved(fate, tmp_path):
+    fate.revive()
+    with serving(fate, *FIXED, "--slots", "1", "--cache-dir", str(tmp_path)) as server:
+        server.ready()
+        plain = server.complete(LONG).json()["choices"][0]["text"]
+        assert act(server, "save", "kept").status_code == 200
+        for name, (work, kinds, nth) in POINTS.items():
+            if name != "load on request":  # after the point before it is not loaded
+                assert server.complete(LONG).json()["choices"][0]["text"] == plain, name
+            if name == "load on request":
+                server.client.post("/models/unload", json={"model": server.name})
+            lose(fate, kinds, nth)
+            begun = time.monotonic()
+            assert failed(work, server), name
+            assert time.monotonic() - begun < WITHIN_SECONDS, name
+            assert fate.struck(), name
+            server.ready()
+            gone = server.complete("the code")
+            assert gone.status_code == 503, name
+            assert "does not answer" in gone.json()["error"]["message"]
+            fate.revive()
+        found = act(server, "restore", "kept")
+        if found.status_code != 200:  # nothing was loaded yet
+            assert server.complete("a").status_code == 200
+            found = act(server, "restore", "kept")
+        assert found.json()["n_restored"] > 200
+        fate.kill_at(FREE)
+        server.process.send_signal(signal.SIGTERM)
+        server.ended()
+
+
+def lose(fate: Fate, kinds: set[int], nth: int) -> None:
+    if kinds:
+        fate.kill_at(kinds, nth)
+    else:
+        fate.worker.kill()
+
+
+def failed(work: Act, server: ServerProcess) -> bool:
+    """Tell whether a request ended with an error, of HTTP or of its connection."""
+    try:
+        return work(server).status_code >= 500
+    except httpx.HTTPError:
+        return True
