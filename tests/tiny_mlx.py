@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,16 @@ WITH_HEADS: Mapping[str, str] = {
     "qwen3_5-medusa": "qwen3_5",
     "llama-mlp_speculator": "llama",
 }
+# What later kinds of DFlash add to a head's settings.
+LATER: Mapping[str, Mapping[str, Any]] = {
+    "dspark": {"projector_type": "dspark", "markov_rank": 8},
+    "dflash2": {
+        "selector_rank": 8,
+        "selector_top_k": 5,
+        "conv_kernel_size": 3,
+        "conv_group_size": 16,
+    },
+}
 ASSISTANT: Mapping[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -331,10 +342,12 @@ def write_eagle3(
     return folder
 
 
-def write_dflash(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -> Path:
-    """Write a DFlash head for a target, in the layout of its authors."""
+def write_dflash(
+    target: Path, folder: Path, *, seed: int = 0, later: Mapping[str, Any] = {}, **changes: Any
+) -> Path:
+    """Write a DFlash head for a target, or of a later kind, in the layout of its authors."""
     config = json.loads((target / "config.json").read_text())
-    own = {"mask_token_id": 1, "target_layer_ids": [0, 2]}
+    own = {"mask_token_id": 1, "target_layer_ids": [0, 2], **later}
     settings = {**_SHARED, "num_hidden_layers": 2, "block_size": 6, "dflash_config": own} | changes
     tokens, width = config["vocab_size"], settings["hidden_size"]
     write(folder, "qwen3", seed=seed + 7, **settings)
@@ -355,6 +368,23 @@ def write_dflash(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -
     }
     random = np.random.default_rng([seed, 5])
     shapes = {"fc.weight": (width, 2 * config["hidden_size"]), "hidden_norm.weight": (width,)}
+    if rank := later.get("markov_rank"):
+        shapes |= {f"markov_head.markov_w{at}.weight": (tokens, rank) for at in (1, 2)}
+        shapes |= {"confidence_head.proj.weight": (1, width + rank)}
+    if rank := later.get("selector_rank"):
+        place, length = "candidate_selector.", later["conv_kernel_size"]
+        shapes |= {
+            f"{place}{each}_codebook": (tokens, rank) for each in ("predecessor", "successor")
+        }
+        shapes |= {f"{place}hidden_projection.weight": (rank, width)}
+        for at in range(settings["num_hidden_layers"]):
+            for conv in ("attention_conv", "mlp_conv"):
+                groups = width // later["conv_group_size"]
+                shapes[f"layers.{at}.{conv}.base_kernel"] = (2, length, width)
+                shapes[f"layers.{at}.{conv}.kernel_projection.weight"] = (
+                    2 * length * groups,
+                    width,
+                )
     weights |= {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return folder
@@ -413,6 +443,7 @@ def write_speculator(target: Path, folder: Path, *, seed: int = 0, **changes: An
 WRITERS = {
     "eagle3": write_eagle3,
     "dflash": write_dflash,
+    **{kind: partial(write_dflash, later=settings) for kind, settings in LATER.items()},
     "medusa": write_medusa,
     "mlp_speculator": write_speculator,
 }

@@ -14,8 +14,9 @@ import mlx.core as mx
 
 @dataclass(frozen=True)
 class RowSpans:
-    starts: tuple[int, ...]  # tokens each row holds
+    starts: tuple[int, ...]  # tokens each row holds, or some more
     widths: tuple[int, ...]  # tokens each row brings
+    fewer: mx.array | None = None  # so many fewer, which only the device knows
 
     @cached_property
     def width(self) -> int:
@@ -27,8 +28,15 @@ class RowSpans:
         return max(self.starts) + self.width
 
     @cached_property
+    def begins(self) -> mx.array:
+        """The position at which each row goes on."""
+        starts = mx.array(self.starts)
+        return starts if self.fewer is None else starts - self.fewer
+
+    @cached_property
     def offset(self) -> int | mx.array:
-        return self.starts[0] if len(self.starts) == 1 else mx.array(self.starts)
+        alone = len(self.starts) == 1 and self.fewer is None
+        return self.starts[0] if alone else self.begins
 
     @cached_property
     def lengths(self) -> mx.array | None:
@@ -38,7 +46,7 @@ class RowSpans:
     @cached_property
     def queries(self) -> mx.array:
         """The position of each new token: [rows, width, 1]."""
-        return (mx.array(self.starts)[:, None] + mx.arange(self.width))[..., None]
+        return (self.begins[:, None] + mx.arange(self.width))[..., None]
 
     @cached_property
     def _views(self) -> dict[tuple[int, int], CellView]:
@@ -73,7 +81,8 @@ class CellView:
         self.write = (..., slice(first, first + call.width), slice(None))
         self.read = (..., slice(low, low + self._seen), slice(None))
         # One row whose cells follow each other: nothing has to be looked up or masked out.
-        self.straight = len(call.starts) == 1 and max(first + call.width, low + self._seen) <= cells
+        alone = len(call.starts) == 1 and call.fewer is None
+        self.straight = alone and max(first + call.width, low + self._seen) <= cells
 
     @cached_property
     def index(self) -> mx.array:
@@ -94,7 +103,7 @@ class CellView:
     def block_mask(self, widths: mx.array, window: int, causal: bool) -> mx.array:
         """Make a mask by which the last tokens of each row, of so many new ones, see each other."""
         positions, queries = self._positions, self._call.queries
-        ends = mx.array(self._call.starts)[:, None] + widths
+        ends = self._call.begins[:, None] + widths
         mask = (positions <= (queries if causal else ends[..., None] - 1)) & (positions >= 0)
         if window:
             mask = mask & (positions > queries - window)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
@@ -31,35 +32,45 @@ class Stepping(Protocol):
         """Append a token to each slot, known or not; return its logits [slots, vocabulary]."""
 
 
+class Chain(NamedTuple):
+    """Tokens one after another, and the logits that they were chosen by: a row for each step."""
+
+    logits: mx.array  # [steps, texts, vocabulary]
+    tokens: mx.array  # [steps, texts]
+
+
 def extend(runner: Stepping, host: Host, paths: Sequence[RolledRow]) -> None:
     """Add some tokens to each path, as long as the core chooses the predicted tokens."""
     at = [path.roll.row.slot for path in paths]
-    starts, logits, tokens = _predicted(runner, host, paths)
-    host.finish([logits, tokens], runner.slots.arrays(at))
-    rows, predicted = host.read(logits), host.read(tokens)
+    runner.slots.mark(at, more=any(path.tokens for path in paths))
+    first = runner.run([path.row()._replace(tentative=0) for path in paths])
+    starts = [runner.slots.length(slot) for slot in at]
+    steps = min(LOOK, max(path.roll.depth - len(path.tokens) for path in paths))
+    chain = chained(runner, host, at, first, steps, partial(_choices, paths))
+    host.finish([chain.logits, chain.tokens], runner.slots.arrays(at))
+    rows, predicted = host.read(chain.logits), host.read(chain.tokens)
     for index, path in enumerate(paths):
-        drawn = _follow(path, rows[:, index], predicted[:, index].tolist())
+        drawn = follow(path, rows[:, index], predicted[:, index].tolist())
         runner.slots.truncate(at[index], starts[index] + drawn - 1)
 
 
-def _predicted(
-    runner: Stepping, host: Host, paths: Sequence[RolledRow]
-) -> tuple[list[int], mx.array, mx.array]:
-    """Predict tokens; return slot lengths before them, logits and tokens, a row for each step."""
-    at = [path.roll.row.slot for path in paths]
-    begun = any(path.tokens for path in paths)
-    runner.slots.mark(at, more=begun)
-    logits = [runner.run([path.row()._replace(tentative=0) for path in paths])]
-    starts = [runner.slots.length(slot) for slot in at]
-    steps = min(LOOK, max(path.roll.depth - len(path.tokens) for path in paths))
-    tokens = [predict(logits[0], _choices(paths, 0))]
+def chained(
+    runner: Stepping,
+    host: Host,
+    at: Sequence[int],
+    first: mx.array,
+    steps: int,
+    choices: Callable[[int], Sequence[Choice]],
+) -> Chain:
+    """Predict tokens by the logits of the first; nothing waits for them."""
+    logits, tokens = [first], [predict(first, choices(0))]
     for step in range(1, steps):
         if step in STARTS:
             host.start([tokens[-1]])
         runner.slots.mark(at, more=True)
         logits.append(runner.step(at, tokens[-1]))
-        tokens.append(predict(logits[-1], _choices(paths, step)))
-    return starts, mx.stack(logits), mx.stack(tokens)
+        tokens.append(predict(logits[-1], choices(step)))
+    return Chain(mx.stack(logits), mx.stack(tokens))
 
 
 def _choices(paths: Sequence[RolledRow], step: int) -> list[Choice]:
@@ -70,7 +81,7 @@ def _choices(paths: Sequence[RolledRow], step: int) -> list[Choice]:
     ]
 
 
-def _follow(path: RolledRow, rows: Logits, predicted: Sequence[int]) -> int:
+def follow(path: RolledRow, rows: Logits, predicted: Sequence[int]) -> int:
     """Draw as the core does; return how many tokens were drawn."""
     for drawn, (row, token) in enumerate(zip(rows, predicted, strict=True), start=1):
         path.draw(row)

@@ -84,6 +84,7 @@ class MlxModel:
         if self._head:
             self._head.note(rows, lengths, ahead.states if ahead else runner.states())
             self.host.start([logits], runner.slots.arrays(at), self._head.arrays(at))
+            self._head.go_ahead(rows, logits)
         elif not ahead:
             self.host.start([logits], runner.slots.arrays(at))
         return logits

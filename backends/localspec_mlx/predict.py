@@ -22,6 +22,15 @@ class Choice:
     sampler: Sampler
     position: int
     lane: int
+    later: mx.array | None = None  # so many positions later, which only the device knows
+    most: int = 0  # at most so many
+
+    def uniform(self) -> float | mx.array:
+        """Return the random number of its position."""
+        dice, places = self.sampler.dice, range(self.position, self.position + self.most + 1)
+        if self.later is None:
+            return dice.uniform(self.position, self.lane)
+        return mx.array([dice.uniform(place, self.lane) for place in places])[self.later]
 
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
@@ -41,7 +50,7 @@ def _choose(logits: mx.array, choice: Choice) -> mx.array:
         return mx.argmax(logits)
     weights = mx.exp((logits - logits.max()) / sampling.temperature)
     totals = mx.cumsum(mx.where(weights >= _least(weights, sampling), weights, 0))
-    goal = choice.sampler.dice.uniform(choice.position, choice.lane) * totals[-1]
+    goal = choice.uniform() * totals[-1]
     return mx.minimum((totals <= goal).sum(), len(logits) - 1).astype(mx.uint32)
 
 

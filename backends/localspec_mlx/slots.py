@@ -41,6 +41,7 @@ class Slot:
     group: SlotGroup | None = None
     marks: list[Mark] = field(default_factory=list)
     anchors: list[Mark] = field(default_factory=list)
+    fewer: mx.array | None = None  # tokens by which it is shorter, which only the device knows
 
 
 class CacheSlots:
@@ -65,7 +66,7 @@ class CacheSlots:
         """Append so many tokens to slots, by a computation over their layers."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
-        call = RowSpans(tuple(row.length for row in rows), tuple(widths))
+        call = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer(rows))
         for layer in group.layers:
             layer.begin(call)
         result = by(group.layers)
@@ -106,9 +107,14 @@ class CacheSlots:
         memos = [layer.mark() for layer in group.layers]
         return Mark(self._slots[slot].length, group.slots.index(slot), memos)
 
+    def shorten(self, slot: int, by: mx.array) -> None:
+        """Forget as many tokens as only the device knows, until `truncate` tells the length."""
+        self._slots[slot].fewer = by
+
     def truncate(self, slot: int, length: int) -> int:
         """Forget all but the first `length` tokens, or more where that cannot be done."""
         held = self._slots[slot]
+        held.fewer = None
         if length >= held.length:
             return held.length
         mark = self._last_mark(held, length)
@@ -187,6 +193,13 @@ class CacheSlots:
                 held = self._slots[slot]
                 if held.group is group:
                     held.group = self._alone(slot, self._row(slot, held.length))
+
+
+def fewer(rows: Sequence[Slot]) -> mx.array | None:
+    """Collect what only the device knows of the lengths of rows."""
+    if all(row.fewer is None for row in rows):
+        return None
+    return mx.stack([mx.array(0) if row.fewer is None else row.fewer for row in rows])
 
 
 def put_back(layers: Sequence[Layer], at: int, mark: Mark) -> None:

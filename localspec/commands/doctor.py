@@ -17,12 +17,15 @@ from localspec.backend_spec import Finding
 from localspec.commands.links import told
 from localspec.commands.options import workers
 from localspec.commands.options.declare import TEXT, flag, option, options, read
+from localspec.control import widths
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
+from localspec.runtime import kept_calibrations
 from localspec.system import folders, free_memory
 
 SCANT = 5 << 30  # bytes of disk, with which few models can be had
+MEASURED = 3  # models, the last ones, of which is told which drafts pay
 LITTLE = 4 << 30  # bytes of memory, in which only small models fit
 
 
@@ -68,6 +71,7 @@ def findings() -> Iterator[Finding]:
     yield from program()
     for name in engines.names():
         yield from engine(name)
+    yield from speculation()
     yield from memory()
     yield from disk(folders.cache())
 
@@ -107,6 +111,16 @@ def engine(name: str) -> Iterator[Finding]:
         kinds = ", ".join(build.unseen)
         yield Finding("gpu", f"{name} was built for {kinds} and sees no such device", step)
     yield from engines.spec(name).advise(build.features)
+
+
+def speculation() -> Iterator[Finding]:
+    """Report what was measured of models that were loaded here: which drafts would pay."""
+    found = kept_calibrations.newest(MEASURED)
+    for at, (files, calibration) in enumerate(found):
+        price, *advice = widths.told(calibration)
+        yield Finding("" if at else "drafts", f"{files}: {price}")
+        for line in advice:
+            yield Finding("", f"  {line}")
 
 
 def memory() -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import click
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
+from localspec.control import widths
 from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.runtime import kept_calibrations, loading
@@ -48,7 +49,10 @@ def tune(context: click.Context, model: str) -> None:
             "more tokens took less time than fewer: the machine was busy, and nothing was kept; "
             "try again when it is idle, or with more --seconds"
         )
-    kept_calibrations.keep(place, found)
+    click.echo("")
+    for line in widths.told(found):
+        click.echo(line)
+    kept_calibrations.keep(place, found, kept_calibrations.title(models))
 
 
 def lines(calibration: Calibration) -> Iterator[str]:

@@ -28,8 +28,13 @@ def calibrated(loaded_pair: LoadedPair) -> Calibration:
         known = apart(loaded_pair)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
-        keep(name, known)
+        keep(name, known, title(loaded_pair))
     return known
+
+
+def title(loaded_pair: LoadedPair) -> str:
+    """Name the files of a pair."""
+    return " with ".join(model.files.path.name for model in loaded_pair.models)
 
 
 def apart(loaded_pair: LoadedPair) -> Calibration:
@@ -64,9 +69,23 @@ def folder() -> Path:
 
 def find(name: str) -> Calibration | None:
     """Read what was kept under a key; None if there is nothing usable."""
+    found = read(folder() / f"{name}.json")
+    return found[1] if found else None
+
+
+def newest(count: int) -> list[tuple[str, Calibration]]:
+    """Read what was kept last, and the names of the files that it is about."""
+    with suppress(OSError):
+        files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
+        named = [found for file in files if (found := read(file)) and found[0]]
+        return named[:count]
+    return []
+
+
+def read(file: Path) -> tuple[str, Calibration] | None:
     try:
-        kept = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
-        return Calibration(
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return str(kept.get("of", "")), Calibration(
             _points(kept["target"]),
             {by: _points(points) for by, points in kept["drafting"].items()},
             {by: _seconds(value, least=0.0) for by, value in kept["reading"].items()},
@@ -77,10 +96,10 @@ def find(name: str) -> Calibration | None:
         return None
 
 
-def keep(name: str, calibration: Calibration) -> None:
+def keep(name: str, calibration: Calibration, of: str = "") -> None:
     """Write it atomically; a full disk is no reason to fail."""
     with suppress(OSError):
-        write(folder() / f"{name}.json", json.dumps(asdict(calibration)))
+        write(folder() / f"{name}.json", json.dumps({"of": of, **asdict(calibration)}))
 
 
 def _points(kept: Mapping[str, object]) -> dict[int, float]:

@@ -264,14 +264,20 @@ def test_a_head_that_reads_a_layer_that_is_not_there_is_refused(tmp_path):
         loaded(target, head)
 
 
-def test_a_round_waits_for_its_draft_and_for_its_target_and_no_more(folder):
+def test_a_round_begins_its_target_and_its_next_draft_and_the_draft_asks_for_no_more(folder):
     with closing(loaded(folder)) as model:
         model.forward([Row(0, TEXT[:-1])])
-        before = model.host.evaluations
+        counts = [model.host.evaluations]
         draft = rolled(model)
-        model.forward([Row(0, np.append(TEXT[-1:], draft.tokens), DEPTH + 1, DEPTH)])
-        assert model.host.evaluations - before == 3  # one of them only begins
+        counts.append(model.host.evaluations)
         assert model.head.slots.length(0) == len(TEXT) - 2  # which it need not read again
+        [logits] = model.forward([Row(0, np.append(TEXT[-1:], draft.tokens), DEPTH + 1, DEPTH)])
+        text = np.append(TEXT, tokens_of([int(logits[0].argmax())]))
+        model.truncate(0, len(TEXT))
+        counts.append(model.host.evaluations)
+        assert len(rolled(model, text=text)) == DEPTH
+        counts.append(model.host.evaluations)
+        assert np.diff(counts).tolist() == [2, 3, 0]  # of each but the first, one only begins
 
 
 def test_plain_rounds_wait_no_more_often_than_without_a_head(folder):
@@ -340,29 +346,95 @@ def anew(states, step, tokens=TEXT):
     return text[0, -DEPTH:].tolist()
 
 
-@pytest.mark.parametrize("windowed", [False, True])
-def test_a_dflash_head_fills_a_block_by_what_its_target_holds(windowed, tmp_path):
-    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 9}
-    target = tiny_mlx.write(tmp_path / "made", "qwen3_5")
-    place = tiny_mlx.write_dflash(target, tmp_path / "head", **(kinds if windowed else {}))
+def block_of(target, place, windows=(99, 99)):
+    """Fill a block behind the text by hand; return the head, its model, and its last states."""
     model = load_model(target)[0]
     tap = Tap([model.layers[0], model.layers[2]])
     head = weighed(place, partial(DFlash, model))
     model(mx.array(TEXT[:-1])[None])
     context = head.hidden_norm(head.fc(tap.take()))
     held = context.shape[1]
-    x = model.model.embed_tokens(mx.array([[int(TEXT[-1]), 1, 1, 1, 1, 1]]))
-    at = mx.arange(held + 6)
-    for layer, window in zip(head.layers, (9 if windowed else 99, 99), strict=True):
+    x = model.model.embed_tokens(mx.array([[int(TEXT[-1])] + [1] * (head.size - 1)]))
+    at = mx.arange(held + head.size)
+    for layer, window in zip(head.layers, windows, strict=True):
         mask = at > at[:, None] - window
-        both = mx.concatenate([context, layer.input_layernorm(x)], axis=1)
-        x = x + layer.self_attn(both, mask)[:, held:]
-        x = x + layer.mlp(layer.post_attention_layernorm(x))
-    found = mx.argmax(model.language_model.lm_head(head.norm(x)[0, 1:]), axis=-1).tolist()
+
+        def attend(x, layer=layer, mask=mask):
+            return layer.self_attn(mx.concatenate([context, x], axis=1), mask)[:, held:]
+
+        x = x + mixed(layer, "attention_conv", attend, layer.input_layernorm(x))
+        x = x + mixed(layer, "mlp_conv", layer.mlp, layer.post_attention_layernorm(x))
+    return head, model.language_model.lm_head, head.norm(x)[0]
+
+
+def mixed(layer, name, by, x):
+    """Convolve what goes into a sublayer and what comes out of it, place by place."""
+    if name not in layer:
+        return by(x)
+    conv, size = layer[name], x.shape[1]
+    moving = conv.kernel_projection(x).reshape(size, 2, 3, 4)  # by place, sublayer's end, group
+
+    def convolve(x, end):
+        base = conv.base_kernel[end].reshape(3, 4, 16)
+        rows = x.reshape(size, 4, 16)
+        return mx.stack(
+            [
+                sum(
+                    (base[back] + moving[at, end, back][:, None]) * rows[at - back]
+                    for back in range(min(3, at + 1))
+                )
+                for at in range(size)
+            ]
+        ).reshape(x.shape)
+
+    return convolve(by(convolve(x, 0)), 1)
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_a_dflash_head_fills_a_block_by_what_its_target_holds(windowed, tmp_path):
+    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 9}
+    target = tiny_mlx.write(tmp_path / "made", "qwen3_5")
+    place = tiny_mlx.write_dflash(target, tmp_path / "head", **(kinds if windowed else {}))
+    _, output, states = block_of(target, place, (9 if windowed else 99, 99))
     with closing(loaded(target, place)) as ours:
         ours.forward([Row(0, TEXT[:-1])])
-        assert rolled(ours, depth=8).tokens.tolist() == found
+        found = rolled(ours, depth=8).tokens.tolist()
+        assert found == mx.argmax(output(states[1:]), axis=-1).tolist()
         assert ours.head.proposer == mlx.inspect(place).drafter == "dflash"
+
+
+@pytest.mark.parametrize("kind", ["dspark", "dflash2"])
+def test_later_kinds_of_dflash_choose_each_token_by_the_one_before_it(kind, tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "qwen3_5")
+    place = tiny_mlx.write_dflash(target, tmp_path / "head", later=tiny_mlx.LATER[kind])
+    head, output, states = block_of(target, place)
+    assert head.size == 6
+    newest, expected = int(TEXT[-1]), []
+    for state in states if kind == "dspark" else states[1:]:
+        scores = np.array(output(state), np.float64)
+        if kind == "dspark":
+            table = head.markov_head
+            scores += np.array(table.markov_w2.weight @ table.markov_w1.weight[newest])
+        else:
+            table = head.candidate_selector
+            wanted = table.predecessor_codebook.weight[newest] * table.hidden_projection(state)
+            likely = np.argsort(-scores)[:5]
+            low = np.full(len(scores), -np.inf)
+            low[likely] = (scores + np.array(table.successor_codebook.weight @ wanted))[likely]
+            scores = low
+        newest = int(scores.argmax())
+        expected.append(newest)
+    with closing(loaded(target, place)) as ours:
+        ours.forward([Row(0, TEXT[:-1])])
+        assert rolled(ours, depth=8).tokens.tolist() == expected
+        assert ours.head.proposer == mlx.inspect(place).drafter == "dflash"
+
+
+def test_a_dflash_head_with_layers_of_another_kind_is_refused(tmp_path):
+    target = tiny_mlx.write(tmp_path / "made", "llama")
+    head = tiny_mlx.write_dflash(target, tmp_path / "head", later={"attention_sink_bias": True})
+    with pytest.raises(ModelFileError, match="attention_sink_bias is True, of which only False"):
+        loaded(target, head)
 
 
 def chained(head):

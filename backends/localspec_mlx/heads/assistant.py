@@ -137,26 +137,33 @@ class TargetKeys:
     ) -> dict[int, tuple[mx.array, mx.array]]:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
-        rows = [parts.get(slot, some._replace(held=1)) for slot in group.slots]
+        rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]
+        span = RowSpans(tuple(row.held - 1 for row in rows), (1,) * len(rows), rejected(rows))
         looked = {
-            kind: look(group.layers[at], [row.held for row in rows])
-            for kind, at in self._assistant.sources.items()
+            kind: look(group.layers[at], span) for kind, at in self._assistant.sources.items()
         }
         states, outputs = self._assistant(
-            mx.stack([row.tokens[-1:] for row in rows]),
-            mx.stack([row.states[-1:] for row in rows]),
+            mx.stack([row.tokens[row.newest] for row in rows])[:, None],
+            mx.stack([row.states[row.newest] for row in rows])[:, None],
             looked,
-            mx.array([row.held for row in rows]),
+            span.begins + 1,
         )
         return {
             slot: (states[at], outputs[at]) for at, slot in enumerate(group.slots) if slot in parts
         }
 
 
-def look(layer: Any, held: Sequence[int]) -> Looked:
-    """Look at a layer of a target from the token after so many of each row."""
+def rejected(rows: Sequence[Part]) -> mx.array | None:
+    """Collect what only the device knows of the tokens that a target keeps."""
+    if all(row.rejected is None for row in rows):
+        return None
+    return mx.stack([mx.array(0) if row.rejected is None else row.rejected for row in rows])
+
+
+def look(layer: Any, newest: RowSpans) -> Looked:
+    """Look at a layer of a target from the last token that it holds of each row."""
     keys: Keys = layer
-    view = RowSpans(tuple(n - 1 for n in held), (1,) * len(held)).view(keys.cells, keys.window)
+    view = newest.view(keys.cells, keys.window)
     parts = [part[view.read] if view.straight else part for part in keys.parts]
     if packing := keys.packing:
         parts = packing.unpack(parts)

@@ -7,7 +7,7 @@ taken back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,30 +20,64 @@ from mlx_lm.models import qwen3
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.heads.head import Part, Read
 from localspec_mlx.heads.own_keys import apart, padded
+from localspec_mlx.heads.successors import BlockConvolution, successors
 from localspec_mlx.heads.target import body, described, output
 from localspec_mlx.slots import CacheSlots
+
+Sublayer = Callable[[mx.array], mx.array]
+# Settings of which the layers here know one value.
+USUAL = {"attention_sink_bias": False, "rope_is_neox_style": True}
 
 
 class DFlash(Module):
     def __init__(self, target: Module, config: Mapping[str, Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         settings = qwen3.ModelArgs.from_dict(described(config, "qwen3"))
-        width, inner, own = settings.hidden_size, body(target), config["dflash_config"]
+        width, inner, own = settings.hidden_size, body(target), wishes(config)
         reads = len(own["target_layer_ids"]) * inner.norm.weight.shape[-1]
         self.fc = Linear(reads, width, bias=False)
         self.hidden_norm = RMSNorm(width, settings.rms_norm_eps)
         self.layers = [qwen3.TransformerBlock(settings) for _ in range(settings.num_hidden_layers)]
         self.norm = RMSNorm(width, settings.rms_norm_eps)
-        self.size = int(config.get("block_size", 16))
+        if table := successors(own, settings.vocab_size, width):
+            self[table[0]] = table[1]
+        self._table_name = table[0] if table else ""
+        if "conv_kernel_size" in own:
+            for layer in self.layers:
+                for name in ("attention_conv", "mlp_conv"):
+                    length, group = own["conv_kernel_size"], own["conv_group_size"]
+                    layer[name] = BlockConvolution(width, length, group)
+        # DSpark counts what it drafts, and drafts at the newest token's place already.
+        spark = "markov_rank" in own
+        self.first = 0 if spark and own.get("sample_from_anchor", True) else 1
+        counted = bool(own.get("dspark_bonus_anchor", not spark))
+        self.drafts = int(own.get("block_size", 16)) - counted
+        self.size = self.drafts + self.first
         self.windows = tuple(
-            config["sliding_window"] if kind == "sliding_attention" else 0
+            own["sliding_window"] if kind == "sliding_attention" else 0
             for kind in config.get("layer_types") or ["full_attention"] * len(self.layers)
         )
         self._causal = bool(own.get("causal", False))
         self._masks = mx.full(self.size - 1, own["mask_token_id"], mx.int32)
         self._embed = inner.embed_tokens.__call__
-        self._scale = vars(inner).get("embed_scale", 1.0)
-        self.logits = output(target)
+        self._scale = vars(inner).get("embed_scale", 1.0) * own.get("input_embedding_scale", 1.0)
+        self._output, self._times = output(target), own.get("output_multiplier", 1.0)
+        self._cap = own.get("final_logit_softcapping")
+
+    def before(self, tokens: mx.array) -> mx.array:
+        """Look up what a place's logits depend on of the token before it: [texts, numbers]."""
+        table = self.get(self._table_name)
+        found: mx.array = tokens[:, None][:, :0] if table is None else table.before(tokens)
+        return found
+
+    def logits(self, outputs: mx.array) -> mx.array:
+        width = self.norm.weight.shape[0]
+        states, before = outputs[:, :width], outputs[:, width:]
+        found: mx.array = self._output(states) * self._times
+        if self._cap:
+            found = mx.tanh(found / self._cap) * self._cap
+        table = self.get(self._table_name)
+        return found if table is None else table.adjusted(found, states, before)
 
     def context(self, states: mx.array) -> mx.array:
         """Make what keys and values of the text are computed from."""
@@ -56,35 +90,66 @@ class DFlash(Module):
             layer.self_attn(context, "causal", cache)
 
     def fill(
-        self, newest: mx.array, context: mx.array, widths: list[int], caches: Sequence[Any]
+        self, newest: mx.array, context: mx.array, widths: mx.array, caches: Sequence[Any]
     ) -> mx.array:
         """Read texts and blocks behind them; return the blocks' last states but for the newest."""
         rows, most = len(widths), context.shape[1]
         block = mx.concatenate(
             [newest[:, None], mx.broadcast_to(self._masks, (rows, self.size - 1))], axis=1
         )
-        starts = mx.array(widths)[:, None]
+        starts = widths[:, None]
         places = mx.arange(most + self.size)  # where each token of a text with its block lies
         order = mx.where(places < starts, places, most + places - starts)
         order = mx.minimum(order, most + self.size - 1)[..., None]
         blocks = (starts + mx.arange(self.size))[..., None]
         x = self._embed(block) * self._scale
         for layer, window, cache in zip(self.layers, self.windows, caches, strict=True):
-            both = mx.concatenate([context, layer.input_layernorm(x)], axis=1)
-            both = mx.take_along_axis(both, order, axis=1)
             mask = cache.view.block_mask(starts + self.size, window, self._causal)
-            x = x + mx.take_along_axis(layer.self_attn(both, mask, cache), blocks, axis=1)
-            x = x + layer.mlp(layer.post_attention_layernorm(x))
-        found: mx.array = self.norm(x)[:, 1:]
+
+            def attend(
+                x: mx.array, layer: Any = layer, mask: mx.array = mask, cache: Any = cache
+            ) -> mx.array:
+                both = mx.concatenate([context, x], axis=1)
+                both = mx.take_along_axis(both, order, axis=1)
+                return mx.take_along_axis(layer.self_attn(both, mask, cache), blocks, axis=1)
+
+            x = x + convolved(layer, "attention_conv", attend)(layer.input_layernorm(x))
+            x = x + convolved(layer, "mlp_conv", layer.mlp)(layer.post_attention_layernorm(x))
+        found: mx.array = self.norm(x)[:, self.first :]
         return found
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
         """Leave away what is the target's."""
         return {
-            name.removeprefix("model."): each
+            name.removeprefix("model.") + (".weight" if name.endswith("_codebook") else ""): each
             for name, each in weights.items()
-            if "embed_tokens" not in name and "lm_head" not in name
+            if not any(part in name for part in ("embed_tokens", "lm_head", "confidence_head"))
         }
+
+
+def wishes(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Gather settings, which lie in two places; refuse those that change what is computed."""
+    own = {**config, **config["dflash_config"]}
+    own["sliding_window"] = own.get("swa_window_size", own.get("sliding_window"))
+    own["causal"] = own.get("causal", own.get("dflash_query_causal", False))
+    for name, usual in USUAL.items():
+        if own.get(name, usual) != usual:
+            raise ValueError(f"{name} is {own[name]!r}, of which only {usual!r} is known")
+    return own
+
+
+def convolved(layer: Any, name: str, by: Sublayer) -> Sublayer:
+    """Mix the places of a block ahead of a sublayer and behind it, where a layer does so."""
+    if name not in layer:
+        return by
+
+    def mixed(x: mx.array) -> mx.array:
+        kernels = layer[name].kernels(x)
+        found = by(layer[name].mixed(x, kernels[:, :, 0]))
+        done: mx.array = layer[name].mixed(found, kernels[:, :, 1])
+        return done
+
+    return mixed
 
 
 class Blocks:
@@ -93,7 +158,7 @@ class Blocks:
     def __init__(self, head: DFlash, blueprint: Blueprint, count: int) -> None:
         self.slots = CacheSlots(blueprint, count)
         self.logits = head.logits
-        self.limit = head.size - 1
+        self.limit = head.drafts
         self._head = head
         self._blueprint = blueprint
 
@@ -105,23 +170,24 @@ class Blocks:
     def read(self, parts: Mapping[int, Part]) -> Read:
         if self._blueprint.sharing != "ragged" and len(parts) > 1:
             return apart(self.read, parts)
+        newest = mx.stack([part.tokens[part.newest] for part in parts.values()])
         found = [part.states for part in parts.values()]
         if found[0].ndim == 2:
-            filled = self._fill(parts)
-            return Read(filled, filled[:, 0])
-        for slot in parts:  # counted, as every token is
-            self.slots.compute([slot], [1], lambda layers: None)
-        rest = mx.concatenate(found)[:, 1:]
-        return Read(rest, rest[:, 0])
+            rest = self._fill(parts, newest)
+        else:
+            for slot in parts:  # counted, as every token is
+                self.slots.compute([slot], [1], lambda layers: None)
+            rest = mx.concatenate(found)[:, 1:]
+        return Read(rest, mx.concatenate([rest[:, 0], self._head.before(newest)], axis=-1))
 
-    def _fill(self, parts: Mapping[int, Part]) -> mx.array:
+    def _fill(self, parts: Mapping[int, Part], newest: mx.array) -> mx.array:
         widths = [len(part.states) for part in parts.values()]
-        newest = mx.concatenate([part.tokens[-1:] for part in parts.values()])
+        ends = mx.array([part.newest for part in parts.values()]) + 1
         context = self._head.context(padded([part.states for part in parts.values()]))
         filled = self.slots.compute(
             list(parts),
             [width + self._head.size for width in widths],
-            lambda layers: self._head.fill(newest, context, widths, layers),
+            lambda layers: self._head.fill(newest, context, ends, layers),
         )
         for slot in parts:
             self.slots.truncate(slot, self.slots.length(slot) - self._head.size)

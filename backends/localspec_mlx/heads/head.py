@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -17,8 +18,9 @@ from localspec.backend import Options, Roll, Row
 from localspec.draft import Draft
 from localspec.roll import RolledRow, roll_by_forward
 from localspec.tokens import NONE, Logits
-from localspec_mlx.chain import extend
+from localspec_mlx.chain import LOOK, chained, extend, follow
 from localspec_mlx.devices import tidy
+from localspec_mlx.heads.ahead import Begun, Foresight, OwnStates, Verified
 from localspec_mlx.heads.following import FollowedText
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.host import Host
@@ -36,6 +38,13 @@ class Part(NamedTuple):
     tokens: mx.array
     states: mx.array
     held: int  # tokens that its target holds of the text
+    rejected: mx.array | None = None  # of these, if the device alone knows; of those to read, too
+
+    @property
+    def newest(self) -> int | mx.array:
+        """The place of the newest token among those to read."""
+        last = len(self.tokens) - 1
+        return last - self.rejected if last and self.rejected is not None else last
 
 
 class Read(NamedTuple):
@@ -70,14 +79,6 @@ class LoadedHead:
     reader: Callable[[CacheSlots, int], Reader]  # by its target's slots, for so many
 
 
-@dataclass(slots=True)
-class OwnStates:
-    """The states that a head has made since it began to draft, by the length of what it held."""
-
-    start: int
-    states: list[mx.array]
-
-
 class MlxHead:
     def __init__(
         self, loaded: LoadedHead, options: Options, target: CacheSlots, host: Host, stream: Stream
@@ -90,18 +91,62 @@ class MlxHead:
         self._host = host
         self._texts = [FollowedText() for _ in range(options.slots)]
         self._own: dict[int, OwnStates] = {}
+        self._foresights = [Foresight() for _ in range(options.slots)]
 
     def note(
         self, rows: Sequence[Row], positions: Sequence[int], states: Mapping[int, mx.array]
     ) -> None:
         """Take in what the target has read, and its states; read what the head is too late with."""
         for row, position in zip(rows, positions, strict=True):
+            self._foresights[row.slot].drop()
             text = self._texts[row.slot]
             text.append(row, position, states[row.slot])
             self.slots.truncate(row.slot, text.entries)  # it may not be the text that was promised
         # What may be taken back is read once that is settled.
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
         self._catch_up({s: n for s, n in unsettled.items() if self._texts[s].behind - n > LAG})
+
+    def go_ahead(self, rows: Sequence[Row], logits: mx.array) -> None:
+        """Begin the next drafts of texts whose last ones are being verified by these logits."""
+        found: dict[int, Verified] = {}
+        for row, end in zip(rows, accumulate(row.outputs for row in rows), strict=True):
+            text, theirs = self._texts[row.slot], logits[end - row.outputs : end]
+            draft = self._foresights[row.slot].verifies(row, theirs)
+            if draft and not text.lost and text.behind == len(draft.drafted) + 1:
+                found[row.slot] = draft
+        try:
+            if found:
+                self._begin(found)
+        except Exception as error:  # as MLX reports whatever goes wrong
+            self._give_up(found, error)
+
+    def _begin(self, found: Mapping[int, Verified]) -> None:
+        """Read on from each place that the device finds, and draft."""
+        at = list(found)
+        read = self._reader.read({slot: self._foreseen(slot, found[slot]) for slot in at})
+        for index, slot in enumerate(at):
+            rejected = found[slot].rejected
+            self.slots.shorten(slot, rejected)
+            states = [read.states[index : index + 1]]
+            self._own[slot] = OwnStates(self.slots.length(slot), states, rejected)
+        steps = min(LOOK, max(draft.roll.depth for draft in found.values()))
+        first = self._reader.logits(read.outputs).astype(mx.float32)
+        chain = chained(
+            self, self._host, at, first, steps, lambda step: [found[s].choice(step) for s in at]
+        )
+        arrays = [*chain]
+        for index, slot in enumerate(at):
+            begun = Begun(found[slot], chain, index, self._own.pop(slot))
+            self._foresights[slot].begun = begun
+            arrays += [found[slot].choices, *begun.own.states]
+        self._host.start(arrays, self.slots.arrays(at))
+
+    def _foreseen(self, slot: int, draft: Verified) -> Part:
+        """Return what the head reads next, and rejected tokens behind it."""
+        part = self._part(slot, len(draft.drafted) + 2)
+        return part._replace(
+            tokens=mx.concatenate([part.tokens[:1], draft.choices]), rejected=draft.rejected
+        )
 
     def arrays(self, slots: Sequence[int]) -> list[mx.array]:
         """List the arrays to evaluate, which else keep what they were computed from."""
@@ -149,13 +194,37 @@ class MlxHead:
 
     def _drafts(self, rolls: Sequence[Roll]) -> list[Draft]:
         share = self._batch // len(rolls) - 1
-        self._catch_up({r.row.slot: 0 for r in rolls if self._texts[r.row.slot].behind > share})
-        if any(roll.sampler.adjusts for roll in rolls):
-            return roll_by_forward(self, rolls, self.proposer)
         paths = [RolledRow(roll) for roll in rolls]
+        by_forward = any(roll.sampler.adjusts for roll in rolls)
+        for path in paths:
+            self._take_up(path, by_forward=by_forward)
+        self._catch_up({r.row.slot: 0 for r in rolls if self._texts[r.row.slot].behind > share})
+        if by_forward:
+            return roll_by_forward(self, rolls, self.proposer)
         while live := [path for path in paths if path.wants]:
             extend(self, self._host, live)
-        return [path.draft(self.proposer) for path in paths]
+        drafts = [path.draft(self.proposer) for path in paths]
+        for roll, draft in zip(rolls, drafts, strict=True):
+            self._foresights[roll.row.slot].drafted(roll, draft.tokens)
+        return drafts
+
+    def _take_up(self, path: RolledRow, *, by_forward: bool) -> None:
+        """Draw the tokens of a draft that was begun, if the core went on as foreseen."""
+        slot, newest = path.roll.row.slot, path.roll.row.tokens[-1]
+        begun, text = self._foresights[slot].asked(), self._texts[slot]
+        if begun is None:
+            return
+        accepted = len(text.tokens) - begun.verified.roll.start
+        choices = self._host.read(begun.verified.choices).tolist()
+        if by_forward or not begun.verified.agrees(accepted, newest, choices):
+            self.slots.truncate(slot, text.entries)
+            return
+        rows, predicted = (self._host.read(each)[:, begun.column] for each in begun.chain)
+        start = begun.own.start - len(begun.verified.drafted) + accepted
+        self._own[slot] = OwnStates(start, begun.own.states)
+        text.advance(text.behind)
+        drawn = follow(path, rows, predicted.tolist())
+        self.slots.truncate(slot, start + drawn - 1)
 
     def _follows(self, slot: int, length: int) -> bool:
         """Whether it knows so many tokens, and the state at the last of them."""
@@ -167,6 +236,8 @@ class MlxHead:
         LOG.warning("the drafting head leaves a text: %s", error)
         for slot in slots:
             self._texts[slot].lost = True
+            self._foresights[slot] = Foresight()
+            self._own.pop(slot, None)
             self.slots.clear(slot)
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
@@ -199,7 +270,8 @@ class MlxHead:
         own, text = self._own.get(slot), self._texts[slot]
         if own is None:
             return self._part(slot, text.behind + 1, token)
-        return Part(token, own.states[self.slots.length(slot) - own.start], len(text.tokens))
+        state = own.states[self.slots.length(slot) - own.start]
+        return Part(token, state, len(text.tokens), own.rejected)
 
     def enough(self, slot: int, length: int) -> int:
         """Choose how many tokens the target shall keep of so many."""
@@ -209,12 +281,13 @@ class MlxHead:
         """Know no more than so many tokens; the target may hold fewer, and read the rest again."""
         if length:
             self._texts[slot].truncate(length)
-            self.slots.truncate(slot, self._texts[slot].entries)
+            if self._foresights[slot].begun is None:
+                self.slots.truncate(slot, self._texts[slot].entries)
         else:
-            self._texts[slot] = FollowedText()
+            self._texts[slot], self._foresights[slot] = FollowedText(), Foresight()
             self.slots.clear(slot)
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""
-        self._texts[target] = self._texts[source].copied()
+        self._texts[target], self._foresights[target] = self._texts[source].copied(), Foresight()
         self.slots.copy(source, target, self._texts[source].entries)

@@ -13,6 +13,7 @@ from mlx_lm.utils import load_model
 
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
+from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
@@ -119,6 +120,7 @@ def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:
     """Load the weights of a head, as mlx-lm loads those of a model."""
     head = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
     mx.eval(list(arrays_in(dict(head))))  # which another thread could not work out
+    products.tune(head)
     return head
 
 

@@ -46,7 +46,7 @@ class OwnKeys:
             widths,
             lambda layers: self._layers(tokens, before, self._blueprint.caches(layers)),
         )
-        ends = (mx.array(widths) - 1)[:, None, None]
+        ends = mx.array([part.newest for part in parts.values()])[:, None, None]
         return Read(*(mx.take_along_axis(e, ends, axis=1)[:, 0] for e in (states, outputs)))
 
 

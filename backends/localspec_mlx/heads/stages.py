@@ -174,8 +174,9 @@ class StageReader:
             stages.setdefault(self.slots.length(slot) - part.held, []).append(slot)
         found: dict[int, tuple[mx.array, mx.array]] = {}
         for stage, slots in stages.items():
-            tokens = mx.concatenate([parts[slot].tokens[-1:] for slot in slots])
-            states = mx.concatenate([parts[slot].states[-1:] for slot in slots])
+            these = [parts[slot] for slot in slots]
+            tokens = mx.stack([part.tokens[part.newest] for part in these])
+            states = mx.stack([part.states[part.newest] for part in these])
             states, logits = self._head.draft(stage, tokens, states)
             found |= {slot: (states[at], logits[at]) for at, slot in enumerate(slots)}
         return Read(*(mx.stack(list(each)) for each in zip(*map(found.get, parts), strict=True)))
