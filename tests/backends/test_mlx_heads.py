@@ -503,17 +503,23 @@ WISHES = {
 
 
 @pytest.mark.parametrize("name", engines.MLX_HEADS)
-def test_requests_of_every_kind_share_rounds_with_a_head(name):
+@pytest.mark.parametrize("slots", [3, 8])
+def test_requests_of_every_kind_share_rounds_with_a_head(name, slots):
     """A schema, tools, penalties, logprobs and dice at once, which mlx-vlm refuses or mixes up."""
-    with closing(engines.target(name)) as model:
+    with closing(engines.target(name, slots=slots)) as model:
         prompt = model.tokenizer.encode("def add(a, b)").tolist()
+        wishes = [*WISHES.values(), *({"max_tokens": 3 + 8 * at} for at in range(3))]
         wants = [
-            Want([*prompt, 300 + at], Settings(max_tokens=12, seed=at, **wish))
-            for at, wish in enumerate(WISHES.values())
+            Want(
+                [*prompt * (1 + at % 4), 300 + at], Settings(**{"max_tokens": 12, **wish}, seed=at)
+            )
+            for at, wish in enumerate(wishes)
         ]
-        plain = [replies(model, Silent(), [want])[0] for want in wants[:-1]]
+        diced = list(WISHES).index("seeded dice")  # drafted for by dice of its own
+        plain = replies(model, Silent(), wants)
         fast = replies(model, HeadProposer(model.head, floor=0.0), wants)
-        assert said(fast[:-1]) == said(plain)  # the last is drafted for by dice of its own
+        del plain[diced], fast[diced]
+        assert said(fast) == said(plain)
         assert all(
             result.speculation.drafted for result in fast if result.usage.completion_tokens > 2
         )
