@@ -285,7 +285,7 @@ def test_plain_rounds_wait_no_more_often_than_without_a_head(folder):
     for head in (None, folder):
         with closing(mlx.load(folder, replace(OPTIONS, head=head))) as model:
             [row] = model.forward([Row(0, TEXT)])
-            for at in range(LAG + 5):
+            for at in range(LAG + 5 - len(TEXT)):
                 token = tokens_of([int(row[-1].argmax())])
                 hint = Next(Sampler(GREEDY, 0, TEXT), len(TEXT) + at + 1)
                 [row] = model.forward([Row(0, token, next=hint)])
