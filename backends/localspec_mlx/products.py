@@ -20,7 +20,7 @@ from mlx.nn.layers.quantized import QuantizedEmbedding, QuantizedLinear
 
 ROWS = (1, 2, 4, 8, 16, 32)  # at which ways are timed; more rows are computed as the most are
 PADDED = 32  # rows, from which on MLX uses the kernels for many
-MOST = 1 << 26  # numbers of a matrix that may be unpacked: 128 MiB
+MOST = 1 << 24  # numbers of a matrix that may be unpacked: 32 MiB, within what plans leave
 TIMED = 1 << 20  # numbers of the matrix that is timed, on a processor
 TIMES = 3
 BETTER = 0.8  # of the time of MLX's own way, at most: near ties must not change what is said

@@ -72,9 +72,7 @@ def test_a_process_outside_of_a_group_says_so(tmp_path, monkeypatch, capsys):
     ("said", "told"),
     [("2", "one process only"), ("many", "sets it to a number"), ("0", "a number")],
 )
-def test_an_engine_that_cannot_be_divided_is_not_left_to_run_alone(
-    said, told, monkeypatch, capsys
-):
+def test_an_engine_that_cannot_be_divided_is_not_left_to_run_alone(said, told, monkeypatch, capsys):
     monkeypatch.setenv("LOCALSPEC_GROUP", said)
     assert run(["generate", str(engines.tiny("llama")), *ASK]) == 2
     assert told in capsys.readouterr().err
