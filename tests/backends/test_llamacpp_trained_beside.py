@@ -1,0 +1,53 @@
+"""EAGLE-3 and DFlash heads that were trained are mostly right, however their text came about.
+
+`trained/make_beside.py` makes the files: a small Qwen3 and a head of each kind.
+"""
+
+from __future__ import annotations
+
+import lzma
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from localspec.backend import Options
+from localspec_llamacpp import backend
+from tests.backends.test_llamacpp_trained import (
+    FOLDER,
+    OTHER,
+    STORY,
+    WAYS,
+    encoded,
+    greedy,
+    roll,
+)
+
+DEPTH = 3
+SURE = {"eagle3": 0.5, "dflash": 0.25}  # at each depth; by chance it would be one of 384
+
+
+@pytest.fixture(scope="module", params=SURE)
+def model(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("trained")
+    for name in ("trunk", request.param):
+        packed = (FOLDER / f"{name}.gguf.xz").read_bytes()
+        (place / f"{name}.gguf").write_bytes(lzma.decompress(packed))
+    head = place / f"{request.param}.gguf"
+    options = Options(slots=4, context=512, batch=64, tentative=8, threads=1, head=head)
+    with closing(backend.load(place / "trunk.gguf", options)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_head_beside_is_right_however_its_text_came_about(model, way):
+    story, other = encoded(model, STORY), encoded(model, OTHER)
+    right = np.zeros(DEPTH)
+    ends = range(90, len(story) - 1, 11)
+    for end in ends:
+        for slot in range(4):
+            model.truncate(slot, 0)
+        way(model, story[:end], other)
+        drafted = roll(model, 0, story[: end + 1])
+        right += np.cumprod(drafted == greedy(model, story[: end + 1]))
+    assert (right / len(ends) > SURE[model.head.proposer]).all()
