@@ -54,7 +54,7 @@ class TriedHere(Trial):
     def __init__(self, found):
         super().__init__(found.engine, found.path)
 
-    def run(self, options):
+    def run(self, options, *, driven=False):
         pass
 
 

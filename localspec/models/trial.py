@@ -27,7 +27,7 @@ class Trying(Protocol):
 
     def footprint(self) -> Footprint: ...
     def needs(self, options: Options) -> Needs: ...
-    def run(self, options: Options) -> None: ...
+    def run(self, options: Options, *, driven: bool = False) -> None: ...
     def close(self) -> None: ...
 
 
@@ -85,15 +85,15 @@ class Examined:
         if verdict is None:
             if self.needs(small).total > room:
                 return ""
-            verdict = self._verdict(options)
+            verdict = self._verdict(options, driven)
             if verdict is None:
                 return ""
             self._record.keep_verdict(small, verdict)
         return verdict
 
-    def _verdict(self, options: Options) -> str | None:
+    def _verdict(self, options: Options, driven: bool) -> str | None:
         try:
-            self._asked(lambda trying: trying.run(options))
+            self._asked(lambda trying: trying.run(options, driven=driven))
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:

@@ -59,11 +59,11 @@ class Trial:
     def needs(self, options: Options) -> Needs:
         return self._rehearsed().needs(options)
 
-    def run(self, options: Options) -> None:
+    def run(self, options: Options, *, driven: bool = False) -> None:
         """Load a model and use it as it will be used, with little room."""
         most = self.footprint().positions or CELLS
         self.close()
-        driven = uses_gpu(self._engine.probe(), options)
+        driven = driven or uses_gpu(self._engine.probe(), options)
         model = self._engine.load(self._path, tried(options, min(room_for(options, driven), most)))
         try:
             if driven:

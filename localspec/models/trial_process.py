@@ -32,6 +32,8 @@ from localspec.models.locate import ModelFiles
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
 SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
+# More where a driver first compiles its kernels: Mesa's in software took 17 for a single token.
+KERNEL_SECONDS = 300.0
 STILL = 0.1  # seconds of work in all that time, below which it waits for a device that hangs
 PATIENCE = 10  # times as long, at most, on a machine that is busy or a disk that is slow
 MOST_WORDS = 300  # letters of an engine's last words
@@ -62,14 +64,15 @@ class TrialProcess:
     def needs(self, options: Options) -> Needs:
         return Needs.of(self._ask("needs", options))
 
-    def run(self, options: Options) -> None:
-        self._ask("run", options)
+    def run(self, options: Options, *, driven: bool = False) -> None:
+        self._ask("run", options, KERNEL_SECONDS if driven else 0.0)
 
-    def _ask(self, what: str, options: Options | None = None) -> Any:
+    def _ask(self, what: str, options: Options | None = None, more: float = 0.0) -> Any:
         wanted = {"ask": what, "options": options and asdict(options)}
         request = json.dumps(wanted, default=os.fspath)
         answered = threading.Event()
-        threading.Thread(target=self._watch, args=[answered], daemon=True).start()
+        most = self._seconds + more
+        threading.Thread(target=self._watch, args=[answered, most], daemon=True).start()
         try:
             reply = self._exchange(request)
         finally:
@@ -92,20 +95,21 @@ class TrialProcess:
         reply: dict[str, Any] = json.loads(line)
         return reply
 
-    def _watch(self, answered: threading.Event) -> None:
+    def _watch(self, answered: threading.Event, most: float) -> None:
         """End the process after too much work; waiting on a busy machine does not count."""
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
-            worked, most = busy(process), self._seconds
+            worked = busy(process)
             done, still = (worked, bytes_read(process)), False
-            for _ in range(PATIENCE):
-                if answered.wait(most):
+            for _ in range(round(PATIENCE * most / self._seconds)):
+                if answered.wait(self._seconds):
                     return
                 before, done = done, (busy(process), bytes_read(process))
                 still = done[0] - before[0] < STILL and done[1] == before[1]
                 if still or done[0] - worked >= most:
                     break
-            self._expired = f"in {most:.0f} seconds" + (", doing nothing" if still else " of work")
+            short, long = f"in {self._seconds:.0f} seconds", f"in {most:.0f} seconds"
+            self._expired = f"{short}, doing nothing" if still else f"{long} of work"
             process.kill()
 
     def _death(self) -> str:

@@ -58,6 +58,22 @@ def test_another_way_to_load_is_tried_by_itself():
     passes(place(), AGAIN, Options(context=512, slots=4, threads=2))  # as large as one likes
 
 
+class Unwatched(TrialProcess):
+    """Answers at once, and notes how long it could have taken."""
+
+    def _watch(self, answered, most):
+        self.most = most
+
+
+@pytest.mark.parametrize(("driven", "seconds"), [(False, 20), (True, 320)])
+def test_a_driver_that_compiles_its_kernels_first_has_more_time(driven, seconds):
+    code = "input(); print('{\"answer\": null}', flush=True); input()"
+    asked = Unwatched(place(), (sys.executable, "-c", code))
+    asked.run(OPTIONS, driven=driven)
+    assert int(asked.most) == seconds
+    asked.close()
+
+
 def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
     with trial.examined(place()) as looked:  # laid out, so that the trial is what dies
         looked.footprint()
