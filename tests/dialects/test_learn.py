@@ -167,6 +167,12 @@ def test_a_call_may_be_cut_off_anywhere(name):
         assert content[:7] in "I look." or text[:end].lstrip().startswith(content[:7])
 
 
+def test_calls_without_names_are_numbered_by_their_identifiers():
+    text = reply(TEMPLATES["kimi, by identifiers"], CASES["two"])
+    assert "<|tool_call_begin|>functions.search_all:0<" in text
+    assert "<|tool_call_begin|>functions.now:1<" in text
+
+
 def thinking(source, begun):
     """The template, in which a prompt has begun to reason."""
     return source.replace("prompt %}<|assistant|>", f"prompt %}}<|assistant|>{begun}")
