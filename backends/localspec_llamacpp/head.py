@@ -272,10 +272,7 @@ class LlamaHead:
 
 
 class FreedHead:
-    """What is left of a head that was freed: it tells apart what was saved with it."""
-
-    def note(self, rows: Sequence[Row], positions: Sequence[int], states: States) -> None:
-        pass
+    """Stands in for a head that was freed, to tell apart what was saved with it."""
 
     def enough(self, slot: int, length: int) -> int:
         return length

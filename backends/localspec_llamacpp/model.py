@@ -126,7 +126,7 @@ class LlamaModel:
         logits = self._context.decode(
             [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
         )
-        if self._head:
+        if isinstance(self._head, LlamaHead):
             positions = [self._lengths[row.slot] for row in rows]
             states = self._context.told(sum(len(row.tokens) for row in rows))
             self._head.note(rows, positions, states)
@@ -195,6 +195,7 @@ class LlamaModel:
         if self._head:
             self._head.close()
             self.head, self._head = None, FreedHead()
+            self._context.tell_nothing()
 
     def close(self) -> None:
         if not self._closed:

@@ -181,6 +181,17 @@ class Context:
             if layer != self._last_layer:
                 nextn.tell_before(self.pointer, layer)
 
+    def tell_nothing(self) -> None:
+        """Give no hidden states any more.
+
+        The next batch is then another graph. It must be, where a head was freed on a worker: the
+        worker forgets the last graph with any buffer, and llama.cpp would ask to run it once more.
+        """
+        for layer in self._layers:
+            if layer != self._last_layer:
+                nextn.tell_before(self.pointer, layer, on=False)
+        nextn.tell(self.pointer, outputs_only=False, on=False)
+
     def told(self, rows: int) -> States:
         """The hidden states of the newest batch: those that were asked for."""
         if not self._layers:

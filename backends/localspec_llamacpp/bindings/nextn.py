@@ -57,11 +57,11 @@ def available(*, layers: bool = False) -> bool:
     return ext is not None and (not layers or bool(tell_of and states_of))
 
 
-def tell(context: object, *, outputs_only: bool) -> None:
-    """Let a context give the hidden states of all tokens, or of outputs only."""
+def tell(context: object, *, outputs_only: bool, on: bool = True) -> None:
+    """Let a context give the hidden states of all tokens, or of outputs only; or none any more."""
     if ext is None:
         raise BackendError("this release of llama-cpp-python gives no hidden states: upgrade it")
-    ext.llama_set_embeddings_nextn(context, True, outputs_only)
+    ext.llama_set_embeddings_nextn(context, on, outputs_only)
 
 
 def choose_block(context: object, block: int) -> None:
@@ -76,10 +76,10 @@ def linked(context: object) -> int | None:
     return cast(int | None, ext.llama_get_ctx_other(context))
 
 
-def tell_before(context: object, layer: int) -> None:
-    """Let a context give the hidden states of all tokens before a layer."""
+def tell_before(context: object, layer: int, *, on: bool = True) -> None:
+    """Let a context give the hidden states of all tokens before a layer, or not any more."""
     assert tell_of is not None
-    tell_of(context, layer, True)
+    tell_of(context, layer, on)
 
 
 def hidden_before(context: object, layer: int, rows: int, width: int) -> Hidden:
