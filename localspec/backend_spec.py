@@ -56,7 +56,7 @@ class Link(NamedTuple):
 
 
 class Workers(Protocol):
-    """What an engine can do with devices of other machines."""
+    """Serves devices to other machines, and uses theirs: what an engine offers for it."""
 
     def serve(self, worker: Worker, tell: Callable[[str], object]) -> None:
         """Let others use devices of this machine, until Ctrl-C; `tell` hears when they can."""

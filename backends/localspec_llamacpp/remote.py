@@ -44,7 +44,7 @@ sys.exit(not remote.ggml_backend_rpc_add_server(sys.argv[2].encode()))
 
 
 class Look(NamedTuple):
-    """What became of speaking to a worker."""
+    """Tells what became of speaking to a worker."""
 
     version: str = ""  # of its protocol
     fault: str = ""

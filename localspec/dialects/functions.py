@@ -71,7 +71,7 @@ def _function(place: str, tool: Tool) -> Function:
 
 
 def _followed(schema: dict[str, Json]) -> Mapping[str, Json]:
-    """As much of a schema as a grammar can follow."""
+    """Keep as much of a schema as a grammar can follow."""
     found = without_others(schema)
     assert isinstance(found, Mapping)
     return found if followable(json.dumps(found)) else {}

@@ -64,7 +64,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 class Figures(NamedTuple):
-    """What a way to decode brought."""
+    """Holds the measurements of a way to decode."""
 
     rate: float  # tokens a second
     drafted: float  # tokens a round

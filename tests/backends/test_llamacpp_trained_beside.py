@@ -8,22 +8,12 @@ from __future__ import annotations
 import lzma
 from contextlib import closing
 
-import numpy as np
 import pytest
 
 from localspec.backend import Options
 from localspec_llamacpp import backend
-from tests.backends.test_llamacpp_trained import (
-    FOLDER,
-    OTHER,
-    STORY,
-    WAYS,
-    encoded,
-    greedy,
-    roll,
-)
+from tests.backends.test_llamacpp_trained import FOLDER, WAYS, rightness
 
-DEPTH = 3
 SURE = {"eagle3": 0.5, "dflash": 0.25}  # at each depth; by chance it would be one of 384
 
 
@@ -41,13 +31,4 @@ def model(request, tmp_path_factory):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_head_beside_is_right_however_its_text_came_about(model, way):
-    story, other = encoded(model, STORY), encoded(model, OTHER)
-    right = np.zeros(DEPTH)
-    ends = range(90, len(story) - 1, 11)
-    for end in ends:
-        for slot in range(4):
-            model.truncate(slot, 0)
-        way(model, story[:end], other)
-        drafted = roll(model, 0, story[: end + 1])
-        right += np.cumprod(drafted == greedy(model, story[: end + 1]))
-    assert (right / len(ends) > SURE[model.head.proposer]).all()
+    assert (rightness(model, way) > SURE[model.head.proposer]).all()
