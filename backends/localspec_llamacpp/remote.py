@@ -24,7 +24,6 @@ from localspec.errors import DeviceError
 from localspec_llamacpp import ggml
 
 PATIENCE_SECONDS, LOOK_SECONDS = 2.0, 0.1  # for a worker to answer, and between two looks
-TRUSTED_SECONDS = 0.5  # after which one that answered is spoken to anew
 TRYING_SECONDS = 20.0
 # Seconds until a silent link is spoken to, and between two attempts; how many; and milliseconds
 # until what was sent must have arrived.
@@ -52,9 +51,9 @@ class Look(NamedTuple):
 
 
 class Known:
-    """The workers that this process has connected to, and when they last answered."""
+    """Holds the workers that this process has connected to."""
 
-    answered: dict[str, float] = {}  # noqa: RUF012
+    workers: set[str] = set()  # noqa: RUF012
 
 
 def endpoints() -> list[str]:
@@ -64,13 +63,16 @@ def endpoints() -> list[str]:
 
 
 def connect() -> None:
-    """Let llama.cpp see the devices of all workers; `DeviceError` where one does not answer."""
+    """Let llama.cpp see the devices of all workers; `DeviceError` where one does not answer.
+
+    Each is spoken to every time: llama.cpp ends the process where a worker has just died.
+    """
     for endpoint in endpoints():
-        if endpoint not in Known.answered:
+        if endpoint not in Known.workers:
             _add(endpoint)
-        elif time.monotonic() - Known.answered[endpoint] > TRUSTED_SECONDS and not held(endpoint):
+            Known.workers.add(endpoint)
+        elif not held(endpoint):
             require_answer(endpoint)
-        Known.answered[endpoint] = time.monotonic()
 
 
 def _add(endpoint: str) -> None:
