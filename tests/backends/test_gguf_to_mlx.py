@@ -265,6 +265,7 @@ def starter(tmp_path_factory):
     return exact, load_folder(str(made(source, folder / "folder")))
 
 
+@pytest.mark.long
 def test_the_starter_reads_and_says_the_same_on_both_engines(starter):
     exact, (model, tokenizer) = starter
     with closing(llamacpp.load(exact, engines.OPTIONS)) as loaded:

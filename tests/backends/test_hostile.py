@@ -19,7 +19,10 @@ from tests.backends.forked import outcomes
 from tests.backends.gguf_copies import copied
 from tests.backends.gguf_files import TENSORS, TOKENS, Numbers, Plain, Typed, gguf, pairs
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trials are forked here")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform != "linux", reason="trials are forked here"),
+]
 
 SSM: dict[str, Plain] = {
     "ssm.conv_kernel": 4,

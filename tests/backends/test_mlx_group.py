@@ -23,6 +23,8 @@ from localspec_mlx.group import packed, unpacked, wish, wished
 from tests import tiny_mlx
 from tests.worker_process import Told
 
+pytestmark = pytest.mark.long
+
 ASK = ["The river runs", "--raw", "--max-tokens", "16", "--json"]
 
 

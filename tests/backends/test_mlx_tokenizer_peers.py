@@ -19,6 +19,8 @@ from tests.backends.test_mlx_tokenizer import SIZE, TEXTS, said
 from tests.backends.tokenizer_files import SHARED, from_gguf, put
 from tests.tiny_vocabulary import BEGIN, END, TURN, vocabulary
 
+pytestmark = pytest.mark.long
+
 CORPUS = ["the code is the code and the sea", "naïve café 漢字", "return a + b", "def add(a, b):"]
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 MB = 1 << 20
 ROOT = Path("/sys/fs/cgroup")
 CHILD = """

@@ -18,6 +18,8 @@ from localspec.sampling.parameters import Sampling
 from localspec_llamacpp import backend as llamacpp
 from tests.e2e.prompts import PROMPTS
 
+pytestmark = pytest.mark.long
+
 LENGTH = 40
 STARTER = "smollm2-135m"
 SMALL = Options(

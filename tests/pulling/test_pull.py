@@ -16,6 +16,8 @@ from tests import engines
 from tests.pulling.fake_hub import FakeHub
 from tests.tiny import Head
 
+pytestmark = pytest.mark.long
+
 REPO = "people/tiny-gguf"
 NAME = "hf:people/tiny-gguf"
 

@@ -129,6 +129,7 @@ async def attack_often(app, count: int, seed: int = 20) -> tuple[list[object], d
     return wrong, statuses
 
 
+@pytest.mark.long
 def test_no_body_makes_the_server_fail(attacked):
     [listening] = attacked.uvicorn.servers
     going = attack_often(attacked.app, BODIES)
