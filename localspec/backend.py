@@ -88,6 +88,7 @@ class Footprint:
     drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
     # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
     mask_token: int | None = None
+    made_of: Path | None = None  # the model whose layers these are, which lends its weights
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those

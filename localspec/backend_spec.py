@@ -103,6 +103,15 @@ class Builder(NamedTuple):
     build: Callable[[str, bool], str]
 
 
+class PublishedHead(NamedTuple):
+    """A drafting head as it was published: a folder with weights and config.json."""
+
+    folder: Path
+    target: Path | None  # the folder of its model; None: the head is among the weights of `folder`
+    kind: str = "auto"  # of the weights to write, in the converter's words
+    python: str = ""  # that has what the converter imports; one is set up if empty
+
+
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
     """An engine, described without its library."""
@@ -127,3 +136,5 @@ class BackendSpec:
     builder: Builder | None = None  # where its library is built for a machine
     # Writes a model of these layers of another, at a path where there is nothing yet.
     thin: Callable[[Path, Sequence[int], Path], None] | None = None
+    # Writes a head in the engine's format, at a path where there is nothing yet.
+    convert: Callable[[PublishedHead, Path], None] | None = None

@@ -19,6 +19,7 @@ from localspec.chat.options import ChatOptions, ChatWanted
 from localspec.clients.command import connect, launch
 from localspec.commands import configuration
 from localspec.commands.config import config
+from localspec.commands.convert_draft import convert_draft
 from localspec.commands.doctor import doctor
 from localspec.commands.group import join_group, launch_group
 from localspec.commands.interactive_load import loaded
@@ -228,6 +229,7 @@ for _command in COMMANDS:
 commands.add_command(bench)
 commands.add_command(config)
 commands.add_command(connect)
+commands.add_command(convert_draft)
 commands.add_command(doctor)
 commands.add_command(export)
 commands.add_command(launch)

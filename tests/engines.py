@@ -53,8 +53,10 @@ HEADS = dict.fromkeys((*WITH_HEADS, COMPANION), "mtp")  # the proposers, by mode
 HEADS |= {name: name.rpartition("-")[2] for name in MLX_HEADS}
 HEADS |= {name: kind.partition("-")[0] for name, (_, kind) in BESIDE.items()}
 
-# One of MLX stands for all where a head changes little: it is slow on a processor.
-SOME_HEADS = [name for name in HEADS if name not in MLX_HEADS[1:]]
+# Where a head changes little, some of MLX stand for all, as it is slow on a processor: one that
+# keeps keys, and both kinds that keep nothing.
+ALIKE = ("gemma4_text-mtp", "llama-eagle3", "qwen3_5-dflash")
+SOME_HEADS = [name for name in HEADS if name.removeprefix("mlx ") not in ALIKE]
 
 HEAD = Head()
 OPTIONS = Options(slots=4, context=512, batch=64, threads=1, tentative=8)

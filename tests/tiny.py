@@ -340,9 +340,14 @@ WITH_HEADS: Mapping[str, Architecture] = {
     ),
 }
 
-# Targets of heads in files of their own; the tokens of the first follow from the one before.
+# Targets of heads in files of their own; the tokens of the first follow from the one before. And
+# a model whose layers come in the order that MLX has for them.
 FOR_HEADS: Mapping[str, Architecture] = {
     "llama-soft": Architecture((_with_gain(_llama_soft, 0.1),) * 3, ATTENTION),
+    "qwen35-last-mtp": Architecture(
+        (_qwen35_delta, _qwen35_delta, _qwen35_attention, _drafts(_qwen35_attention)),
+        {**WITH_HEADS["qwen35-mtp"].metadata, "attention.recurrent_layers": [1, 1, 0, 0]},
+    ),
 }
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
 CANDIDATES, SPREAD = 4, 16  # of DFlash 2: for each token; numbers that share a convolution

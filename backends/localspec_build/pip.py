@@ -38,10 +38,14 @@ def command(python: str) -> list[str]:
     if _succeeds(python, "-m", "pip", "--version"):
         return [python, "-m", "pip"]
     own = folders.data() / "pip"
-    program = own / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    if not _succeeds(str(program), "-m", "pip", "--version"):
+    program = program_of(own)
+    if not _succeeds(program, "-m", "pip", "--version"):
         venv.create(own, clear=True, with_pip=True, symlinks=sys.platform != "win32")
-    return [str(program), "-m", "pip", "--python", python]
+    return [program, "-m", "pip", "--python", python]
+
+
+def program_of(environment: Path) -> str:
+    return str(environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Builder
+from localspec.backend_spec import BackendSpec, Builder, PublishedHead
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import models, parts
@@ -42,6 +42,12 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
     write(path, layers, out)
 
 
+def convert(head: PublishedHead, out: Path) -> None:
+    from localspec_llamacpp.converting import convert as write  # only here: it takes time to import
+
+    write(head, out)
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -56,4 +62,5 @@ SPEC = BackendSpec(
     advise=advise,
     builder=Builder(NAMES, build),
     thin=thin,
+    convert=convert,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from localspec.errors import UsageError
 from localspec.export.deployment import Deployment, ExportedModel
@@ -27,6 +27,14 @@ def of_original(wanted: Deployment) -> list[str]:
         kind = wanted.settings.kv_type
         notes.append(f"keys and values in {kind}: FP8 is the nearest here, and rounds otherwise")
     return notes
+
+
+def by_known_method(wanted: Deployment, methods: Container[str]) -> tuple[Deployment, list[str]]:
+    """Have prompt lookup in place of a drafter that an engine has no method for."""
+    if not wanted.drafts or wanted.drafter in methods:
+        return wanted, []
+    lost = f"drafts by {wanted.drafter}, for which no option of this engine is known"
+    return wanted.without_draft(), [lost]
 
 
 def quantised(wanted: Deployment) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from localspec.export.deployment import LOOKUP, Deployment
 from localspec.export.differences import (
     ALONE,
+    by_known_method,
     draft_original,
     listed,
     of_original,
@@ -27,6 +28,8 @@ STEPPING = ("STANDALONE", "NEXTN", "EAGLE3")  # draft one token after the other
 
 def script(wanted: Deployment) -> Script:
     settings, notes = wanted.settings, of_original(wanted)
+    wanted, lost = by_known_method(wanted, ALGORITHMS)
+    notes += lost
     if not wanted.one_vocabulary:
         notes.append("the draft model: its vocabulary is of another size, which SGLang refuses")
         wanted = wanted.without_draft()

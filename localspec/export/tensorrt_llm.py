@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from localspec.export.deployment import LOOKUP, Deployment
 from localspec.export.differences import (
     ALONE,
+    by_known_method,
     draft_original,
     listed,
     of_original,
@@ -30,6 +31,8 @@ FILE = "trtllm.yaml"
 
 def script(wanted: Deployment) -> Script:
     notes = of_original(wanted)
+    wanted, lost = by_known_method(wanted, TYPES)
+    notes += lost
     if wanted.drafts and wanted.drafter != LOOKUP:
         notes.append(ALONE)
     if wanted.drafts and TYPES[wanted.drafter] == "MTP":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from localspec.backend import CELLS, CONTEXT, Device, Options
+from localspec.backend import CELLS, CONTEXT, Device, Needs, Options
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.plan import Plan, PlanRequest, plan
@@ -62,13 +62,20 @@ def planned(
             drafting = on_cpu(draft.engine.devices, drafting)
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
-    helper = draft.needs if draft is not None else None
+    helper = (lent(draft, target) or draft.needs) if draft is not None else None
     wanted = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
     found = plan(wanted, machine)
     if target.engine.build.unseen and limits.device == "auto" and not machine.gpus:
         why = f"built for {', '.join(target.engine.build.unseen)}, of which none is seen"
         return found.noting("on the CPU", why)
     return found
+
+
+def lent(draft: Examined, target: Examined) -> Callable[[Options], Needs] | None:
+    """Count no weights of a draft model that is made of its target's layers, and shares them."""
+    if draft.footprint().made_of != target.found.path.resolve():
+        return None
+    return lambda options: replace(draft.needs(options), weights=0)
 
 
 def there(engine: str, limits: Limits) -> Machine:

@@ -15,8 +15,8 @@ from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
 from localspec.sampling.parameters import PARAMETERS
 
-DRAFTERS = ("none", "model", "mtp-inside", "mtp", "eagle3", "dflash")
-HEADS = ("mtp", "eagle3", "dflash")  # in files of their own
+HEADS = ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
+DRAFTERS = ("none", "model", "mtp-inside", *HEADS)
 NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")

@@ -151,7 +151,8 @@ def bytes_read(process: psutil.Process) -> int:
 
 def footprint(data: dict[str, Any]) -> Footprint:
     """Read a footprint from JSON."""
-    paths = {key: data[key] and Path(data[key]) for key in ("path", "projector")}
+    names = ("path", "projector", "made_of")
+    paths = {key: data.get(key) and Path(data[key]) for key in names}
     return Footprint(**data | paths)
 
 

@@ -13,6 +13,7 @@ from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
 from localspec.pairing.masked import Masked
 from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
 from tests import engines
@@ -138,14 +139,14 @@ def test_a_seeded_text_is_the_plain_text_when_drafts_are_looked_up(architecture)
 @pytest.mark.parametrize("slots", [1, 4])
 def test_a_conversation_goes_on_from_what_its_slot_holds(architecture, slots):
     target = engines.target(architecture, slots=slots)
-    proposer, _ = engines.proposer("ngram", target)
+    proposer, _ = engines.proposer(engines.HEADS.get(architecture, "ngram"), target)
     engine = Engine(target, proposer)
     prompt = target.tokenizer.encode(TEXTS[0]).tolist()
     for turn in range(3):
         want = Want(prompt, Settings(max_tokens=12))
         [result] = converse(engine, [want])
         with closing(engines.target(architecture)) as fresh:
-            [alone] = replies(fresh, proposer, [want])
+            [alone] = replies(fresh, Silent(), [want])
         assert said([result]) == said([alone])
         assert (result.usage.cached_tokens > 0) == (turn > 0)
         prompt = [*prompt, *result.tokens, *target.tokenizer.encode(" and").tolist()]

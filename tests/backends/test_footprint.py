@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,6 +128,17 @@ def test_a_vision_projector_beside_a_model_is_named(tmp_path: Path) -> None:
 
 
 # What the engine lays out
+
+
+def test_a_mask_counts_where_a_name_tells_that_it_was_trained_for(tmp_path: Path) -> None:
+    path = engines.tiny("llama")
+    command = [sys.executable, "-m", "gguf.scripts.gguf_new_metadata", "--special-token-by-id"]
+    for mask, name, expected in (("7", "PARD-x", 7), ("7", "x", None), ("900", "PARD-y", None)):
+        made = tmp_path / f"{name}.gguf"
+        done = subprocess.run([*command, "mask", mask, path, made], capture_output=True)
+        assert (inspect(made).mask_token if done.returncode == 0 else None) == expected
+    assert inspect((tmp_path / "x.gguf").rename(tmp_path / "pard.gguf")).mask_token == 7
+    assert inspect(path).mask_token is None
 
 
 def test_what_a_model_keeps_is_what_the_engine_lays_out() -> None:

@@ -162,3 +162,15 @@ def test_drafts_that_are_not_asked_for_are_begun_no_more(folders):
         before = model.host.evaluations
         replies.drafts()
         assert model.host.evaluations == before  # begun again, as it is asked each time
+
+
+def test_texts_draft_together_of_which_one_has_begun(folders):
+    """They once left their heads: some states were a target's, others a head's own."""
+    folder, head = folders
+    with closing(mlx.load(folder, replace(OPTIONS, head=head))) as model:
+        for depth in (1, 2, 3):
+            replies = Replies(model, GREEDY)
+            [draft] = replies.drafts([0], depth)
+            replies.verify([draft, Draft(NONE, "")])
+            for slot, found in enumerate(replies.drafts(depth=DEPTH)):
+                assert found.tokens.tolist() == replies.afresh(slot).tokens.tolist() != []

@@ -19,12 +19,8 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load_model
 
 from localspec.backend import Next, Roll, Row
-from localspec.engine.settings import Settings
 from localspec.errors import ModelFileError, UsageError
-from localspec.grammar.grammar import Grammar
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from localspec_mlx import backend as mlx
@@ -36,7 +32,6 @@ from localspec_mlx.heads.loading import weighed
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.tap import Tap
 from tests import engines, tiny_mlx
-from tests.runs import Want, replies, said
 
 DEPTH = 4
 TEXT = np.random.default_rng(3).integers(300, 380, 40).astype(np.int32)
@@ -488,38 +483,3 @@ def test_an_assistant_looks_at_the_keys_of_its_target(length, tmp_path):
     _, outputs = head(mx.array(text[-1:])[None], states[None, -1:], looked, mx.array([length - 1]))
     likely = mx.softmax(head.logits(outputs[:, -1]), axis=-1).max().item()
     assert draft.confidences[0] == pytest.approx(likely, rel=1e-4)  # each key counts
-
-
-LIST = '{"type": "array", "items": {"type": "integer"}}'
-WISHES = {
-    "grammar": {
-        "grammar": Grammar("json_schema", '{"type": "array", "items": {"type": "integer"}}')
-    },
-    "tools": {"grammar": Grammar("lark", 'start: "<call>" /[a-d]{3,9}/ "</call>"')},
-    "penalties": {"sampling": Sampling(repetition=1.3, presence=0.5)},
-    "logprobs": {"logprobs": 3},
-    "seeded dice": {"sampling": Sampling(temperature=0.8, top_k=9), "logprobs": 2},
-}
-
-
-@pytest.mark.parametrize("name", engines.MLX_HEADS)
-@pytest.mark.parametrize("slots", [3, 8])
-def test_requests_of_every_kind_share_rounds_with_a_head(name, slots):
-    """A schema, tools, penalties, logprobs and dice at once, which mlx-vlm refuses or mixes up."""
-    with closing(engines.target(name, slots=slots)) as model:
-        prompt = model.tokenizer.encode("def add(a, b)").tolist()
-        wishes = [*WISHES.values(), *({"max_tokens": 3 + 8 * at} for at in range(3))]
-        wants = [
-            Want(
-                [*prompt * (1 + at % 4), 300 + at], Settings(**{"max_tokens": 12, **wish}, seed=at)
-            )
-            for at, wish in enumerate(wishes)
-        ]
-        diced = list(WISHES).index("seeded dice")  # drafted for by dice of its own
-        plain = replies(model, Silent(), wants)
-        fast = replies(model, HeadProposer(model.head, floor=0.0), wants)
-        del plain[diced], fast[diced]
-        assert said(fast) == said(plain)
-        assert all(
-            result.speculation.drafted for result in fast if result.usage.completion_tokens > 2
-        )

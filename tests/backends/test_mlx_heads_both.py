@@ -1,10 +1,11 @@
-"""The same EAGLE-3 head on both engines."""
+"""The same heads on both engines, and on MLX heads that were trained for llama.cpp."""
 
 from __future__ import annotations
 
-import json
+import lzma
 import sys
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,66 +13,71 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there is no MLX for Windows", allow_module_level=True)
 
-import mlx.core as mx
-from gguf import GGUFReader
-
 from localspec.backend import Row
-from mlx_conversion.weights import by_halves
-from tests import engines
-from tests.backends.gguf_copies import made
+from localspec_llamacpp import backend as llamacpp
+from tests import engines, tiny
+from tests.backends import converted_heads as converted
+from tests.backends.gguf_copies import copied, made
+from tests.backends.test_llamacpp_trained import FOLDER, at_once, rejected, rightness, truncated
+from tests.backends.test_llamacpp_trained import copied as copying
+from tests.backends.test_llamacpp_trained_beside import SURE
 from tests.backends.test_mlx_heads import loaded, rolled
 
-
-def converted(gguf, folder, tokens):
-    """Write a GGUF's EAGLE-3 head as speculators does, in 32 bits."""
-    folder.mkdir()
-    held = {tensor.name: np.array(tensor.data) for tensor in GGUFReader(gguf).tensors}
-    names = {"fc": "fc", "output_norm": "norm", "output": "lm_head"}
-    names |= {f"blk.0.{old}": f"layers.0.{new}" for old, new in EAGLE3_NAMES.items()}
-    weights = {f"{new}.weight": held[f"{old}.weight"] for old, new in names.items()}
-    for name in ("q_proj", "k_proj"):
-        place = f"layers.0.self_attn.{name}.weight"
-        weights[place] = by_halves(weights[place], 32)
-    weights["d2t"] = held["d2t"] - np.arange(len(held["d2t"]))
-    layer = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
-    layer |= {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "vocab_size": tokens}
-    settings = {
-        "speculators_model_type": "eagle3",
-        "transformer_layer_config": layer | {"rms_norm_eps": 1e-8, "rope_theta": 10_000.0},
-        "draft_vocab_size": len(held["d2t"]),
-        "eagle_aux_hidden_state_layer_ids": [0, 1, 2],
-    }
-    (folder / "config.json").write_text(json.dumps(settings))
-    arrays = {name: mx.array(array) for name, array in weights.items()}
-    mx.save_safetensors(str(folder / "model.safetensors"), arrays)
-    return folder
+TEXTS = [np.random.default_rng(at).integers(0, 384, 20 + at).astype(np.int32) for at in range(12)]
 
 
-EAGLE3_NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_norm_2": "hidden_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
+def draft_the_same(ours, theirs):
+    for text in TEXTS:
+        found = []
+        for model in (ours, theirs):
+            model.truncate(0, 0)
+            model.forward([Row(0, text[:-1])])
+            found.append(rolled(model, text=text).tokens.tolist())
+        assert found[0] == found[1]
+        assert len(found[0]) == 4
 
 
-def test_a_head_drafts_the_same_on_both_engines(tmp_path):
-    path, beside = engines.with_head("llama-eagle3")
+@pytest.mark.parametrize("name", ["llama-eagle3", *converted.LATER])
+def test_a_head_beside_its_model_drafts_the_same_on_both_engines(name, tmp_path):
+    path, beside = engines.with_head(name)
     target = made(path, tmp_path / "made")
-    with closing(engines.target("llama-eagle3")) as theirs:
-        head = converted(beside, tmp_path / "head", theirs.vocabulary)
+    with closing(engines.target(name)) as theirs:
+        tokens = theirs.vocabulary
+        if name in converted.LATER:
+            head = converted.dflash(beside, tmp_path / "head", tokens, converted.LATER[name])
+        else:
+            head = converted.eagle3(beside, tmp_path / "head", tokens)
         with closing(loaded(target, head)) as ours:
-            for at in range(12):
-                text = np.random.default_rng(at).integers(0, 384, 20 + at).astype(np.int32)
-                found = []
-                for model in (ours, theirs):
-                    model.truncate(0, 0)
-                    model.forward([Row(0, text[:-1])])
-                    found.append(rolled(model, text=text).tokens.tolist())
-                assert found[0] == found[1]
+            draft_the_same(ours, theirs)
+
+
+def looking_near(path, target):
+    """Let a head's attention prefer tokens that are alike: of the first, one engine reads more."""
+    look = tiny.WIDTH**-0.5 * np.random.default_rng(9).standard_normal((32, 64), dtype=np.float32)
+    gate = converted.HeldHead(path).tensors["blk.3.attn_q"].reshape(2, 2, 32, 64)[:, 1]
+    queries = np.stack([np.stack([look, look]), gate], axis=1).reshape(128, 64)
+    tensors = {"blk.3.attn_k.weight": look, "blk.3.attn_q.weight": queries}
+    return copied(path, target, tensors=tensors)
+
+
+def test_a_head_inside_its_model_drafts_the_same_on_both_engines(tmp_path):
+    path = looking_near(engines.tiny("qwen35-last-mtp"), tmp_path / "made.gguf")
+    options = engines.roomy(replace(engines.OPTIONS, head=path))
+    folder = converted.qwen35(path, tmp_path / "made")
+    with closing(llamacpp.load(path, options)) as theirs, closing(loaded(folder)) as ours:
+        one, other = (model.forward([Row(0, TEXTS[0])])[0] for model in (ours, theirs))
+        assert np.abs(one - other).max() < 0.05
+        draft_the_same(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", SURE)
+def test_heads_that_were_trained_are_right_on_mlx_however_a_text_came_about(kind, tmp_path):
+    for name in ("trunk", kind):
+        packed = (FOLDER / f"{name}.gguf.xz").read_bytes()
+        (tmp_path / f"{name}.gguf").write_bytes(lzma.decompress(packed))
+    target = made(tmp_path / "trunk.gguf", tmp_path / "trunk")
+    write = {"eagle3": converted.eagle3, "dflash": converted.dflash}[kind]
+    head = write(tmp_path / f"{kind}.gguf", tmp_path / "head", tokens=384)
+    with closing(loaded(target, head)) as model:
+        for way in (at_once, truncated, copying, rejected):
+            assert (rightness(model, way) > SURE[kind]).all()

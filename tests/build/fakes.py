@@ -66,16 +66,17 @@ class FakeMachine:
         )
 
 
-# Logs each call. `pip download` gets sources; `pip wheel` makes a wheel unless the folder
-# `refuses` names one of its options; the trial tells `backends`, or fails where the wheel that was
-# installed last is in `broken`.
+# Logs each call. `pip download` gets sources, with a converter that copies `head.gguf`, or tells
+# its `fault`; `pip wheel` makes a wheel unless the folder `refuses` names one of its options; the
+# trial tells `backends`, or fails where the wheel that was installed last is in `broken`.
 PYTHON = """cd {root}
 echo "$CMAKE_ARGS|$*" >> calls
 case "$1 $2 $3" in
 "-m pip download")
     grep -q download refuses && exit 1
     for word in "$@"; do
-        [ "$before" = --dest ] && mkdir -p $word llama_cpp_python-1 && touch llama_cpp_python-1/x &&
+        [ "$before" = --dest ] && mkdir -p $word llama_cpp_python-1/vendor/llama.cpp &&
+            touch llama_cpp_python-1/vendor/llama.cpp/convert_hf_to_gguf.py &&
             tar czf $word/llama_cpp_python-1.tar.gz llama_cpp_python-1
         before=$word
     done ;;
@@ -93,6 +94,11 @@ case "$1 $2 $3" in
             touch $word/nvidia/cu13/bin/nvcc $word/nvidia/cu13/lib/libcudart.so.13
         before=$word
     done ;;
+"-m pip --python") grep -q install refuses && echo "{failure}" && exit 1 ;;
+"-m venv "*) mkdir -p "$5/bin" && cp "$0" "$5/bin/python" ;;
+*convert_hf_to_gguf.py*)
+    echo "Loading model"; [ -s fault ] && cat fault && exit 1
+    for word in "$@"; do [ "$before" = --outfile ] && cp head.gguf "$word"; before=$word; done ;;
 "-c "*) for word in $(cat broken); do case "$(cat installed)" in *$word*)
             echo "OSError: libcudart.so.13 is missing" >&2; exit 1 ;; esac; done
         cat backends ;;

@@ -131,6 +131,12 @@ def saved(server: ServerProcess) -> httpx.Response:
     return act(server, "save", "other")
 
 
+def restored(server: ServerProcess) -> httpx.Response:
+    """Restore a slot and use it: what is written to a worker, it does not answer."""
+    found = act(server, "restore", "kept")
+    return prompt(server) if found.status_code == 200 else found
+
+
 def act(server: ServerProcess, action: str, name: str) -> httpx.Response:
     return server.client.post(f"/slots/0?action={action}", json={"filename": name})
 
@@ -148,6 +154,7 @@ POINTS: dict[str, tuple[Act, set[int], int]] = {
     "between requests": (between, set(), 0),
     "while its memory is asked": (metrics, MEMORY, 1),
     "save": (saved, READ, 2),
+    "restore": (restored, WRITE, 2),
 }
 
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -117,6 +118,16 @@ def test_a_head_beside_the_weights_is_named():
     text = str(written("vllm", "gemma-4-12b", Settings()))
     assert '"method": "mtp"' in text
     assert '"model": "google/gemma-4-12B-it-assistant"' in text
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
+def test_a_drafter_that_an_engine_has_no_method_for_is_told(engine):
+    """It once ended with a KeyError."""
+    found = deployment(Wanted("qwen3-8b-dflash"), ANY, Settings())
+    text = str(ENGINES[engine].script(replace(found, drafter="medusa")))
+    assert "does not carry over: drafts by medusa" in text
+    assert "DFlash" not in text
+    assert "ngram" in text.lower()
 
 
 def test_draft_models_with_vocabularies_of_another_size_are_told():

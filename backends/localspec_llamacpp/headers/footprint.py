@@ -15,6 +15,7 @@ from localspec_llamacpp.headers.parts import whole
 
 GUESSED = 1024  # added to a file type that a converter was not sure of
 TOKENS = "tokenizer.ggml.tokens"
+MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
 OTHER_TYPES = {
     "adapter": "a LoRA adapter",
@@ -66,10 +67,22 @@ def footprint(header: Header, architecture: str) -> Footprint:
         active_experts=number("expert_used_count"),
         drafting_layers=number("nextn_predict_layers") if blocks else 0,
         drafter=drafter(header),
+        mask_token=mask(header),
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
         projector=projector(header.path),
     )
+
+
+def mask(header: Header) -> int | None:
+    """Read the token by which a draft model is asked for several tokens at once.
+
+    Tokenizers of other models have a mask, too, so a name has to tell that it was trained so.
+    """
+    names = (header.path.name, header.text("general.name") or "")
+    found = header.number(MASK, -1)
+    pard = any("pard" in name.lower() for name in names)
+    return found if pard and 0 <= found < header.length(TOKENS) else None
 
 
 def quantisation(header: Header) -> str:

@@ -24,6 +24,7 @@ from localspec_mlx.folder.config import (
 from localspec_mlx.folder.files import refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
+from localspec_mlx.folder.thinning import model_of
 from localspec_mlx.folder.vocabulary import chat_template, kind
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def inspect(path: Path) -> Footprint:
         tokenizer=kind(folder),
         chat_template=chat_template(folder),
         mask_token=mask(config),
+        made_of=made_of.path if (made_of := model_of(config)) else None,
     )
 
 

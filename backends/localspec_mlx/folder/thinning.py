@@ -7,16 +7,22 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
-from localspec_mlx.folder.config import LAYERS, NAME
+from localspec_mlx.folder.config import LAYERS, NAME, Config
 
 LAYER = re.compile(r"(?P<before>.*\blayers\.)(?P<number>\d+)(?P<after>\..+)")
 WRITTEN = (NAME, shards.INDEX)  # anew, or not at all
+MADE_OF = "localspec_made_of"  # a setting: the folder whose layers these are, and which of them
+
+
+class MadeOf(NamedTuple):
+    path: Path
+    layers: Sequence[int]
 
 
 def thin(path: Path, layers: Sequence[int], out: Path) -> None:
@@ -31,11 +37,20 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
         weights |= renumbered(found, numbers)
     out.mkdir(parents=True)
     values = thinned(dict(config.values), config.number(LAYERS), numbers)
+    values[MADE_OF] = [str(path.resolve()), *numbers]
     (out / NAME).write_text(json.dumps(values, indent=2), encoding="utf-8")
     mx.save_safetensors(str(out / "model.safetensors"), weights, metadata=dict(about))
     for file in path.iterdir():
         if file.is_file() and file.suffix != ".safetensors" and file.name not in WRITTEN:
             shutil.copyfile(file, out / file.name)
+
+
+def model_of(config: Config) -> MadeOf | None:
+    """Tell whose layers a folder holds, and which."""
+    found = config.values.get(MADE_OF)
+    if not isinstance(found, list) or not found or not isinstance(found[0], str):
+        return None
+    return MadeOf(Path(found[0]), [each for each in found[1:] if isinstance(each, int)])
 
 
 def renumbered(named: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:

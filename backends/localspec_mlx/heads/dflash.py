@@ -153,7 +153,7 @@ def convolved(layer: Any, name: str, by: Sublayer) -> Sublayer:
 
 
 class Blocks:
-    """Fills a block as a draft begins, and hands it out token by token."""
+    """Fills a block as a draft begins, and hands it out token by token: to texts in step."""
 
     def __init__(self, head: DFlash, blueprint: Blueprint, count: int) -> None:
         self.slots = CacheSlots(blueprint, count)
@@ -172,6 +172,7 @@ class Blocks:
             return apart(self.read, parts)
         newest = mx.stack([part.tokens[part.newest] for part in parts.values()])
         found = [part.states for part in parts.values()]
+        assert len({each.shape[1] if each.ndim > 2 else 0 for each in found}) == 1
         if found[0].ndim == 2:
             rest = self._fill(parts, newest)
         else:

@@ -202,7 +202,9 @@ class MlxHead:
         if by_forward:
             return roll_by_forward(self, rolls, self.proposer)
         while live := [path for path in paths if path.wants]:
-            extend(self, self._host, live)
+            # A head may read its first token otherwise than the next ones, and stop at its limit.
+            fewest = min(len(path.tokens) for path in live)
+            extend(self, self._host, [path for path in live if len(path.tokens) == fewest])
         drafts = [path.draft(self.proposer) for path in paths]
         for roll, draft in zip(rolls, drafts, strict=True):
             self._foresights[roll.row.slot].drafted(roll, draft.tokens)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -54,21 +53,12 @@ def train(folder: Path, count: int) -> None:
     import torch
     from torch.nn import functional as F
 
+    from tests.backends.trained.training import Weights
+
     torch.manual_seed(1)
     data = torch.from_numpy(np.load(folder / "corpus.npy")).long()
-    held: dict[str, torch.nn.Parameter] = {}
-
-    def weight(name: str, *shape: int) -> torch.Tensor:
-        if name not in held:
-            drawn = torch.randn(*shape) * (1.0 if "embd" in name else shape[-1] ** -0.5)
-            held[name] = torch.nn.Parameter(torch.ones(*shape) if len(shape) == 1 else drawn)
-        return held[name]
-
-    def norm(x, name):
-        return F.rms_norm(x, x.shape[-1:], weight(f"{name}.weight", x.shape[-1]), 1e-6)
-
-    def linear(x, name, width):
-        return x @ weight(f"{name}.weight", width, x.shape[-1]).T
+    held = Weights()
+    weight, norm, linear = held.weight, held.norm, held.linear
 
     def turned(x, turns):
         half = turns // 2
@@ -126,22 +116,11 @@ def train(folder: Path, count: int) -> None:
             yield n @ held["output.weight"].detach().T
             own = later(own)
 
-    list(logits(data[:1]))  # makes the weights
-    learning = torch.optim.AdamW(held.values(), betas=(0.9, 0.95))
-    begun = time.monotonic()
-    while (done := (time.monotonic() - begun) / (60 * MINUTES)) < 1:
-        for group in learning.param_groups:
-            group["lr"] = 3e-3 * min(1, 50 * done) * (1 - done) + 1e-5
-        tokens = data[torch.randint(0, len(data), (BATCH,))]
-        losses = [
-            F.cross_entropy(found[:, at:-1].flatten(0, 1), tokens[:, 1 + at :].flatten())
-            for at, found in enumerate(logits(tokens))
-        ]
-        learning.zero_grad()
-        sum(losses).backward()
-        torch.nn.utils.clip_grad_norm_(held.values(), 1.0)
-        learning.step()
-    print([round(loss.item(), 2) for loss in losses])
+    def losses(tokens):
+        for at, found in enumerate(logits(tokens)):
+            yield F.cross_entropy(found[:, at:-1].flatten(0, 1), tokens[:, 1 + at :].flatten())
+
+    held.learn(data, BATCH, MINUTES, losses)
     np.savez(folder / f"{count}.npz", **{name: value.detach() for name, value in held.items()})
 
 

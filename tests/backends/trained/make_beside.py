@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,22 +22,13 @@ def train(folder: Path) -> None:
     import torch
     from torch.nn import functional as F
 
+    from tests.backends.trained.training import Weights
+
     torch.manual_seed(1)
     torch.set_num_threads(1)
     data = torch.from_numpy(np.load(folder / "corpus.npy")).long()
-    held: dict[str, torch.nn.Parameter] = {}
-
-    def weight(name, *shape):
-        if name not in held:
-            drawn = torch.randn(*shape) * (1.0 if "embd" in name else shape[-1] ** -0.5)
-            held[name] = torch.nn.Parameter(torch.ones(*shape) if len(shape) == 1 else drawn)
-        return held[name]
-
-    def norm(x, name):
-        return F.rms_norm(x, x.shape[-1:], weight(f"{name}.weight", x.shape[-1]), 1e-6)
-
-    def linear(x, name, width):
-        return x @ weight(f"{name}.weight", width, x.shape[-1]).T
+    held = Weights()
+    weight, norm, linear = held.weight, held.norm, held.linear
 
     def turned(x, name, places):
         """Rotate [texts, heads, rows, HEAD] by the places of the rows, [texts, rows]."""
@@ -138,20 +128,7 @@ def train(folder: Path) -> None:
         for found, right in (*eagle3(tokens, told), *dflash(tokens, told)):
             yield F.cross_entropy(found.flatten(0, 1), right.flatten())
 
-    list(losses(data[:2]))  # makes the weights
-    learning = torch.optim.AdamW(held.values(), betas=(0.9, 0.95))
-    begun, count = time.process_time(), 0
-    while (done := (time.process_time() - begun) / (60 * MINUTES)) < 1:
-        for group in learning.param_groups:
-            group["lr"] = 3e-3 * min(1, 50 * done) * (1 - done) + 1e-5
-        found = list(losses(data[torch.randint(0, len(data), (BATCH,))]))
-        learning.zero_grad()
-        sum(found).backward()
-        torch.nn.utils.clip_grad_norm_(held.values(), 1.0)
-        learning.step()
-        count += 1
-        if count % 100 == 0:
-            print(count, [round(loss.item(), 2) for loss in found], flush=True)
+    held.learn(data, BATCH, MINUTES, losses)
     np.savez(folder / "beside.npz", **{name: value.detach() for name, value in held.items()})
 
 

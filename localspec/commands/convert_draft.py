@@ -1,0 +1,50 @@
+"""The command `localspec convert-draft`: a published drafting head as a file for llama.cpp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from localspec.backend_spec import PublishedHead
+from localspec.commands.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
+from localspec.errors import UsageError
+from localspec.memory.machine import size
+from localspec.models.engines import specs
+
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    target: Path | None = option(EXISTING, "The folder of its model.", "FOLDER")
+    out: Path | None = option(WRITABLE, "The file to write; else one here, named by FOLDER.")
+    type: str = option(TEXT, "Of the weights: f32, f16, bf16, q8_0; as they are.", default="auto")
+    python: str = option(
+        TEXT, "A Python that has torch and transformers; else one is set up.", default=""
+    )
+
+
+@click.command("convert-draft", params=options(ConvertOptions))
+@click.argument("folder", type=EXISTING)
+@click.pass_context
+def convert_draft(context: click.Context, folder: Path) -> None:
+    """Write a drafting head that was published as a FOLDER of weights as a file for --draft.
+
+    For EAGLE-3, DFlash and Gemma 4's assistants, --target names the folder that their model was
+    published as: config.json and the tokenizer are enough. Without it, the MTP blocks among a
+    model's own weights are written. llama.cpp's converter does it, in an environment of its own.
+    """
+    wanted = read(context, ConvertOptions)
+    for place in filter(None, (folder, wanted.target)):
+        if not (place / CONFIG).is_file():
+            raise UsageError(f"{place} has no {CONFIG}: give the folder as it was published")
+    out = wanted.out or Path(f"{folder.resolve().name}.gguf")
+    if out.exists():
+        raise UsageError(f"{out} is there already: name another with --out")
+    convert = next((spec.convert for spec in specs().values() if spec.convert), None)
+    if convert is None:
+        raise UsageError("no engine here converts heads: llama.cpp does")
+    convert(PublishedHead(folder, wanted.target, wanted.type, wanted.python), out)
+    click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --draft {out}")

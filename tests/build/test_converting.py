@@ -1,0 +1,129 @@
+"""Published heads become files by llama.cpp's converter, which a shell script stands in for."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localspec.backend_spec import PublishedHead
+from localspec.cli import run
+from localspec.errors import BackendError, ModelFileError
+from localspec.models import engines as known
+from localspec_llamacpp.converting import convert
+from tests import engines
+
+VERSION = "llama-cpp-python==1"
+
+
+@pytest.fixture
+def converter(site):
+    """A converter of version 1, which writes an EAGLE-3 head."""
+    site.let(fault="")
+    shutil.copy(engines.beside("llama-soft", "eagle3"), site.root / "head.gguf")
+    site.target = site.target._replace(requirement=VERSION)
+    return site
+
+
+def write(site, out: Path, **changes: object) -> Path:
+    head = PublishedHead(Path("head"), Path("model"))._replace(**changes)
+    convert(head, out, site.target)
+    return out
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix in (".gguf", ""))
+
+
+def test_sources_and_an_environment_are_got_once(converter, tmp_path):
+    for name in ("one.gguf", "two.gguf"):
+        out = write(converter, tmp_path / name)
+        assert out.read_bytes() == (converter.root / "head.gguf").read_bytes()
+    [fetched] = converter.calls("-m pip download")
+    assert VERSION in fetched
+    [installed] = converter.calls("-m pip", "install")
+    assert "--python" in installed
+    assert installed.endswith("requirements-convert_hf_to_gguf.txt")
+    for call in converter.calls("convert_hf_to_gguf.py", "--outfile"):
+        assert " head --target-model-dir model --outfile " in call
+        assert call.endswith("--outtype auto")
+
+
+def test_a_head_among_a_models_weights_is_asked_for_alone(converter, tmp_path):
+    write(converter, tmp_path / "out.gguf", target=None, kind="q8_0")
+    [call] = converter.calls("--outfile")
+    assert " head --mtp --outfile " in call
+    assert call.endswith("--outtype q8_0")
+
+
+def test_a_python_that_is_given_needs_no_environment(converter, tmp_path):
+    write(converter, tmp_path / "out.gguf", python=converter.target.python)
+    assert not converter.calls("-m venv")
+    with pytest.raises(BackendError, match="there/python cannot be run"):
+        write(converter, tmp_path / "other.gguf", python="there/python")
+
+
+def test_a_converter_that_fails_leaves_nothing_and_says_why(converter, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    converter.let(fault="ValueError: no such layer\n")
+    with pytest.raises(BackendError, match="failed: ValueError: no such layer\nall it said is in"):
+        write(converter, folder / "out.gguf")
+    with pytest.raises(BackendError, match="layer; a head in a folder of its own needs"):
+        write(converter, folder / "out.gguf", target=None)
+    assert left(folder) == []
+
+
+def test_a_whole_model_is_no_head(converter, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    shutil.copy(engines.tiny("llama"), converter.root / "head.gguf")
+    with pytest.raises(ModelFileError, match="head is a whole model"):
+        write(converter, folder / "out.gguf")
+    assert left(folder) == []
+
+
+@pytest.mark.parametrize(("refused", "calls"), [("download", 0), ("install", 1)])
+def test_what_cannot_be_fetched_is_fetched_again_next_time(refused, calls, converter, tmp_path):
+    converter.let(refuses=refused)
+    with pytest.raises(BackendError, match="pip failed"):
+        write(converter, tmp_path / "out.gguf")
+    assert len(converter.calls("-m venv")) == calls
+    converter.let(refuses="")
+    assert write(converter, tmp_path / "out.gguf").exists()
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """A published head and its model, and what the command hands to an engine."""
+    asked = []
+
+    def convert(head, out):
+        asked.append(head)
+        out.write_bytes(bytes(2 << 20))
+
+    engine = replace(known.spec("llamacpp"), convert=convert)
+    monkeypatch.setattr("localspec.commands.convert_draft.specs", lambda: {"llamacpp": engine})
+    monkeypatch.chdir(tmp_path)
+    for name in ("head", "model"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    return asked
+
+
+def test_the_command_writes_a_file_named_by_the_folder_and_overwrites_none(folders, capsys):
+    assert run(["convert-draft", "head", "--target", "model", "--type", "bf16"]) == 0
+    assert capsys.readouterr().out == "head.gguf: 2 MiB; to use it: --draft head.gguf\n"
+    assert folders == [PublishedHead(Path("head"), Path("model"), "bf16")]
+    assert run(["convert-draft", "head", "--target", "model"]) == 2
+    assert "head.gguf is there already: name another with --out" in capsys.readouterr().err
+
+
+def test_the_command_wants_folders_as_they_were_published(folders, capsys):
+    Path("model.gguf").write_bytes(b"GGUF")
+    for wrong in (["model.gguf"], ["head", "--target", "model.gguf"]):
+        assert run(["convert-draft", *wrong]) == 2
+        assert "model.gguf has no config.json" in capsys.readouterr().err
+    assert folders == []
