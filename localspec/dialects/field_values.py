@@ -84,7 +84,10 @@ def _value(
         return json.dumps(text) if bare and kinds(wanted) == frozenset({"string"}) else text
     found: list[str] = []
     whole = yield from tape.value(Scanner(), found.append)
-    return "".join(found) if whole else None
+    text = "".join(found)
+    if whole and text[0] == '"' and "string" not in (kinds(wanted) or ("string",)):
+        return value(json.loads(text), wanted)  # some templates quote values of all kinds
+    return text if whole else None
 
 
 def _text(

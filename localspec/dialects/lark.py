@@ -123,7 +123,9 @@ def schema(value: Mapping[str, Json], function: Function, *, spaced: bool = Fals
 
 def formed(value: Mapping[str, Json]) -> str:
     """A reply that follows a schema."""
-    return "%json " + json.dumps({**value, "x-guidance": dict(LAYOUT)})
+    wished = value.get("x-guidance")
+    lenient = isinstance(wished, Mapping) and wished.get("lenient") is True
+    return "%json " + json.dumps({**value, "x-guidance": {**LAYOUT, "lenient": lenient}})
 
 
 def matching(lark: Lark, wanted: Mapping[str, Json], end: str) -> str:

@@ -78,8 +78,9 @@ def _layout(
         if call is None or SAID in call.rest:
             continue
         head = call.head.rpartition(thought.close)[2] if thought else call.head
-        if common_start(head, said.lstrip()).strip():  # a turn of its own
-            continue
+        head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
+        if not head or (call.head and MARK.search(common_start(head, said.lstrip()))):
+            continue  # no beginning, or a turn of its own
         two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
         layout, ending = _closed(call, head, two, said, probe.prompt)
         around = _around(layout, one, said) if beside else None
@@ -132,9 +133,23 @@ def _gap(probe: Probe, head: str, said: str, one: str) -> str:
     return gap if plain and gap and alone.lstrip().startswith(gap + head) else ""
 
 
+def _mark_last(prompt: str) -> str:
+    """Find the mark with which a prompt ends, if it ends with one."""
+    found = MARK_LAST.search(prompt)
+    return found[1] if found and prompt.endswith(found[1]) else ""
+
+
 def _spelled(text: str) -> str:
     for identity in IDS:
         text = text.replace(identity, ID)
+    return text
+
+
+def _named_once(text: str) -> str:
+    """Put identifiers where a name stands before it names the function."""
+    for name in NAMES:
+        before, found, after = text.rpartition(name)
+        text = before.replace(name, ID) + found + after
     return text
 
 
@@ -142,6 +157,9 @@ def _call(text: str, said: str) -> _Call | None:
     """The first call of a text; `said` is the same text with content instead."""
     text = _spelled(text)
     start = len(common_start(text, said))
+    text = text[:start] + _named_once(text[start:])
+    if text.startswith(ID, start):  # whom a call is for, where content is for the user
+        start -= len(re.split(r"[\s<>]", text[:start])[-1])
     at = text.find(NAMES[0], start)
     if SAID in text[:at]:
         start = max(start, text.index(SAID) + len(SAID))
@@ -213,7 +231,7 @@ def _ended(rest: str, after: str) -> tuple[str, str]:
 
 def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
     """Find what stands between two calls, what follows them, and what follows a name."""
-    two = _spelled(two)
+    two = _named_once(_spelled(two))
     start = two.find(head + NAMES[0])
     first = two[start + len(head) + len(NAMES[0]) :]
     at = first.find(NAMES[1])
@@ -273,7 +291,7 @@ def _openings(head: str, said: str) -> tuple[str, ...]:
     if not MARK.match(head):
         if head[:1] in ("{", "["):
             return ()
-        return (re.split(r"[{\[]|\ue000|\ue001", head)[0].strip(),)
+        return tuple(filter(None, [re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()]))
     first = distinct(head, [said])
     more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
     second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""

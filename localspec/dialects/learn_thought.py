@@ -71,7 +71,8 @@ def answer_of(
         opening = (opening.rpartition(close)[2] if close else opening).strip()
         calling = layout.openings[:1] if layout else ()
         if opening and calling and prompt.endswith(calling[0]):  # what all replies begin with
-            return calling[0] + opening, closing
+            between = (layout.again or "").removesuffix(calling[0]) if layout else ""
+            return calling[0] + opening, closing or between.strip()
     else:
         opening, _ = _last_mark(before, after)
     if not MARK.search(opening) or opening == close or opening in prompt:

@@ -93,6 +93,8 @@ class Marked:
     def grammar(self, bounds: Bounds) -> str | None:
         if not bounds.offered and (bounds.form is None or self.thought is None):
             return None
+        if self._begins_alike and bounds.form is None and not bounds.required:
+            return None  # a lexer cannot tell a call from reasoning in time
         lark = bounds.lark()
         calls = _Calls(lark, self.form, bounds) if bounds.offered else None
         end = f"({self._end(lark)})?" if self.ending else ""
@@ -104,6 +106,11 @@ class Marked:
         answers = [f"{self._nothing(lark)} {calls.forced()}"] if calls else []
         answers += [] if bounds.form is None else [self._answer(lark, formed(bounds.form))]
         return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)} {end}")
+
+    @property
+    def _begins_alike(self) -> bool:
+        """Whether reasoning begins as calls do."""
+        return bool(self.thought and self.thought.open.startswith(self.form.openings or ("\0",)))
 
     def _free(self, lark: Lark, calls: _Calls, prompt_end: str) -> str:
         """An expression for any text with calls in it, after reasoning if it reasons."""
@@ -126,7 +133,8 @@ class Marked:
         opened = f"BLANKS {lark.literal(opening.removeprefix(calls.begun))}"
         if not closing:
             return choice([free, f"{opened} {calls.text()}"])
-        return choice([free, f"{opened} {lark.upto(closing)} {free}", f"{opened} TEXT"])
+        more = calls.text() if calls.begun else free
+        return choice([free, f"{opened} {lark.upto(closing)} {more}", f"{opened} TEXT"])
 
     def _end(self, lark: Lark) -> str:
         """An expression for how a reply ends."""

@@ -39,7 +39,7 @@ from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
-from localspec.server.safety import Guard, Manager, Rules
+from localspec.server.safety import HERE, Guard, Manager, Rules
 
 LETTERS = 200  # of a field's name that are told
 
@@ -124,10 +124,13 @@ def surround(app: FastAPI, terms: Terms) -> None:
     """Add what each request passes before its route, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
     app.add_middleware(Guard, rules=terms.rules)
-    if terms.origins:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=terms.origins, allow_methods=["*"], allow_headers=["*"]
-        )
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=terms.origins,
+        allow_origin_regex=HERE,
+        allow_methods=["*"],
+        allow_headers=["*"],
+    )
     app.add_middleware(RequestLog)
     if terms.prefix:
         app.add_middleware(Prefix, prefix=terms.prefix, routes=app.routes)

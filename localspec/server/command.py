@@ -137,7 +137,8 @@ def hosts_of(wanted: ServingOptions) -> tuple[str, ...]:
     """List the names that the server may be called by; a unix socket has none for web pages."""
     if wanted.unix is not None:
         return ("*",)
-    named = () if is_local(wanted.host) else (wanted.host,)
+    own = socket.gethostname().lower()
+    named = () if is_local(wanted.host) else (wanted.host, own, f"{own}.local")
     return (*LOCAL, *named, *wanted.allow_host)
 
 

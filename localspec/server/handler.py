@@ -59,13 +59,16 @@ class RequestHandler:
         self, request: Request, body: RequestPart, model: str, besides: Sequence[str] = ()
     ) -> None:
         """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
-        found = list(body.ignored())
+        self.tell(request, list(body.ignored()))
+        unknown = len(self.house.offers) > 1 and not self.house.knows(model)
+        if found := [*(["model"] if unknown else ()), *besides]:
+            self.ignored.note(request, found)
+
+    def tell(self, request: Request, found: Sequence[str]) -> None:
         if found and self.strict:
             what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
             raise refused(what, safe(found[0]))
-        if len(self.house.offers) > 1 and not self.house.knows(model):
-            found.append("model")
-        if found := [*found, *besides]:
+        if found:
             self.ignored.note(request, found)
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
@@ -75,6 +78,7 @@ class RequestHandler:
                 self.house.lease(errand.model, errand.prompts * errand.copies)
             )
             prompts = await asyncio.to_thread(errand.prepare, served)
+            self.tell(request, [name for each in prompts for name in each.left_out])
             if self.quotes:
                 quote(prompts)
             choices = Choices(prompts, errand.limit or self.limit, errand.copies)

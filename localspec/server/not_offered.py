@@ -14,6 +14,7 @@ VECTORS = "models here continue text: a server of embeddings answers that"
 TEXT_ONLY = "models here read and write text only"
 STORED = "only responses are kept here: send what is needed with each request"
 BATCHES = "send the requests at once: they are answered together"
+SOCKETS = "the SDKs of LM Studio speak by WebSocket: use its paths /api/v0 and /api/v1, or /v1"
 FILES = "give localspec serve the file, or pull a model by name"
 
 INSTEAD: Mapping[str, str] = {
@@ -25,6 +26,7 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("/files", "/vector_stores", "/assistants", "/threads"), STORED),
     **dict.fromkeys(("/conversations", "/responses/compact"), STORED),
     **dict.fromkeys(("/batches", "/messages/batches", "/fine_tuning/jobs"), BATCHES),
+    **dict.fromkeys(("/lmstudio-greeting", "/llm", "/system", "/repository"), SOCKETS),
     "/fim/completions": "send prompt and suffix to /v1/completions",
     **dict.fromkeys(("/api/create", "/api/blobs/{digest}"), FILES),
     "/api/push": "models are only downloaded",
@@ -36,7 +38,7 @@ def not_offered() -> APIRouter:
     for path, instead in INSTEAD.items():
         paths = [path] if path.startswith("/api/") else [path, f"/v1{path}"]
         for each in paths:
-            methods = ["GET", "POST", "HEAD"]
+            methods = ["GET", "POST"]
             answer = partial(refuse, instead)
             routes.add_api_route(each, answer, methods=methods, include_in_schema=False)
     return routes

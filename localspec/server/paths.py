@@ -20,13 +20,16 @@ class Paths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope = {**scope, "path": self._meant(scope)}
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            scope = {**scope, "method": method}  # the web server leaves the body of a HEAD out
+            scope["path"] = self._meant(scope)
         await self._app(scope, receive, send)
 
     def _meant(self, scope: Scope) -> str:
         """The path of a route, if there is one that could be meant."""
         path: str = scope["path"]
-        return next((each for each in candidates(path) if self._known(scope, each)), path)
+        bare = path.rstrip("/") or path
+        return next((each for each in candidates(bare) if self._known(scope, each)), path)
 
     def _known(self, scope: Scope, path: str) -> bool:
         asked = {**scope, "path": path}

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import json
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -17,6 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from localspec.server.faults import Fault, Refused
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+PRIVATE = (".localhost", ".internal")  # names that nobody can register, as host.docker.internal
+APPS = ("app", "file", "tauri", "vscode-webview", "vscode-file")  # origins of no web page
+HERE = rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # origins that may ask
 OPEN = ("/health", "/v1/health")  # need no key
 OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
 
@@ -54,7 +57,7 @@ class Guard:
         if "*" in self._rules.hosts:
             return None
         name = host_name(headers.get("host", ""))
-        if name in self._rules.hosts:
+        if name in self._rules.hosts or is_private(name):
             return None
         return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")
 
@@ -102,8 +105,10 @@ class Manager:
             message = "this server lets no client manage its models: start it with --manage yes"
             raise Refused(Fault(501, message))
         origin = request.headers.get("origin")
-        own = origin and urlsplit(origin).netloc == request.headers.get("host")
-        if origin and not own and not {origin, "*"} & set(self.origins):
+        if not origin or is_app(origin):
+            return
+        own = split(origin).netloc == request.headers.get("host")
+        if not own and not {origin, "*"} & set(self.origins):
             message = f"{origin[:200]} may not manage models here; --allow-origin says who may"
             raise Refused(Fault(403, message))
 
@@ -151,6 +156,27 @@ def host_name(header: str) -> str:
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
     return header.partition(":")[0].lower()
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name is an address, or one that no page of a stranger can have."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.endswith(PRIVATE)
+    return True
+
+
+def is_app(origin: str) -> bool:
+    return split(origin).scheme in APPS
+
+
+def split(origin: str) -> SplitResult:
+    """Take an origin apart; one that is none is empty."""
+    try:
+        return urlsplit(origin)
+    except ValueError:
+        return urlsplit("")
 
 
 def is_local(address: str) -> bool:

@@ -6,11 +6,11 @@ All of it takes time in proportion to the conversation: a client may send any.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from localspec.errors import UsageError
+from localspec.templates.call_arguments import readable
 from localspec.templates.capabilities import Takes, identity, typed, without_content
 from localspec.templates.message import Json, Message, text
 
@@ -90,21 +90,10 @@ def _call(call: Json, takes: Takes) -> Json:
         case str(identity):
             found["id"] = _identity(identity, takes)
     function = call.get("function")
-    if isinstance(function, Mapping) and "arguments" in function:
-        found["function"] = {**function, "arguments": _arguments(function["arguments"], takes)}
+    if isinstance(function, Mapping):
+        given = readable(function.get("arguments"), takes)
+        found["function"] = {**function, "arguments": given}
     return found
-
-
-def _arguments(given: Json, takes: Takes) -> Json:
-    if isinstance(given, str) and not takes.written:
-        try:
-            read = json.loads(given or "{}")
-        except (ValueError, RecursionError):
-            return given
-        return read if isinstance(read, dict) else given
-    if isinstance(given, Mapping) and not takes.objects:
-        return json.dumps(given, ensure_ascii=False)
-    return given
 
 
 def _identity(given: str, takes: Takes) -> str:
@@ -153,7 +142,7 @@ def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
         yield message
         held, role = [], "user"
     if held:
-        yield {**_joined(held), "role": role}
+        yield {**_joined(held), "role": role if takes.alone else "user"}
 
 
 def _merged(messages: Iterable[Message]) -> Iterator[Message]:

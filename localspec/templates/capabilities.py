@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,6 +22,7 @@ class Takes:
     parts: bool = True  # content that is a list of texts
     system: bool = True  # a system message at the start
     systems: bool = True  # several, and anywhere
+    alone: bool = True  # a system message and nothing else
     developer: bool = True  # that role as one of its own
     repeats: bool = True  # two messages of a role in a row
     tools: bool = True  # definitions of tools
@@ -52,6 +54,7 @@ TOOL: Tool = {
     },
 }
 WRITTEN = json.dumps({"k": GIVEN})
+DEVELOPER = re.compile(r"""['"]developer['"]""")
 SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
@@ -115,12 +118,14 @@ class _Reader:
 
 def _talking(reader: _Reader, source: str) -> Takes:
     rules = [_system(RULE), _system(LAW), _user(ASK), _tells(TELL), _system(ORDER), _user(MORE)]
+    told = [{"role": "developer", "content": RULE}, _user(ASK)]
     rows = [_user(ASK), _user(MORE), _tells(TELL), _tells(RETELL), _user(AGAIN)]
     return Takes(
         text=not reader.typed,
         system=reader.shows([_system(RULE), _user(ASK)], RULE, ASK),
+        alone=reader.shows(rules[:1], RULE),
         systems=reader.shows(rules, RULE, LAW, ASK, TELL, ORDER, MORE),
-        developer="'developer'" in source or '"developer"' in source,
+        developer=bool(DEVELOPER.search(source)) and reader.shows(told, RULE, ASK),
         repeats=reader.shows(rows, ASK, MORE, TELL, RETELL, AGAIN),
         tools=replace(reader, tools=[TOOL]).shows([_user(ASK)], TOOL_NAME),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes, learned
 from localspec.templates.message import Json, Message, Tool, text
 from localspec.templates.renderer import SHARED, Renderer
+from localspec.templates.simpler import simpler
+from localspec.templates.thinking import variables
 from localspec.templates.tools_otherwise import told_otherwise
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
@@ -69,12 +72,27 @@ class ChatTemplate:
     ) -> str:
         """The text that asks for the next reply, or for the rest of the last message.
 
-        `extra` are variables that some templates read, as `enable_thinking` or `documents`.
+        `extra` are variables that some templates read, as `enable_thinking` or `documents`. A
+        conversation that the template refuses is put in simpler forms before that is an error.
         """
         if not messages:
             raise UsageError("a conversation needs a message")
-        if continued:
-            return self._continued(messages, tools, extra)
+        write = self._continued if continued else self._asking
+        end, refusal = time.monotonic() + self._renderer.seconds, None
+        for put in chain([messages], simpler(messages, self.takes)):
+            for told in variables(extra):
+                try:
+                    return write(put, tools, told)
+                except UsageError as error:
+                    refusal = refusal or error
+                    if time.monotonic() > end:
+                        raise refusal from None
+        assert refusal is not None
+        raise refusal
+
+    def _asking(
+        self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
+    ) -> str:
         return self.written(messages, tools, extra, asking=True)
 
     def _continued(

@@ -19,15 +19,15 @@ def instructed(
     messages: Sequence[Message], tools: Sequence[Tool], takes: Takes
 ) -> tuple[list[Message], Sequence[Tool]]:
     """The conversation and the tools that are left to the template."""
-    found = list(messages) if takes.calls else [_spoken(message) for message in messages]
+    found = list(messages) if takes.calls else [spoken(message) for message in messages]
     if not tools or takes.tools:
         return found, tools
     lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
     return [{"role": "system", "content": "\n".join([OFFER, *lines, CALL])}, *found], ()
 
 
-def _spoken(message: Message) -> Message:
-    """Calls and their results as words."""
+def spoken(message: Message) -> Message:
+    """Put a call or its result in words."""
     calls = message.get("tool_calls")
     if message.get("role") == "tool":
         return {"role": "user", "content": f"The function returned: {text(message)}"}
@@ -42,5 +42,5 @@ def _call(call: Json) -> str:
     if not isinstance(function, Mapping):
         return ""
     given = function.get("arguments")
-    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
     return f'{{"name": {json.dumps(function.get("name"))}, "arguments": {arguments}}}'

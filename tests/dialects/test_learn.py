@@ -15,7 +15,7 @@ from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
 from tests.dialects.samples import joined
-from tests.dialects.written import ARGUMENTS, DONE, EACH, TEMPLATES, template
+from tests.dialects.written import ARGUMENTS, DONE, EACH, TEMPLATES, fields, template
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 PLACE = {
@@ -214,6 +214,52 @@ def test_an_object_may_have_a_member_named_as_the_items_of_lists_are():
     text = f']<]mark[>[<calls>\n]<]mark[>[<call name="sell">]<]mark[>[{given}]<]mark[>[</call>\n'
     [call] = calls_of(joined([*reader.read(text), *reader.close()]))
     assert call == ("sell", {"thing": {"item": "a"}, "free": [1]})
+
+
+ADDRESSED = template(
+    "{% for c in m.tool_calls %}{% set f = c.function %}"
+    "{% if not loop.first %}<|eom|><|start|>assistant{% endif %}"
+    ' to={{ f.name }}<|message|><calls>\n<invoke name="{{ f.name }}">\n'
+    + fields('<parameter name="', '">', "</parameter>\n")
+    + "</invoke>\n</calls>"
+    + DONE,
+    said="<|start|>{{ m.role }}{% if m.reasoning_content %} to=self<|message|>"
+    "{{ m.reasoning_content }}<|eom|><|start|>assistant{% endif %}"
+    "{% if not m.tool_calls %} to=user<|message|>{{ m.content }}{% endif %}",
+    end="<|eot|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}",
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_call_is_read_that_says_whom_it_is_for_before_its_name(case):
+    thought = WORDS["reasoning_content"]
+    for words in ({}, {"reasoning_content": thought}):
+        text = reply(ADDRESSED, CASES[case], **words).removesuffix("<|eot|>")
+        parts, complete = read(ADDRESSED, text)
+        assert complete
+        assert calls_of(parts) == CASES[case]
+        others = [part for part in parts if isinstance(part, Content | Reasoning)]
+        assert others == ([Reasoning(thought)] if words else [])
+        assert read(ADDRESSED, text, cuts=True) == (parts, complete)
+    assert read(ADDRESSED, " to=user<|message|>Set to=5.")[0] == [Content("Set to=5.")]
+
+
+def test_a_grammar_that_could_not_tell_a_call_from_reasoning_is_not_used():
+    letters = Letters(dialect_of(ADDRESSED).marks)
+    assert grammar(ADDRESSED, letters) is None
+    rules = grammar(ADDRESSED, letters, required=True)
+    called = reply(ADDRESSED, CASES["none"]).removesuffix("<|eot|>").lstrip()
+    assert letters.accepts(rules, called)
+    assert not letters.begins(rules, "to=user<|message|>Hello")
+
+
+def test_quoted_values_are_what_the_schema_says_they_are():
+    calls = '[{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}="{{ v }}"'
+    calls += "{{ ', ' if not loop.last }}{% endfor %})]"
+    source = template(EACH + calls + DONE)
+    given = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
+    [call] = calls_of(read(source, reply(source, [("search_all", given)]))[0])
+    assert call == ("search_all", given)
 
 
 def test_a_family_that_nobody_wrote_down_is_learnt():

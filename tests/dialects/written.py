@@ -156,6 +156,14 @@ TEMPLATES = {
         "{{ m.content or '' }}",
         end=END.replace("<|assistant|>", "<|assistant|>\n>>>"),
     ),
+    "by recipients": template(
+        "{% for c in m.tool_calls %}{% set f = c.function %}"
+        "{% if m.content or not loop.first %}<|from|>assistant\n<|recipient|>{% endif %}"
+        "{{ f.name }}<|content|>" + ARGUMENTS + DONE,
+        said="<|from|>{{ m.role }}\n<|recipient|>{% if m.content or not m.tool_calls %}"
+        "all<|content|>{{ m.content }}{% endif %}",
+        end=END.replace("<|assistant|>", "<|from|>assistant\n<|recipient|>"),
+    ),
     "by messages": template(
         "<|calls|>" + EACH + "<|name|>{{ f.name }}<|args|>" + ARGUMENTS + "<|done|>" + DONE,
         said="<|begin|>{{ m.role }}{% if m.reasoning_content %}<|think|>{{ m.reasoning_content }}"

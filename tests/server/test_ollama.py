@@ -202,9 +202,9 @@ def test_a_template_is_told_whether_to_think(thinker):
     ("think", "variables"),
     [
         (None, {}),
-        (False, {"enable_thinking": False, "thinking": False}),
-        (True, {"enable_thinking": True, "thinking": True}),
-        ("low", {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}),
+        (False, {"enable_thinking": False}),
+        (True, {"enable_thinking": True}),
+        ("low", {"enable_thinking": True, "reasoning_effort": "low"}),
     ],
 )
 def test_templates_hear_whether_to_think(think, variables):
@@ -342,7 +342,6 @@ def test_an_option_that_nobody_implements_is_refused_by_its_name(strict, option)
         ("chat", {"messages": HERE, "top_logprobs": 2}, "top_logprobs"),
         ("chat", {"messages": [{"role": "clown", "content": ""}]}, "role"),
         ("generate", {"prompt": "a", "template": "Say: {{ .Prompt }}"}, "template"),
-        ("generate", {"prompt": "a", "context": [1, 2]}, "context"),
         ("generate", {"prompt": "a", "images": ["aGVsbG8="]}, "images"),
         ("generate", {"prompt": "a", "suffix": "b", "system": "c"}, "system"),
         ("show", {}, "model"),

@@ -22,7 +22,7 @@ BILLING = re.compile(r"\s*x-anthropic-billing-header:[^\n]*\n*")
 
 class TextBlock(RequestPart):
     type: Literal["text"]
-    text: str
+    text: str = ""
 
 
 class SearchResult(RequestPart):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag
@@ -14,6 +13,7 @@ from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.fields import LONGEST, Object, Stops, Wished
+from localspec.server.requests.forms import JsonSchema, of_schema
 from localspec.server.requests.given import OTHER, as_type, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Name
@@ -56,9 +56,8 @@ class AnthropicThinking(RequestPart):
     display: str | None = None  # "omitted": thoughts are not shown
 
 
-class OutputFormat(RequestPart):
+class OutputFormat(JsonSchema):
     type: Literal["json_schema"]
-    schema_: Object = Field(alias="schema")
 
 
 class Output(RequestPart):
@@ -95,7 +94,7 @@ class CountRequest(Wished):
 
     def _format(self) -> Grammar | None:
         form = self.output_config.format or self.output_format
-        return Grammar("json_schema", json.dumps(form.schema_)) if form else None
+        return of_schema(form.schema_) if form else None
 
     def _told(self) -> dict[str, JsonValue]:
         """Pass on the choice about thinking; without one, the chat template decides."""

@@ -13,7 +13,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import LONGEST, Logprobs, Stops, Wished
+from localspec.server.requests.fields import LONGEST, Copies, Logprobs, Stops, Wished
 from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
@@ -53,10 +53,16 @@ class CompletionFields(Formed, Wished):
 
 class LlamaCompletionRequest(CompletionFields):
     prompt: PromptGiven
+    n: Copies = 1  # replies to each prompt
+    n_cmpl: Copies = 1  # the same
+
+    @property
+    def copies(self) -> int:
+        return max(self.n, self.n_cmpl)
 
     @property
     def prompts(self) -> Sequence[One]:
-        return prompts(self.prompt)
+        return prompts(self.prompt, self.copies)
 
     def prepared(self, served: Served) -> list[Prepared]:
         settings = self.settings(served.offer.usual)
@@ -66,7 +72,7 @@ class LlamaCompletionRequest(CompletionFields):
 class Extra(RequestPart):
     """A piece of another file."""
 
-    text: str
+    text: str = ""
     filename: str | None = None
 
 

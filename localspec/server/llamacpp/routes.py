@@ -36,7 +36,10 @@ def llamacpp(desk: RequestHandler) -> APIRouter:
 
 def asking(routes: APIRouter, desk: RequestHandler) -> None:
     async def answered(
-        request: Request, body: LlamaCompletionRequest | InfillRequest, prompts: int = 1
+        request: Request,
+        body: LlamaCompletionRequest | InfillRequest,
+        prompts: int = 1,
+        copies: int = 1,
     ) -> Response:
         errand = ApiRequest(
             body,
@@ -46,6 +49,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             lambda fault: event(fault.openai()),
             stream=body.stream,
             prompts=prompts,
+            copies=copies,
         )
         return await desk.serve(request, errand)
 
@@ -53,7 +57,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/completion")
     async def completion(request: Request, body: LlamaCompletionRequest) -> Response:
         """Continue a text."""
-        return await answered(request, body, len(body.prompts))
+        return await answered(request, body, len(body.prompts), body.copies)
 
     @routes.post("/infill")
     async def infill(request: Request, body: InfillRequest) -> Response:
@@ -109,7 +113,8 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:
-        offer, facts = desk.house.offer(model), await desk.house.facts(model)
+        offer = desk.house.meant(model)
+        facts = await desk.house.facts(offer.name)
         served = desk.house.loaded.get(offer.name)
         return await asyncio.to_thread(properties, offer, served, facts)  # devices take their time
 
@@ -119,7 +124,7 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
-        offer = desk.house.offer(model)
+        offer = desk.house.meant(model)
         found = slots_of(offer, desk.house.loaded.get(offer.name))
         if fail_on_no_slot and all(each["is_processing"] for each in found):
             raise overloaded(f"all {len(found)} slots are busy")

@@ -47,7 +47,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await told(house.offer(name), described)
+        return await told(house.meant(name), described)
 
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
@@ -77,7 +77,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:
         """Free a model's memory, at once or when its requests have ended."""
-        await house.unload(body.instance_id)
+        await house.unload(house.meant(body.instance_id).name)
         return {"instance_id": body.instance_id}
 
     return routes

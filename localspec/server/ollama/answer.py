@@ -104,8 +104,12 @@ class OllamaAnswer:
         [reply] = self.choices.replies
         used, timings = reply.result.usage, reply.result.timings
         read = (timings.first_token or timings.total) - timings.queued
+        told: dict[str, object] = {}
+        if self.words.kind == "generate":
+            told["context"] = [*reply.prepared.tokens, *reply.result.tokens]
         return {
             "done": True,
+            **told,
             "done_reason": "length" if reply.finish == "length" else "stop",
             "total_duration": nanoseconds(time.perf_counter() - self.begun),
             "load_duration": nanoseconds(self._queued - self.begun),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -18,7 +19,8 @@ from localspec.server.ollama.options import OllamaOptions
 from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
-from localspec.server.requests.fields import Logprobs, Object
+from localspec.server.requests.fields import Id, Logprobs, Object
+from localspec.server.requests.forms import is_loose, of_schema
 from localspec.server.requests.given import as_object
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import ToolGiven, tools_of
@@ -26,13 +28,19 @@ from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
 
 CALLS = 128  # most in a message
+NO_TIME = re.compile(r"0+(\.0*)?[a-zµ]*")  # with or without a unit
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
+
+
+def as_form(given: object) -> object:
+    """Read a schema that is a text."""
+    return as_object(given) if isinstance(given, str) and given.startswith("{") else given
 
 
 class OllamaRequest(RequestPart):
     model: str = Field(min_length=1)
     stream: bool = True
-    format: Literal["", "json"] | Object | None = None
+    format: Annotated[Literal["", "json"] | Object | None, BeforeValidator(as_form)] = None
     options: OllamaOptions = OllamaOptions()
     think: bool | str | None = None  # a text is how much
     keep_alive: JsonValue = None
@@ -40,9 +48,14 @@ class OllamaRequest(RequestPart):
     top_logprobs: Logprobs = 0
 
     @property
+    def unloads(self) -> bool:
+        """Tell whether the model is to be kept no longer."""
+        return bool(NO_TIME.fullmatch(str(self.keep_alive)))
+
+    @property
     def grammar(self) -> Grammar | None:
         if isinstance(self.format, dict):
-            return Grammar("json_schema", json.dumps(self.format))
+            return of_schema(self.format)
         return Grammar("json_object") if self.format else None
 
     @property
@@ -51,8 +64,8 @@ class OllamaRequest(RequestPart):
         if self.think is None or self.think == "":
             return {}
         if isinstance(self.think, bool):
-            return {"enable_thinking": self.think, "thinking": self.think}
-        return {**reasoning(self.think), "thinking": True}
+            return {"enable_thinking": self.think}
+        return reasoning(self.think)
 
     def settings(self, served: Served, grammar: Grammar | None = None) -> Settings:
         found = self.options.settings(served, grammar)
@@ -65,6 +78,8 @@ class OllamaRequest(RequestPart):
         yield from super().ignored()
         if self.top_logprobs and not self.logprobs:
             yield "top_logprobs"
+        if isinstance(self.format, dict) and is_loose(self.format):
+            yield "format"
 
 
 class FunctionCalled(RequestPart):
@@ -73,6 +88,7 @@ class FunctionCalled(RequestPart):
 
 
 class OllamaCall(RequestPart):
+    type: str = "function"
     function: FunctionCalled
     id: str | None = None
 
@@ -84,12 +100,14 @@ class OllamaMessage(RequestPart):
     images: list[JsonValue] | None = None
     tool_calls: list[OllamaCall] | None = Field(None, max_length=CALLS)
     tool_name: str | None = None
+    name: str | None = None  # the same, as OpenAI calls it
     tool_call_id: str | None = None
 
 
 class OllamaChatRequest(OllamaRequest):
     messages: list[OllamaMessage] = Field(default_factory=list)
     tools: list[ToolGiven] | None = None
+    truncate: bool = True
 
     @property
     def loads(self) -> bool:
@@ -97,13 +115,39 @@ class OllamaChatRequest(OllamaRequest):
         return not self.messages
 
     def prepared(self, served: Served) -> list[Prepared]:
+        """Prepare the conversation, or as much of its end as there is room for."""
+        messages = messages_of(self.messages)
+        [found] = self._prepared(served, messages)
+        if not self.truncate or fits(found):
+            return [found]
+        ends = [[*rules(messages[:at]), *messages[at:]] for at in turns(messages)]
+        at = bisect_left(ends, True, key=lambda end: fits(*self._prepared(served, end)))
+        if at == len(ends):
+            return [found]  # which is refused with the numbers
+        [found] = self._prepared(served, ends[at])
+        return [replace(found, left_out=("messages",))]
+
+    def _prepared(self, served: Served, messages: Sequence[Message]) -> list[Prepared]:
         conversation = Conversation(
-            messages=messages_of(self.messages),
+            messages=messages,
             tools=tools_of(self.tools),
             format=self.grammar,
             extra=self.extra,
         )
         return self.answering(served, conversation)
+
+
+def fits(prompt: Prepared) -> bool:
+    return len(prompt.tokens) < prompt.served.runtime.context
+
+
+def turns(messages: Sequence[Message]) -> list[int]:
+    """Find where users speak, after the first of them."""
+    return [at for at, each in enumerate(messages) if each["role"] == "user"][1:]
+
+
+def rules(messages: Iterable[Message]) -> list[Message]:
+    return [each for each in messages if each["role"] == "system"]
 
 
 def messages_of(given: Iterable[OllamaMessage]) -> list[Message]:
@@ -140,16 +184,17 @@ def called(call: OllamaCall, identity: str) -> JsonValue:
 def answering(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
     """Find the call a result belongs to: the one it names, else the first that has none."""
     same = [call for call in waiting if call[1] == result.tool_call_id]
-    named = [call for call in waiting if call[0] == result.tool_name]
+    wanted = result.tool_name or result.name
+    named = [call for call in waiting if call[0] == wanted]
     call = next(iter(same or named or waiting), None)
     if call:
         waiting.remove(call)
     name, identity = call or ("", "")
-    return {"name": result.tool_name or name, "tool_call_id": result.tool_call_id or identity}
+    return {"name": wanted or name, "tool_call_id": result.tool_call_id or identity}
 
 
 def check_images(images: list[JsonValue] | None) -> None:
-    if images:
+    if any(images or ()):
         raise refused("this server reads text only, no images", "images")
 
 
@@ -160,7 +205,7 @@ class GenerateRequest(OllamaRequest):
     raw: bool = False
     images: list[JsonValue] | None = None
     template: str = ""
-    context: list[int] | None = None
+    context: list[Id] = Field(default_factory=list)  # the conversation, as the last answer had it
 
     @property
     def loads(self) -> bool:
@@ -175,10 +220,19 @@ class GenerateRequest(OllamaRequest):
 
     def prepared(self, served: Served) -> list[Prepared]:
         check_images(self.images)
-        if self.context:
-            raise refused("context is not here: send the conversation to /api/chat", "context")
         if self.suffix:
             return [self._filling(served)]
+        return [self._behind(each) for each in self._prompted(served)]
+
+    def _behind(self, prompt: Prepared) -> Prepared:
+        """Put a prompt behind the conversation so far, which begins with any start token."""
+        if not self.context:
+            return prompt
+        start = [token for token in [prompt.served.runtime.tokenizer.bos] if token is not None]
+        told = prompt.tokens[1:] if list(prompt.tokens[:1]) == start else prompt.tokens
+        return replace(prompt, tokens=[*self.context, *told])
+
+    def _prompted(self, served: Served) -> list[Prepared]:
         if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
             return [self._raw(served)]
         messages = [

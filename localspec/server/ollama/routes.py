@@ -40,7 +40,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         words = Words(body.model, kind)
         if body.loads:
             desk.take(request, body, body.model, too_long(desk.house, body))
-            if body.keep_alive in (0, "0", "0s"):
+            if body.unloads:
                 await desk.manager(request)
                 await desk.house.unload(desk.house.meant(body.model).name)
                 return Response(line(words.loaded("unload")), media_type=LINES)
@@ -78,7 +78,7 @@ def too_long(house: ModelHost, body: OllamaChatRequest | GenerateRequest) -> lis
 
 
 def telling(routes: APIRouter, desk: RequestHandler) -> None:
-    @routes.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @routes.get("/", include_in_schema=False)
     async def greeting() -> Response:
         return PlainTextResponse("Ollama is running")  # clients look for these words
 

@@ -44,7 +44,8 @@ class ReasoningItem(RequestPart):
 
 class CallItem(RequestPart):
     type: Literal["function_call"]
-    call_id: str
+    id: str = ""
+    call_id: str = ""
     name: str
     namespace: str = ""
     arguments: str | Object = "{}"
@@ -52,7 +53,8 @@ class CallItem(RequestPart):
 
 class CustomCallItem(RequestPart):
     type: Literal["custom_tool_call"]
-    call_id: str
+    id: str = ""
+    call_id: str = ""
     name: str
     namespace: str = ""
     input: str
@@ -155,7 +157,7 @@ class Transcript:
                 self._put({"role": item.role, "content": said(item.content)})
             case CallItem() | CustomCallItem():
                 name = self._told.get((item.namespace, item.name), item.name)
-                self._call(item.call_id, name, arguments(item))
+                self._call(item.call_id or item.id, name, arguments(item))
             case ShellCallItem():
                 self._call(item.call_id or item.id, "local_shell", arguments(item))
             case SearchCallItem(call_id=call_id):

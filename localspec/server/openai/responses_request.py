@@ -26,7 +26,7 @@ from localspec.server.openai.responses_tools import Offered, Tools, offered
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
 from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, Wished
-from localspec.server.requests.forms import JsonSchema
+from localspec.server.requests.forms import JsonSchema, of_schema
 from localspec.server.requests.given import as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.templates.message import Message
@@ -83,11 +83,21 @@ class ResponseFormat(JsonSchema):
             case "json_schema":
                 if "schema_" not in self.model_fields_set:
                     raise refused("a json_schema needs the schema", "text.format.schema")
-                return Grammar("json_schema", json.dumps(self.schema_))
+                return of_schema(self.schema_)
+
+
+def as_flat(given: object) -> object:
+    """Take a schema out of the object that chat requests have around it."""
+    within = given.get("json_schema") if isinstance(given, dict) else None
+    return {**within, "type": "json_schema"} if isinstance(within, dict) else given
+
+
+def plain_text() -> ResponseFormat:
+    return ResponseFormat(type="text")
 
 
 class Text(RequestPart):
-    format: ResponseFormat = Field(default_factory=lambda: ResponseFormat(type="text"))
+    format: Annotated[ResponseFormat, BeforeValidator(as_flat)] = Field(default_factory=plain_text)
 
 
 class ResponsesRequest(Wished):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from fastapi import APIRouter
@@ -56,12 +57,12 @@ def openai(desk: RequestHandler) -> APIRouter:
     @routes.get("/models")
     async def models() -> dict[str, object]:
         """List the models."""
-        offers = desk.house.offers.values()
-        return {"object": "list", "data": [described(desk, offer.name) for offer in offers]}
+        data = [described(desk, name) for name in desk.house.names]
+        return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        return described(desk, desk.house.offer(name).name)
+        return described(desk, desk.house.meant(name).name)
 
     return routes
 
@@ -77,7 +78,10 @@ def described(desk: RequestHandler, name: str) -> dict[str, object]:
     return {
         "id": name,
         "object": "model",
+        "type": "model",
+        "display_name": name,
         "created": offer.created,
+        "created_at": datetime.fromtimestamp(offer.created, UTC).isoformat(),
         "owned_by": "localspec",
         "context_length": context,
         "max_model_len": context,

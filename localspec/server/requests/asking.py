@@ -39,6 +39,7 @@ class Prepared:
     settings: Settings
     served: Served
     reader: Callable[[], Reads] = Verbatim
+    left_out: Sequence[str] = ()  # fields of which a part had no room
 
 
 def prepared(served: Served, conversation: Conversation, settings: Settings) -> Prepared:
@@ -63,8 +64,9 @@ def check_choice(conversation: Conversation) -> None:
 
 
 def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:
-    """Prepare a text to go on with, which is no conversation."""
-    return Prepared(tokens, known(served, settings), served)
+    """Prepare a text to go on with, which is no conversation; an empty one is begun anew."""
+    start = served.runtime.tokenizer.bos
+    return Prepared(tokens or ([] if start is None else [start]), known(served, settings), served)
 
 
 def known(served: Served, settings: Settings) -> Settings:

@@ -130,7 +130,7 @@ Role = Annotated[
 class MessageGiven(RequestPart):
     role: Role
     content: Parts = Field(default_factory=list)
-    name: str | None = None
+    name: Identity = None
     tool_calls: list[CallGiven] | None = None
     function_call: CalledFunction | None = None  # as calls were given once
     tool_call_id: Identity = None

@@ -75,6 +75,7 @@ class ChatRequest(Asked):
     reasoning_effort: Annotated[str | None, BeforeValidator(as_word)] = None
     reasoning: Annotated[Reasoning, BeforeValidator(as_effort)] = Reasoning()
     enable_thinking: bool | None = None  # as Qwen's own service calls it
+    think: Annotated[Reasoning, BeforeValidator(as_effort)] = Reasoning()  # as Ollama does
     thinking: Annotated[Thinking, BeforeValidator(as_type)] = Thinking()
     chat_template_kwargs: Annotated[Object, BeforeValidator(as_object)] = Field(
         default_factory=dict
@@ -98,8 +99,9 @@ class ChatRequest(Asked):
         )
 
     def _told(self) -> dict[str, JsonValue]:
-        found = reasoning(self.reasoning_effort or self.reasoning.effort)
-        for each in (self.reasoning.enabled, self.thinking.enabled, self.enable_thinking):
+        found = reasoning(self.reasoning_effort or self.reasoning.effort or self.think.effort)
+        switches = (self.reasoning, self.thinking, self.think)
+        for each in (*(switch.enabled for switch in switches), self.enable_thinking):
             if each is not None:
                 found["enable_thinking"] = each
         return found | self.chat_template_kwargs

@@ -43,6 +43,7 @@ Object = dict[str, JsonValue]
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
 Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
 Most = Annotated[Annotated[int, Field(ge=1, le=LONGEST)] | None, BeforeValidator(limit)]
+Copies = Annotated[int, Field(ge=1, le=CHOICES)]
 Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
 
@@ -114,7 +115,7 @@ class Asked(Formed, Wished):
     max_tokens: Most = None
     max_completion_tokens: Most = None
     n_predict: Most = None  # as llama.cpp calls it
-    n: int = Field(1, ge=1, le=CHOICES)
+    n: Copies = 1
     stop: Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions | None = None

@@ -4,38 +4,84 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from localspec.dialects.patterns import without_others
 from localspec.grammar.grammar import LONGEST, Grammar
 from localspec.server.faults import refused
-from localspec.server.requests.given import as_type
+from localspec.server.requests.given import as_object, as_type
 from localspec.server.requests.leniency import RequestPart
 
 Object = dict[str, JsonValue]
+Schema = Annotated[Object, BeforeValidator(as_object)]
+KEYWORDS = {"properties", "$ref", "anyOf"}  # of a schema that stands where its name should
+
+
+@lru_cache(maxsize=512)
+def is_held(schema: str) -> bool:
+    """Tell whether a grammar can hold a reply to all that a schema says."""
+    from llguidance import LLMatcher, LLTokenizer
+
+    try:
+        grammar = LLMatcher.grammar_from_json_schema(schema)
+        # A matcher tells panics of its library as errors; its check alone would raise them.
+        return not LLMatcher(LLTokenizer("byte"), grammar, log_level=0).is_error()
+    except ValueError:  # which is refused where it is used
+        return True
+
+
+def of_schema(given: Object | str) -> Grammar:
+    """Hold a reply to a schema, or to as much of it as a grammar can."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    if len(text) > LONGEST or is_held(text):
+        return Grammar("json_schema", text)
+    loose = without_others(json.loads(text))
+    rest = loose if isinstance(loose, dict) else {}
+    return Grammar("json_schema", json.dumps({**rest, "x-guidance": {"lenient": True}}))
+
+
+def is_loose(given: Object | None) -> bool:
+    """Tell whether some of a schema is left out of its grammar."""
+    text = "" if given is None else json.dumps(given)
+    return bool(text) and len(text) <= LONGEST and not is_held(text)
 
 
 class JsonSchema(RequestPart):
     name: str = ""
     description: str | None = None
-    schema_: Object = Field(default_factory=dict, alias="schema")
+    schema_: Schema = Field(default_factory=dict, alias="schema")
     strict: bool | None = None
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if is_loose(self.schema_):
+            yield "schema"
+
+
+def as_wrapped(given: object) -> object:
+    """A schema without the object around it, or as a text."""
+    given = as_object(given)
+    bare = isinstance(given, dict) and "schema" not in given and KEYWORDS & given.keys()
+    return {"schema": given} if bare else given
 
 
 KINDS = {"json": "json_object", "gbnf": "grammar", "": "text"}  # as others call them
 
 
 def as_kind(given: object) -> object:
-    return KINDS.get(given, given) if isinstance(given, str) else given
+    lower = given.lower() if isinstance(given, str) else given
+    return KINDS.get(lower, lower) if isinstance(lower, str) else given
 
 
 class Format(RequestPart):
     type: Annotated[
         Literal["text", "json_object", "json_schema", "regex", "grammar"], BeforeValidator(as_kind)
     ] = "text"
-    json_schema: JsonSchema | None = None
-    schema_: Object | None = Field(None, alias="schema")  # as llama.cpp has it
+    json_schema: Annotated[JsonSchema | None, BeforeValidator(as_wrapped)] = None
+    schema_: Schema | None = Field(None, alias="schema")  # as llama.cpp has it
     value: Object | str | None = None  # whichever it is, as text-generation-inference has it
     pattern: str = ""
     grammar_: str = Field("", alias="grammar")
@@ -43,17 +89,22 @@ class Format(RequestPart):
     @property
     def grammar(self) -> Grammar | None:
         schema = self.json_schema.schema_ if self.json_schema else self.schema_
+        if schema is None and isinstance(self.value, dict):
+            schema = self.value
         if self.type == "text":
             return None
         if self.type in ("regex", "grammar"):
             return self._of_text(self.pattern or self.grammar_ or self.value)
-        if schema is None and isinstance(self.value, dict):
-            schema = self.value
         if self.type == "json_object" and not schema:
             return Grammar("json_object")
         if schema is None:
             raise refused("a response_format json_schema needs the schema", "response_format")
-        return Grammar("json_schema", json.dumps(schema))
+        return of_schema(schema)
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if is_loose(self.schema_):
+            yield "schema"
 
     def _of_text(self, text: Object | str | None) -> Grammar:
         if not isinstance(text, str) or not text:
@@ -75,7 +126,7 @@ class Formed(RequestPart):
     """One of them at most, or none."""
 
     response_format: Annotated[Format | None, BeforeValidator(as_type)] = None
-    json_schema: Object | None = None
+    json_schema: Schema | None = None
     grammar: str = ""  # GBNF
     structured_outputs: Structured = Structured(json=None)
     guided_json: Object | str | None = None
@@ -85,18 +136,24 @@ class Formed(RequestPart):
 
     @property
     def form(self) -> Grammar | None:
-        found = [each for each in self._forms() if each]
+        found = list(dict.fromkeys(each for each in self._forms() if each))
+        if len(found) > 1:  # any object is what an object by a schema is too
+            found = [each for each in found if each.kind != "json_object"]
         if len(found) > 1:
             raise refused("a reply has one form: give one grammar or schema", "response_format")
         return found[0] if found else None
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if is_loose(self.json_schema):
+            yield "json_schema"
 
     def _forms(self) -> Iterator[Grammar | None]:
         also = self.structured_outputs
         yield self.response_format.grammar if self.response_format else None
         for schema in (self.json_schema, self.guided_json, also.json_):
             if schema is not None:
-                text = schema if isinstance(schema, str) else json.dumps(schema)
-                yield Grammar("json_schema", text)
+                yield of_schema(schema)
         yield Grammar("json_object") if also.json_object else None
         for regex in filter(None, (self.guided_regex, also.regex)):
             yield Grammar("regex", regex)

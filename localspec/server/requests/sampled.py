@@ -38,8 +38,12 @@ SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
 
 
 def spelled(given: object) -> object:
-    """Read samplers given by one letter each."""
-    return [LETTERS.get(each, each) for each in given] if isinstance(given, str) else given
+    """Read samplers given by one letter each, or by names with semicolons between them."""
+    if not isinstance(given, str):
+        return given
+    if ";" in given or given in SAMPLERS:
+        return given.split(";")
+    return [LETTERS.get(each, each) for each in given]
 
 
 def by_token(given: object) -> object:

@@ -1,0 +1,33 @@
+"""Arguments of earlier calls, in a form that a template reads; some come back cut off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pydantic_core import from_json
+
+from localspec.templates.capabilities import Takes
+from localspec.templates.message import Json
+
+RAW = "arguments"  # the name under which a text stands that is no object
+
+
+def readable(given: Json, takes: Takes) -> Json:
+    """Return the arguments as they came if the template takes them so, else as it does."""
+    if isinstance(given, Mapping):
+        return given if takes.objects else json.dumps(given, ensure_ascii=False)
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    if given is None or not text.strip():
+        text = "{}"
+    return text if takes.written else read(text)
+
+
+def read(text: str) -> Mapping[str, Json]:
+    """Read an object; of one that was cut off, as much as there is."""
+    try:
+        # It takes no text that has half a character in it.
+        found = from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
+    except ValueError:
+        return {RAW: text}
+    return found if isinstance(found, dict) else {RAW: text}

@@ -1,0 +1,41 @@
+"""Choices about thinking, told to a chat template by each name that templates know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from localspec.templates.message import Json
+
+SWITCH, EFFORT = "enable_thinking", "reasoning_effort"
+EFFORTS = ("reasoning_effort", "thinking_effort", "reasoning_strength")
+LEVELS = ("none", "no_think", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def variables(extra: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    """Yield the variables for a template; with an effort, then the nearest ones instead.
+
+    Some templates refuse an effort that they do not know.
+    """
+    switch, effort = extra.get(SWITCH), extra.get(EFFORT)
+    found = {**_switches(switch), **extra} if isinstance(switch, bool) else extra
+    if not isinstance(effort, str):
+        yield found
+        return
+    for level in _nearest(effort):
+        yield {**dict.fromkeys(EFFORTS, level), **found, EFFORT: level}
+    yield {name: value for name, value in found.items() if name != EFFORT}
+
+
+def _switches(on: bool) -> dict[str, Json]:
+    said: dict[str, Json] = {"thinking": on, "skip_thinking": not on}
+    said |= {"thinking_mode": "enabled" if on else "disabled"}
+    said |= {"thinking_option": "on" if on else "off"}
+    return said if on else {**said, "thinking_budget": 0}
+
+
+def _nearest(effort: str) -> list[str]:
+    """List an effort and the known ones, the nearest first, of two the higher."""
+    if effort not in LEVELS:
+        return [effort]
+    place = LEVELS.index(effort)
+    return sorted(LEVELS, key=lambda each: abs(LEVELS.index(each) - place - 0.1))
