@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localspec.control.acceptance import Acceptance, Odds
+from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
 from localspec.draft import EMPTY, RESTING, Draft
@@ -177,7 +177,8 @@ class Best:
                     self._note(by, drafts, seconds, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if len(draft.tokens):
-                        now.enter(ask.slot, self._weigh(by, ask, draft, now))
+                        caution = 0.0 if draft.sources else CAUTION  # the text judges the rest
+                        now.enter(ask.slot, self._weigh(by, ask, draft, now, caution))
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, now)
@@ -210,10 +211,13 @@ class Best:
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
 
-    def _weigh(self, by: str, ask: Ask, draft: Draft, now: Pass) -> DraftOffer:
+    def _weigh(
+        self, by: str, ask: Ask, draft: Draft, now: Pass, caution: float = 0.0
+    ) -> DraftOffer:
         """Estimate how much of a draft pays, and keep it to learn from it."""
         acceptance = self._acceptance(by, ask)
-        kinds, survivals = acceptance.weigh(draft.confidences or (UNSTATED,) * len(draft))
+        stated = draft.confidences or (UNSTATED,) * len(draft)
+        kinds, survivals = acceptance.weigh(stated, caution)
         length, worth = self.depth.worth(survivals, now.prices(len(kinds)))
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, pays=length)
         known = self._offers.get(ask.slot)

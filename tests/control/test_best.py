@@ -200,7 +200,7 @@ def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
         count(best, clock, length=length + 20, rounds=30)
     assert looked == [16, 8, 4]
     free._step = 1
-    assert sum(count(best, clock, length=500, rounds=12)[-4:]) > 12
+    assert sum(count(best, clock, length=500, rounds=14)[-4:]) > 12
 
 
 def test_a_grammar_is_asked_in_every_round():
