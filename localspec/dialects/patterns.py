@@ -38,7 +38,10 @@ def followable(pattern: str) -> bool:
     from llguidance import LLMatcher
 
     schema = {"type": "string", "pattern": pattern}
-    return not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+    try:
+        return not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+    except ValueError:  # half a character
+        return False
 
 
 def without_others(schema: Json) -> Json:

@@ -88,8 +88,11 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
 
 
 def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:
-    """Constrain calls to their tools, and the text after any reasoning to the format."""
-    form = conversation.format
+    """Constrain calls to their tools, and the text after any reasoning to the format.
+
+    A reply that has to be a call has no text, so its format says nothing.
+    """
+    form = None if conversation.must_call else conversation.format
     if form and form.kind in ("lark", "regex"):
         return form  # there is no telling what in it would be a call
     bounds = Bounds(

@@ -68,6 +68,7 @@ def test_what_is_no_regular_grammar_has_no_pattern(definition):
 def test_a_pattern_that_looks_around_is_left_out_of_a_tool_that_is_not_strict():
     assert followable("^a+$")
     assert not followable("^a(?!b)")
+    assert not followable("[\ud800]")
     text = {"type": "string", "pattern": "^a(?!b)"}
     schema = {"type": "object", "properties": {"a": text, "b": {"type": "array", "items": text}}}
     schema["properties"]["pattern"] = {"type": "string", "pattern": "^a+$"}

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 
+from tests.server.absurd import FIELDS
+
 ODD: tuple[object, ...] = (
     None,
     True,
@@ -92,7 +94,7 @@ def change(rng: random.Random, body: dict[str, object]) -> None:
     if not found:
         return
     node, key = rng.choice(found)
-    match rng.randrange(7):
+    match rng.randrange(8):
         case 0:
             del node[key]
         case 1:
@@ -107,6 +109,9 @@ def change(rng: random.Random, body: dict[str, object]) -> None:
         case 5:
             other, where = rng.choice(found)
             node[key] = deepcopy(other[where])
+        case 6:
+            name = rng.choice(list(FIELDS))
+            body[name] = deepcopy(rng.choice(FIELDS[name]))
         case _:
             node[key] = odd(rng)
 

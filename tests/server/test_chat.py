@@ -188,9 +188,11 @@ def test_with_tools_and_a_format_a_reply_is_a_call_or_has_the_format(server, cli
     server.replies["who or weather?"] = CALL
     answer = ask(client, "who or weather?", **wishes).choices[0]
     assert answer.finish_reason == "tool_calls"
-    with pytest.raises(openai.BadRequestError) as caught:
-        ask(client, tool_choice="required", **wishes)
-    assert caught.value.param == "response_format"
+    answer = ask(client, "who or weather?", tool_choice="required", **wishes).choices[0]
+    assert answer.message.tool_calls[0].function.arguments == '{"city": "Oslo"}'
+    for more in ({"grammar": 'root ::= "a"'}, {"guided_regex": "a"}):
+        with pytest.raises(openai.BadRequestError, match="grammar cannot call tools"):
+            ask(client, tools=[WEATHER], tool_choice="required", extra_body=more)
 
 
 def test_a_tool_that_is_named_is_one_of_those_that_the_model_hears_of(server, client):

@@ -23,12 +23,14 @@ from tests.server.library import ScriptedLibrary
 from tests.server.mutation import mutated
 from tests.server.requests import REQUESTS
 from tests.server.scripted import Server
+from tests.server.test_clients import given
 from tests.server.test_load import busy, until
 
 BODIES, STREAMS = 4500, 500
 SECONDS = 10.0  # that any request may take
 AT_ONCE = 8
 STATUS = re.compile(rb"HTTP/1\.1 (\d+)")
+GIVEN = list(given())
 BUSY = (501, 503, 504)  # these say why, and are nobody's fault
 
 
@@ -99,8 +101,12 @@ async def asked(app, path: str, body: bytes, headers: dict[bytes, bytes]) -> tup
 
 
 def attack(rng: random.Random) -> tuple[str, bytes, dict[bytes, bytes]]:
+    """Change a request as rich as its path takes it, or one as a client sends it."""
     path = rng.choice(list(REQUESTS))
-    body = mutated(rng, rng.choice(REQUESTS[path]))
+    request = rng.choice(REQUESTS[path])
+    if rng.random() < 0.4:
+        _, path, request = rng.choice(GIVEN)
+    body = mutated(rng, request)
     kind = b"application/json"
     if rng.random() < 0.05:
         kind = rng.choice((b"", b"text/plain", b"multipart/form-data", b"application/x\xff"))

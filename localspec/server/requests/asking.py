@@ -56,10 +56,8 @@ def check_choice(conversation: Conversation) -> None:
     if conversation.must_call and not conversation.may_call:
         what = "a tool has to be called, but there is none that a model can be told of"
         raise refused(f"{what}: give functions, or leave tool_choice out", "tool_choice")
-    if conversation.must_call and conversation.format:
-        raise refused("a reply cannot be a tool call and have a format too", "response_format")
-
-    if conversation.may_call and conversation.format and conversation.format.kind == "lark":
+    kind = conversation.format.kind if conversation.format else None
+    if conversation.may_call and (kind == "lark" or (kind == "regex" and conversation.must_call)):
         raise refused("a reply with a grammar cannot call tools: leave one of them out", "grammar")
 
 
