@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
+from localspec_build import cuda_toolkit
 from localspec_build.failure import Lacking
-from localspec_build.machine import HEADERS, Machine, Nvcc, Nvidia, Version
+from localspec_build.machine import ALLOW, HEADERS, Machine, Nvcc, Nvidia, Version
+from localspec_build.records import CUSTOM, Installed
 
 AUTO = "auto"
 RPC = "-DGGML_RPC=on"  # in every build: it takes seconds, and reaches devices of other machines
@@ -24,15 +26,22 @@ PREBUILT = {
     "cu122": ((12, 2), 60, 90),
     "cu121": ((12, 1), 60, 90),
 }
+ARCHITECTURES = ("-DCMAKE_CUDA_ARCHITECTURES=", "-DGPU_TARGETS=")
+ALL = "all-major"
 ATTEMPTS = 2  # to find a wheel of theirs: each costs seconds
 INDEXED = (13, 0)  # the first CUDA whose compiler is in the package index
 TURING = 75  # the oldest compute capability that CUDA 13 compiles for
+DRIVER = "a driver of 580 or newer"  # for CUDA 13
+# This glibc declares functions otherwise than the headers of CUDA do before this version. Code
+# for a card itself runs with a driver for any CUDA 13.
+NEW_LIBC, FOR_NEW_LIBC = (2, 42), (13, 2)
 
 TOOLKIT = {
     "apt-get": "sudo apt-get install nvidia-cuda-toolkit",
     "pacman": "sudo pacman -S cuda",
     "winget": "winget install Nvidia.CUDA",
 }
+TOOLKIT_SITE = "see developer.nvidia.com/cuda-downloads"
 SDK = "install LunarG's SDK (vulkan.lunarg.com), set VULKAN_SDK"
 VULKAN = {
     "apt-get": "sudo apt-get install libvulkan-dev glslc spirv-headers mesa-vulkan-drivers",
@@ -110,38 +119,58 @@ def cuda(machine: Machine) -> Choice:
 def compiled(choice: Choice, machine: Machine, card: Nvidia) -> Choice:
     """Add the way to compile for a card, or the reason why there is none."""
     cmake = (RPC, "-DGGML_CUDA=on", *for_card(card))
-    if machine.nvcc and suits(machine.nvcc, card):
-        return replace(choice, cmake=(*cmake, f"-DCMAKE_CUDA_COMPILER={machine.nvcc.path}"))
+    found = machine.nvcc
+    if found and not unfit(found, card):
+        cmake = (*cmake, f"-DCMAKE_CUDA_COMPILER={found.path}")
+        if machine.system == "linux" and found.libraries:
+            cmake = (*cmake, cuda_toolkit.linked(found.libraries))
+        return replace(choice, cmake=cmake)
     cuda = card.cuda or INDEXED
-    oldest = min(numbers(card), default=TURING)
-    if machine.system == "linux" and cuda >= INDEXED and oldest >= TURING:
-        versions = f">={dotted(INDEXED)},<{cuda[0]}.{cuda[1] + 1}"
+    indexed = machine.system == "linux" and min(numbers(card), default=TURING) >= TURING
+    if indexed and cuda >= INDEXED:
+        oldest = FOR_NEW_LIBC if machine.libc >= NEW_LIBC else INDEXED
+        major, minor = max(cuda[:2], oldest)
+        versions = f">={dotted(oldest)},<{major}.{minor + 1}"
         toolkit = f"cuda-toolkit[nvcc,cudart,cublas,cccl]{versions}"
         return replace(choice, cmake=cmake, toolkit=toolkit)
-    get = TOOLKIT.get(machine.manager, "see developer.nvidia.com/cuda-downloads")
-    reason = f"CUDA for {choice.because} needs NVIDIA's toolkit: {get}; then {fix(machine)}"
+    reason = lacking(choice.because, machine, card, indexed)
     if not choice.published:
         raise Lacking(reason)
     return replace(choice, unbuildable=reason)
 
 
-def suits(found: Nvcc, card: Nvidia) -> bool:
-    """Tell whether an installed compiler makes code for the cards that their driver runs."""
-    runs = not card.cuda or found.version[0] <= card.cuda[0]
-    makes = not found.architectures or found.architectures >= set(card.architectures)
-    return found.has_cublas and runs and makes
+def unfit(found: Nvcc, card: Nvidia) -> str:
+    """Tell why an installed compiler cannot make code for the cards that their driver runs."""
+    unknown = sorted(set(card.architectures) - found.architectures) if found.architectures else []
+    if not found.has_cublas:
+        return "comes without cuBLAS"
+    if card.cuda and found.version[0] > card.cuda[0]:
+        return f"is of CUDA {dotted(found.version)}, newer than the driver"
+    if unknown:
+        return f"of CUDA {dotted(found.version)} makes no code for {', '.join(unknown)}"
+    return f"fails: {found.fault}" if found.fault else ""
+
+
+def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
+    """Tell what a build for CUDA needs, and how to get it."""
+    get = TOOLKIT.get(machine.manager, TOOLKIT_SITE)
+    beside = ""
+    if machine.nvcc:
+        get = TOOLKIT_SITE  # that of the package manager may be the one that is here
+        beside = f" ({machine.nvcc.path} {unfit(machine.nvcc, card)})"
+    newer = f"{DRIVER}, or " if indexed else ""
+    return f"CUDA for {because} needs {newer}NVIDIA's toolkit{beside}: {get}; then {fix(machine)}"
 
 
 def for_card(card: Nvidia) -> tuple[str, ...]:
     """State the architectures of the cards, and how the driver's library is reached."""
-    real = ";".join(f"{each}-real" for each in card.architectures) or "all-major"
+    real = ";".join(f"{each}-real" for each in card.architectures) or ALL
     # Without the driver at hand nothing can link with it; then pools of memory are the older ones.
     link = f"-DCUDA_cuda_driver_LIBRARY={card.driver}" if card.driver else "-DGGML_CUDA_NO_VMM=on"
-    # Compilers newer than a toolkit knows are mostly fine.
     return (
-        f"-DCMAKE_CUDA_ARCHITECTURES={real}",
+        f"{ARCHITECTURES[0]}{real}",
         link,
-        "-DCMAKE_CUDA_FLAGS=-allow-unsupported-compiler",
+        f"-DCMAKE_CUDA_FLAGS={ALLOW}",
     )
 
 
@@ -153,10 +182,34 @@ def published(machine: Machine, card: Nvidia) -> tuple[Published, ...]:
         return ()
     fitting = (
         Published(tag, runtime(cuda) if machine.system == "linux" else "")
-        for tag, (cuda, oldest, newest) in PREBUILT.items()
-        if cuda <= card.cuda and all(oldest <= each <= newest for each in numbers(card))
+        for tag, (cuda, *_) in PREBUILT.items()
+        if runs(tag, card)
     )
     return tuple(islice(fitting, ATTEMPTS))
+
+
+def runs(tag: str, card: Nvidia) -> bool:
+    """Tell whether cards and their driver run a wheel of the makers."""
+    cuda, oldest, newest = PREBUILT[tag]
+    return cuda <= card.cuda and all(oldest <= each <= newest for each in numbers(card))
+
+
+def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
+    """Tell whether an installed build is of the kind that was chosen, with code for these cards."""
+    if made.kind != choice.kind:
+        return False
+    if made.kind == CUSTOM:
+        return set(choice.cmake) <= set(made.cmake)
+    if made.source in PREBUILT:
+        return machine.nvidia is not None and runs(made.source, machine.nvidia)
+    wanted, there = targets(choice.cmake), targets(made.cmake)
+    return not made.cmake or ALL in there or wanted <= there
+
+
+def targets(cmake: tuple[str, ...]) -> set[str]:
+    """Read the architectures of cards from the options of a build."""
+    values = (option.partition("=")[2] for option in cmake if option.startswith(ARCHITECTURES))
+    return {each for value in values for each in value.split(";")}
 
 
 def runtime(cuda: Version) -> str:
@@ -186,11 +239,11 @@ def hip(machine: Machine) -> Choice:
         )
     compiler = f"-DCMAKE_HIP_COMPILER={found.folder}/llvm/bin/clang"
     where = f"-DCMAKE_PREFIX_PATH={found.folder}"
-    targets = f"-DGPU_TARGETS={';'.join(machine.amd)}"
+    cards = f"{ARCHITECTURES[1]}{';'.join(machine.amd)}"
     return Choice(
         "hip",
         f"{', '.join(machine.amd)}, ROCm {dotted(found.version)}",
-        (RPC, "-DGGML_HIP=on", compiler, where, targets),
+        (RPC, "-DGGML_HIP=on", compiler, where, cards),
         (Published(f"rocm{''.join(map(str, found.version))}"),),
     )
 

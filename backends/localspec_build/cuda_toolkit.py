@@ -7,6 +7,7 @@ the links that are missing are added.
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from localspec_build import folders, pip
@@ -36,6 +37,14 @@ def install(requirement: str, python: str, log: Path) -> Path:
 def root(folder: Path) -> Path:
     """Find the toolkit among the packages: CUDA 13 has one folder, CUDA 12 one for each package."""
     return next((each.parent.parent for each in folder.glob("nvidia/*/bin/nvcc")), folder)
+
+
+def linked(folder: str | Path) -> str:
+    """State for CMake where the libraries are found at run time.
+
+    CMake names no folder of nvcc's own to the dynamic linker, which does not know it either.
+    """
+    return f"-DCMAKE_SHARED_LINKER_FLAGS_INIT=-Wl,-rpath,{shlex.quote(str(folder))}"
 
 
 def libraries(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ SPIRV = [f"{each}/cmake/SPIRV-Headers" for each in ("share", "lib", "lib/*", "li
 LOADERS = ("lib*/libvulkan.so", "Lib/vulkan-1.lib")
 OF_SYSTEM = ("lib/*/libvulkan.so",)  # where CMake looks in the system's folders, and in no SDK
 HEADERS = (1, 3, 272)  # of Vulkan: the first with the layer settings that llama.cpp names
+TOOLKITS = ("usr/local/cuda", "opt/cuda")
+ALLOW = "-allow-unsupported-compiler"  # one newer than a toolkit knows is mostly fine
+FAULT = re.compile(r"error|fatal", re.I)
 SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|PHYSICAL_DEVICE_TYPE_CPU", re.I)
 
 
@@ -44,6 +48,8 @@ class Nvcc:
     version: Version
     has_cublas: bool  # which llama.cpp needs, and some installations leave out
     architectures: frozenset[str] = frozenset()  # that it compiles for; empty if it does not tell
+    libraries: str = ""  # their folder, which the dynamic linker may not know
+    fault: str = ""  # what it says of an empty program, where it cannot compile even that
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Machine:
     rocm: Rocm | None = None
     vulkan: Vulkan = Vulkan()
     compiler: bool = True
+    libc: Version = ()  # of glibc
     manager: str = ""  # the program that installs packages here
     program: str = "localspec"  # the command by which this program is called here
 
@@ -125,6 +132,7 @@ def look(
         rocm=rocm(tools, root),
         vulkan=vulkan(tools, root),
         compiler=has_compiler(tools),
+        libc=glibc(),
         manager=next((name for name in MANAGERS if tools.find(name)), ""),
         program=program,
     )
@@ -132,7 +140,8 @@ def look(
 
 def nvidia(tools: Tools) -> Nvidia | None:
     """Ask the driver; None where there is none. CUDAARCHS names other cards than those here."""
-    asked = tuple(re.findall(r"\d+[a-z]?", tools.environment.get("CUDAARCHS", "")))
+    wished = re.sub(r"(\d)\.(\d)", r"\1\2", tools.environment.get("CUDAARCHS", ""))  # 8.9 is 89
+    asked = tuple(dict.fromkeys(re.findall(r"\d+[a-z]?", wished)))
     program = tools.find("nvidia-smi", "/usr/lib/wsl/lib")
     if not program:
         return Nvidia((), asked) if asked else None
@@ -153,15 +162,16 @@ def nvidia(tools: Tools) -> Nvidia | None:
 def driver(tools: Tools) -> str:
     """Find the driver's library, by the list of the dynamic linker."""
     said, _ = tools.ask(tools.find("ldconfig", "/sbin", "/usr/sbin"), "-p")
-    found = re.search(r"libcuda\.so\.1 .*=> *(\S+)", said)
-    return found[1] if found else ""
+    found = re.findall(r"libcuda\.so\.1 \((.*)\) *=> *(\S+)", said)
+    # That of 32 bits is the one without a processor's name.
+    return next((path for kind, path in found if "," in kind), "")
 
 
 def nvcc(tools: Tools, root: Path) -> Nvcc | None:
     """Find an installed nvcc, which may be a wrapper of another: it is asked where it belongs."""
-    folders = [str(root / "usr/local/cuda/bin")]
-    if toolkit := tools.environment.get("CUDA_PATH"):
-        folders.insert(0, str(Path(toolkit) / "bin"))
+    named = [tools.environment.get(name, "") for name in ("CUDA_PATH", "CUDA_HOME")]
+    folders = [str(Path(each) / "bin") for each in named if each]
+    folders += [str(root / each / "bin") for each in TOOLKITS]
     path = tools.environment.get("CUDACXX") or tools.find("nvcc", *folders)
     said, fine = tools.ask(path, "--version")
     found = re.search(r"release (\d+)\.(\d+)", said)
@@ -173,7 +183,36 @@ def nvcc(tools: Tools, root: Path) -> Nvcc | None:
     headers = (*home.glob("include/cublas_v2.h"), *home.glob("targets/*/include/cublas_v2.h"))
     listed, _ = tools.ask(path, "--list-gpu-arch")
     known = frozenset(re.findall(r"compute_(\w+)", listed))
-    return Nvcc(path, version_of(found), bool(headers), known)
+    at = next(home.glob("lib64/libcublas.so.*"), None)
+    at = at or next(home.glob("targets/*/lib/libcublas.so.*"), None)
+    own = "" if at is None else str(at.parent)
+    return Nvcc(path, version_of(found), bool(headers), known, own, fault(tools, path))
+
+
+def fault(tools: Tools, nvcc: str) -> str:
+    """Compile an empty program, which fails where the system's headers or C++ do not suit."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "empty.cu")
+        source.touch()
+        out = ("-c", str(source), "-o", str(source.with_suffix(".o")))
+        said, fine = tools.ask(nvcc, "-std=c++17", ALLOW, *host(tools), *out)
+    lines = said.strip().splitlines()
+    return "" if fine else next((line for line in lines if FAULT.search(line)), "")[:200].strip()
+
+
+def host(tools: Tools) -> tuple[str, ...]:
+    """Name the C++ compiler that the user chose to nvcc."""
+    path = tools.find(tools.environment.get("CXX", ""))
+    return ("-ccbin", path) if path else ()
+
+
+def glibc() -> Version:
+    """Return the version of the C library; empty where there is another."""
+    try:
+        said = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        said = ""
+    return version_of(re.search(r"glibc (\d+)\.(\d+)", said))
 
 
 def amd(tools: Tools) -> tuple[str, ...]:
@@ -236,6 +275,12 @@ def has_compiler(tools: Tools) -> bool:
     vswhere = f"{programs}/Microsoft Visual Studio/Installer/vswhere.exe"
     find = ("-products", "*", "-find", r"VC\Tools\MSVC\**\cl.exe")
     return any(map(tools.find, names)) or bool(tools.ask(vswhere, *find)[0].strip())
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Return the bytes that programs can have; very many where the system does not tell."""
+    found = re.search(r"MemAvailable: *(\d+) kB", text(root / "proc/meminfo"))
+    return int(found[1]) * 1024 if found else sys.maxsize
 
 
 def version_of(found: re.Match[str] | None) -> Version:

@@ -19,9 +19,14 @@ from localspec_build.machine import Tools, has_compiler
 
 # pip exits with 1 for everything, so the cause is looked up in its log.
 DISK_FULL = r"No space left on device|Disk quota exceeded|WinError 112\b"
-MEMORY_FULL = r"\bKilled\b|out of heap space|Cannot allocate memory"
+MEMORY_FULL = r"\bKilled\b|\(Kill signal\)|out of heap space|[Cc]annot allocate memory"
 BUILD_FAILED = r"Failed building wheel|CMake configuration failed"
 UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versions: none\)"
+# What compilers, linkers and CMake say; pip's own last lines tell nothing of it.
+FAULT = re.compile(
+    r"^.*\S.*\b(?:error|fatal)(?: [A-Z]+\d+)?\s*: .*|^.*CMake Error.*(?:\n.*){2}", re.M
+)
+FAULTS = 3  # are quoted
 COMPILER_ADVICE = {
     "darwin": "run `xcode-select --install`",
     "win32": "install the Visual Studio Build Tools with `Desktop development with C++`",
@@ -59,18 +64,43 @@ def run(
     whole = [*pip, *arguments[:1], "--disable-pip-version-check", "--no-input", *arguments[1:]]
     more = {**os.environ, **(environment or {})}
     log.parent.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or pip would outlive us
+    _heed()
     with log.open("wb") as out:
         child = subprocess.Popen(
-            whole, cwd=folder, env=more, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            whole,
+            cwd=folder,
+            env=more,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            process_group=0,  # so that it can be ended with the compilers that it started
         )
     try:
         return _watch(child, log) == 0
     except KeyboardInterrupt:
-        with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
-            child.wait(timeout=5)  # pip got the Ctrl-C too, and tidies up
-        child.kill()
+        _end(child)
         raise
+
+
+def _heed() -> None:
+    """Let what would end this process end pip first, unless it is ignored as by nohup."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End pip and all that it started; it has five seconds to tidy up."""
+    with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired, ProcessLookupError):
+        if sys.platform != "win32":
+            os.killpg(child.pid, signal.SIGINT)
+        child.wait(timeout=5)  # on Windows it got the Ctrl-C too
+    with contextlib.suppress(ProcessLookupError):
+        if sys.platform == "win32":
+            child.kill()
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _watch(child: subprocess.Popen[bytes], log: Path) -> int:
@@ -87,8 +117,12 @@ def _watch(child: subprocess.Popen[bytes], log: Path) -> int:
 
 
 def explain(log: Path) -> str:
-    """Name the cause of a failure as far as the log and the machine tell it."""
+    """Name the cause of a failure as far as the log and the machine tell it.
+
+    The log is kept by another name, since what takes the failed one's place writes its own.
+    """
     said = content(log)
+    log = _kept(log)
     built = not re.search(BUILD_FAILED, said)
     if re.search(DISK_FULL, said) or shutil.disk_usage(log.parent).free < 2**20:
         cause = "The disk is full, here or where temporary files go: free 2 GB"
@@ -100,8 +134,17 @@ def explain(log: Path) -> str:
     elif re.search(UNREACHABLE, said) and built:
         cause = "The package index cannot be reached: check the network (or pip's configuration)"
     else:
-        return "\n".join([*said.splitlines()[-15:], f"\npip failed; its whole output is in {log}"])
+        faults = [" ".join(each.split()) for each in FAULT.findall(said)[:FAULTS]]
+        lines = faults or said.splitlines()[-15:]
+        return "\n".join([*lines, f"\npip failed; its whole output is in {log}"])
     return f"{cause}, then run the same command again.\npip's output is in {log}"
+
+
+def _kept(log: Path) -> Path:
+    aside = log.with_name(f"{log.stem}-failed{log.suffix}")
+    with contextlib.suppress(OSError):
+        return log.replace(aside)
+    return log
 
 
 def content(log: Path) -> str:

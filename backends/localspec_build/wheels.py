@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import requires
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from typing import NamedTuple
 from localspec_build import cuda_toolkit, folders, pip
 from localspec_build.choice import Choice, Published
 from localspec_build.failure import SetupFailed
+from localspec_build.machine import free_memory
 from localspec_build.pip import say
 from localspec_build.records import Installed, note
 
@@ -32,6 +35,7 @@ WAIT = {
     "hip": "About ten minutes on sixteen cores, an hour or two on two",
     "vulkan": "About ten minutes on two cores",
 }
+HUNGRY = {"cuda": 2**30, "hip": 2**30}  # bytes that a compiler takes: 0.7 GB of nvcc were seen
 # Loads the library of an environment, after the files that it is given, and tells its backends.
 TRIAL = """
 import ctypes, importlib.util, os, pathlib, sys
@@ -88,8 +92,14 @@ def install(choice: Choice, target: Target, from_source: bool = False) -> Instal
             return made
     if choice.unbuildable:
         raise SetupFailed(choice.unbuildable)
+    kept = not from_source and any(place(choice, options(choice, target.python)).glob("*.whl"))
     cmake = built(choice, target, from_source)
-    if not (tried := trial(target)).names:
+    tried = trial(target)
+    if kept and not tried.names:  # of another machine with this home, or of older libraries
+        say(f"The build that was kept cannot be loaded any more: {tried.fault}")
+        cmake = built(choice, target, True)
+        tried = trial(target)
+    if not tried.names:
         fault = f"llama.cpp was built for {choice.kind} and cannot be loaded: {tried.fault}"
         raise SetupFailed(fault)
     made = Installed(choice.kind, choice.because, BUILT, cmake=cmake)
@@ -124,24 +134,46 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
     `where` tells pip of another place than the environment.
     """
     cmake = options(choice, target.python)
-    folder = store() / f"{choice.kind}-{digest(*cmake)}"
+    folder = place(choice, cmake)
     for old in folder.glob("*.whl") if anew else ():
         old.unlink()
     if not put(folder, target, *where):
         say(f"Building llama.cpp for {choice.kind}. {WAIT.get(choice.kind, WAIT['cpu'])}, once.")
-        if not compiled(folder, target, cmake) or not put(folder, target, *where):
+        if not compiled(folder, target, cmake, environment(choice.kind)) or not put(
+            folder, target, *where
+        ):
             raise SetupFailed(pip.explain(log()))
     return cmake
 
 
-def compiled(folder: Path, target: Target, cmake: tuple[str, ...]) -> bool:
+def place(choice: Choice, cmake: tuple[str, ...]) -> Path:
+    return store() / f"{choice.kind}-{digest(*cmake)}"
+
+
+def jobs(kind: str, free: int, cores: int) -> int:
+    """Return how many compilers the memory holds at once; 0 where it holds one for each core."""
+    number = free // HUNGRY[kind] if kind in HUNGRY else cores
+    return max(1, number) if number < cores else 0
+
+
+def environment(kind: str, given: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what a build for a kind wants of its environment, and the user did not set."""
+    wanted: dict[str, str] = {}
+    if number := jobs(kind, free_memory(), os.cpu_count() or 1):
+        wanted["CMAKE_BUILD_PARALLEL_LEVEL"] = str(number)
+    if cxx := shutil.which(given.get("CXX", "")):
+        wanted["CUDAHOSTCXX"] = cxx  # nvcc takes the system's else
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def compiled(folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping[str, str]) -> bool:
     """Build a wheel; one that was stopped half-way goes on there."""
     build, sources = folder / "build", folder / "sources"
     home = unpacked(sources, target)
     if home is None:
         return False
     where = ("--config-settings", f"build-dir={build}", "--no-cache-dir")
-    more = {"CMAKE_ARGS": shlex.join(cmake)}
+    more = {**more, "CMAKE_ARGS": shlex.join(cmake)}
     if not wheel(folder, target, str(home), *where, environment=more):
         return False
     for done in (build, sources):
@@ -170,7 +202,8 @@ def options(choice: Choice, python: str) -> tuple[str, ...]:
     if not choice.toolkit:
         return choice.cmake
     home = cuda_toolkit.install(choice.toolkit, python, log())
-    return (*choice.cmake, f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
+    compiler = (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
+    return (*choice.cmake, *compiler, cuda_toolkit.linked(home / "lib"))
 
 
 def wheel(

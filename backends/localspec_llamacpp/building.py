@@ -7,11 +7,11 @@ from pathlib import Path
 
 from localspec.errors import BackendError
 from localspec_build import records
-from localspec_build.choice import AUTO, choose
+from localspec_build.choice import AUTO, serves
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import look
-from localspec_build.rebuild import rebuild
-from localspec_build.records import CUSTOM, Wish
+from localspec_build.rebuild import chosen, rebuild
+from localspec_build.records import Installed, Wish
 from localspec_build.wheels import Target, trial
 
 # The backends of ggml, by which a library that somebody else built tells its kind.
@@ -23,7 +23,7 @@ def build(kind: str, from_source: bool, target: Target | None = None) -> str:
     here = target or Target.of(sys.executable, Path(sys.prefix))
     wish = Wish(kind, asked=kind != AUTO) if kind else chosen_before()
     try:
-        if not kind and not from_source and (there := present(here)) and there == fitting(wish):
+        if not kind and not from_source and (there := fitting(wish, here)):
             why = "as asked for; `--rebuild auto` looks anew" if wish.asked else "which fits"
             return f"is built for {there}, {why}"
         made = rebuild(wish, here, from_source, or_processor=wish.kind == AUTO)
@@ -38,9 +38,12 @@ def chosen_before() -> Wish:
     return wish if wish and wish.asked else Wish(AUTO)
 
 
-def fitting(wish: Wish) -> str:
-    """Name the kind that a rebuild would try first."""
-    return wish.kind if wish.kind == CUSTOM else choose(look(), wish.kind).kind
+def fitting(wish: Wish, here: Target) -> str:
+    """Name the kind that is installed, if a rebuild would bring none that serves better."""
+    there, machine = present(here), look()
+    choice = chosen(machine, wish)
+    made = records.installed(here.prefix) or Installed(there, "", "")
+    return there if there and serves(made._replace(kind=there), choice, machine) else ""
 
 
 def present(here: Target) -> str:

@@ -13,6 +13,7 @@ esac"""
 NVCC = """case "$*" in
 --version) echo "Cuda compilation tools, release {release}, V{release}.88" ;;
 --list-gpu-arch) echo compute_75; echo compute_89 ;;
+*" -c "*) {compiles} ;;
 *) echo '#$ _HERE_={home}/bin'; echo '#$ TOP={home}' ; exit 1 ;;
 esac"""
 ROCMINFO = """echo "  Name:                    AMD Ryzen 9"

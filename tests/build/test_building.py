@@ -26,6 +26,17 @@ def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
     assert build("", False, site.target) == "is built for cuda, which fits"
 
 
+def test_a_new_card_calls_for_a_build_with_its_code(site):
+    site.fake.nvidia("NVIDIA GeForce RTX 3060, 8.6")
+    site.let(refuses="--index-url")
+    build("", False, site.target)
+    site.fake.nvidia("NVIDIA GeForce RTX 3060, 8.6\nNVIDIA GeForce RTX 5090, 12.0")
+    assert "NVIDIA GeForce RTX 3060, NVIDIA GeForce RTX 5090" in build("", False, site.target)
+    assert "-DCMAKE_CUDA_ARCHITECTURES=86-real;120-real" in records.installed(site.root).cmake
+    site.fake.nvidia("NVIDIA GeForce RTX 5090, 12.0")
+    assert build("", False, site.target) == "is built for cuda, which fits"
+
+
 def test_a_library_that_cannot_be_loaded_is_built_anew(site):
     site.let(broken="old", installed="old")
     assert "built here" in build("", False, site.target)

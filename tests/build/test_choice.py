@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from localspec_build.choice import RPC, choose
+from localspec_build.choice import RPC, Choice, choose, serves
 from localspec_build.failure import Lacking
 from localspec_build.machine import Machine, Nvcc, Nvidia, Rocm, Vulkan
+from localspec_build.records import CUSTOM, Installed
 
 BARE = Machine("linux", "x86_64", vulkan=Vulkan(lacks=("glslc",)), manager="apt-get")
 CARD = Nvidia(("RTX 4090",), ("89",), (13, 0), "/usr/lib/libcuda.so.1")
@@ -67,12 +68,27 @@ def test_an_installed_toolkit_is_used_and_none_is_fetched():
         replace(NVCC, has_cublas=False),
         replace(NVCC, version=(14, 0)),
         replace(NVCC, architectures=frozenset({"75", "86"})),
+        replace(NVCC, fault="no host compiler"),
     ],
 )
 def test_a_toolkit_that_does_not_suit_is_replaced_by_the_package_indexs(nvcc):
     choice = choose(replace(NVIDIA, nvcc=nvcc))
     assert choice.toolkit == "cuda-toolkit[nvcc,cudart,cublas,cccl]>=13.0,<13.1"
     assert not any(each.startswith("-DCMAKE_CUDA_COMPILER") for each in choice.cmake)
+
+
+def test_a_toolkit_that_the_dynamic_linker_may_not_know_is_named_to_it():
+    choice = choose(replace(NVIDIA, nvcc=replace(NVCC, libraries="/opt/my cuda/lib64")))
+    assert "-DCMAKE_SHARED_LINKER_FLAGS_INIT=-Wl,-rpath,'/opt/my cuda/lib64'" in choice.cmake
+    for other in (replace(NVIDIA, nvcc=NVCC), replace(NVIDIA, nvcc=NVCC, system="win32")):
+        assert not any("rpath" in option for option in choose(other).cmake)
+
+
+def test_a_new_c_library_wants_a_newer_toolkit_than_the_driver_asks_for():
+    for libc, versions in (((2, 41), ">=13.0,<13.1"), ((2, 42), ">=13.2,<13.3")):
+        assert choose(replace(NVIDIA, libc=libc)).toolkit.endswith(versions)
+    newer = replace(NVIDIA, libc=(2, 43), nvidia=replace(CARD, cuda=(13, 4)))
+    assert choose(newer).toolkit.endswith(">=13.2,<13.5")
 
 
 def test_the_fetched_toolkit_is_no_newer_than_the_driver():
@@ -91,7 +107,59 @@ def test_where_the_index_has_no_compiler_for_a_card_the_toolkit_is_named(card):
     assert choice.toolkit == ""
     bare = choose(replace(NVIDIA, nvidia=card, processor="aarch64"))
     assert bare.kind == "cpu"
-    assert "needs NVIDIA's toolkit" in bare.hints[0]
+    assert "NVIDIA's toolkit: sudo" in bare.hints[0]
+
+
+def test_a_newer_driver_is_advised_where_it_helps():
+    new = replace(NVIDIA, nvidia=replace(CARD, cuda=(12, 8), architectures=("120",)))
+    assert "needs a driver of 580 or newer, or NVIDIA's toolkit" in choose(new).hints[0]
+    old = replace(NVIDIA, nvidia=replace(CARD, architectures=("52",)))
+    assert "needs NVIDIA's toolkit: sudo" in choose(old).hints[0]
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "said"),
+    [
+        (replace(NVCC, has_cublas=False), "comes without cuBLAS"),
+        (replace(NVCC, version=(13, 0)), "is of CUDA 13.0, newer than the driver"),
+        (NVCC, "of CUDA 12.8 makes no code for 120"),
+        (replace(NVCC, fault="error: x", architectures=frozenset()), "fails: error: x"),
+    ],
+)
+def test_what_is_wrong_with_an_installed_toolkit_is_told_and_it_is_not_to_be_installed_again(
+    nvcc, said
+):
+    card = replace(CARD, cuda=(12, 8), architectures=("120",))
+    [hint] = choose(replace(NVIDIA, nvidia=card, nvcc=nvcc)).hints
+    assert f"toolkit (/usr/local/cuda/bin/nvcc {said}): see developer.nvidia.com" in hint
+
+
+def served(source="built here", machine=NVIDIA, kind="cuda", cmake=None):
+    choice = choose(machine)
+    own = choice.cmake if cmake is None else cmake
+    return serves(Installed(kind, "", source, cmake=own), choice, machine)
+
+
+def test_a_build_serves_the_cards_that_it_has_code_for():
+    two = replace(NVIDIA, nvidia=replace(CARD, architectures=("89", "120")))
+    assert served()
+    assert not served(kind="vulkan")
+    assert not served(machine=two, cmake=choose(NVIDIA).cmake)
+    assert served(cmake=choose(two).cmake)
+    assert served(cmake=("-DCMAKE_CUDA_ARCHITECTURES=all-major",))
+    assert served("elsewhere", cmake=())
+    assert served("cu121")
+    assert not served("cu121", two)
+    assert not served("cu132")  # for a newer driver
+    amd = replace(BARE, amd=("gfx1100",), rocm=Rocm("/r", (7, 2), True))
+    assert not served(machine=amd, kind="hip", cmake=("-DGPU_TARGETS=gfx1036",))
+    assert served(machine=amd, kind="hip")
+
+
+def test_a_build_by_own_options_serves_as_long_as_they_are_the_same():
+    blas = Choice(CUSTOM, "", ("-DGGML_BLAS=on",))
+    assert serves(Installed(CUSTOM, "", "", cmake=(RPC, *blas.cmake)), blas, BARE)
+    assert not serves(Installed(CUSTOM, "", "", cmake=(RPC,)), blas, BARE)
 
 
 @pytest.mark.parametrize(

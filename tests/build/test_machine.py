@@ -33,6 +33,15 @@ def test_an_nvidia_card_is_told_with_its_architecture_and_the_cuda_of_its_driver
     assert found(fake).nvidia == Nvidia(names, ("89",), (13, 0), "/usr/lib/libcuda.so.1")
 
 
+def test_a_driver_for_programs_of_32_bits_is_not_linked_with(fake):
+    fake.nvidia()
+    old, new = (f"	libcuda.so.1 (libc6{kind}) => /{kind}" for kind in ("", ",x86-64"))
+    fake.tool("ldconfig", f'echo "{old}"; echo "{new}"')
+    assert found(fake).nvidia.driver == "/,x86-64"
+    fake.tool("ldconfig", f'echo "{old}"')
+    assert found(fake).nvidia.driver == ""
+
+
 def test_several_cards_have_each_architecture_once_in_order(fake):
     fake.nvidia("RTX PRO 6000, 12.0\nRTX 4090, 8.9\nRTX 4090, 8.9\nH200, [N/A]")
     nvidia = found(fake).nvidia
@@ -45,6 +54,8 @@ def test_the_environment_names_other_architectures(fake):
     assert found(fake).nvidia.architectures == ("75", "90a")
     fake.nvidia()
     assert found(fake).nvidia.architectures == ("75", "90a")
+    fake.environment["CUDAARCHS"] = "8.9 12.0+PTX;89"  # as others write them
+    assert found(fake).nvidia.architectures == ("89", "120")
 
 
 @pytest.mark.parametrize(
@@ -76,12 +87,38 @@ def test_garbage_in_place_of_answers_is_no_card(fake):
 
 def test_a_toolkit_is_looked_for_where_nvcc_says_that_it_belongs(fake):
     home = fake.root / "opt/cuda"
-    fake.tool("nvcc", NVCC.format(release="12.4", home=home))
+    fake.tool("nvcc", NVCC.format(release="12.4", home=home, compiles=""))
     nvcc = found(fake).nvcc
-    assert (nvcc.version, nvcc.has_cublas) == ((12, 4), False)
+    assert (nvcc.version, nvcc.has_cublas, nvcc.libraries) == ((12, 4), False, "")
     assert nvcc.architectures == {"75", "89"}
     fake.file("opt/cuda/targets/x86_64-linux/include/cublas_v2.h")
+    library = fake.file("opt/cuda/targets/x86_64-linux/lib/libcublas.so.12")
     assert found(fake).nvcc.has_cublas
+    assert found(fake).nvcc.libraries == str(library.parent)
+
+
+@pytest.mark.parametrize("place", ["opt/cuda", "usr/local/cuda", "named"])
+def test_a_toolkit_is_found_that_is_on_no_path(fake, place):
+    nvcc = fake.tool("nvcc", NVCC.format(release="13.0", home=fake.root, compiles=""))
+    aside = fake.file(f"{place}/bin/nvcc")
+    nvcc.replace(aside)
+    fake.environment["CUDA_HOME"] = str(fake.root / "named")
+    assert found(fake).nvcc.path == str(aside)
+
+
+def test_a_compiler_that_compiles_nothing_is_quoted(fake):
+    says = "echo '# $ x'; echo 'mathcalls.h(206): error: exception specification'; exit 2"
+    fake.tool("nvcc", NVCC.format(release="13.0", home=fake.root, compiles=says))
+    assert found(fake).nvcc.fault == "mathcalls.h(206): error: exception specification"
+
+
+def test_the_cplusplus_compiler_that_was_chosen_is_tried_with_nvcc(fake):
+    says = "case \"$*\" in *-ccbin*g++-14*) ;; *) echo 'error: gcc 16'; exit 1; esac"
+    fake.tool("nvcc", NVCC.format(release="13.0", home=fake.root, compiles=says))
+    assert found(fake).nvcc.fault == "error: gcc 16"
+    fake.tool("g++-14")
+    fake.environment["CXX"] = "g++-14"
+    assert found(fake).nvcc.fault == ""
 
 
 def test_rocm_is_told_by_its_targets_and_its_parts(fake):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
+import psutil
 import pytest
 
-from localspec_build import cuda_toolkit, folders, pip, records, wheels
+from localspec_build import cuda_toolkit, folders, machine, pip, records, wheels
 from localspec_build.choice import Choice, Published
 from localspec_build.failure import SetupFailed
 from localspec_build.rebuild import rebuild
@@ -105,6 +111,52 @@ def test_a_build_that_cannot_be_loaded_is_an_error_and_not_noted(site):
     assert records.installed(site.root) is None
 
 
+def test_a_build_for_cards_takes_as_many_compilers_as_the_memory_holds():
+    assert wheels.jobs("cuda", 3 << 30, 16) == 3
+    assert wheels.jobs("hip", 1, 16) == 1
+    assert wheels.jobs("cuda", 64 << 30, 16) == wheels.jobs("cpu", 1, 16) == 0
+    assert 2**20 < machine.free_memory() < machine.free_memory(Path("/nowhere"))
+    level = {"CMAKE_BUILD_PARALLEL_LEVEL": "8"}
+    assert wheels.environment("cuda", level) == {}
+
+
+def test_nvcc_takes_the_cplusplus_compiler_that_was_chosen(site):
+    cxx = str(site.fake.tool("g++-14"))
+    assert wheels.environment("cpu", {"CXX": cxx}) == {"CUDAHOSTCXX": cxx}
+    assert wheels.environment("cpu", {"CXX": cxx, "CUDAHOSTCXX": "other"}) == {}
+    assert wheels.environment("cpu", {"CXX": "ccache g++"}) == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no groups of processes")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_what_pip_started_ends_with_it(tmp_path, name):
+    """Compilers once went on for hours after their set-up had been stopped."""
+    script = "sleep 0.5; sleep 300 & echo $! > new; mv new child; wait"
+    code = (
+        "from pathlib import Path; from localspec_build import pip\n"
+        f"pip.run(['sh', '-c', {script!r}], log=Path('log'))"
+    )
+    setup = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    child = tmp_path / "child"
+    while not child.exists():
+        time.sleep(0.02)
+    compiler = psutil.Process(int(child.read_text()))
+    setup.send_signal(getattr(signal, name))
+    setup.wait(timeout=30)
+    with suppress(psutil.NoSuchProcess):
+        compiler.wait(timeout=10)
+    assert not compiler.is_running()
+
+
+def test_a_kept_build_that_cannot_be_loaded_any_more_is_built_anew_once(site, capsys):
+    install(CPU, site.target)
+    site.let(broken="cpu-")
+    with pytest.raises(SetupFailed, match="cannot be loaded"):
+        install(CPU, site.target)
+    assert len(site.calls("-m pip wheel")) == 2
+    assert "cannot be loaded any more: OSError" in capsys.readouterr().err
+
+
 def test_the_index_s_toolkit_is_fetched_once_and_named_to_cmake(site):
     choice = Choice("cuda", "", ("-DGGML_CUDA=on",), toolkit="cuda-toolkit[nvcc]>=13.0,<13.1")
     home = cuda_toolkit.folder_of(choice.toolkit) / "nvidia/cu13"
@@ -112,6 +164,7 @@ def test_the_index_s_toolkit_is_fetched_once_and_named_to_cmake(site):
     made = install(choice, site.target)
     assert f"-DCUDAToolkit_ROOT={home}" in made.cmake
     assert f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc" in made.cmake
+    assert any(option.endswith(f"-rpath,{home}/lib") for option in made.cmake)
     assert len(site.calls("--target")) == 1
     assert (home / "lib64/libcudart.so").resolve() == home / "lib/libcudart.so.13"
 
@@ -174,13 +227,21 @@ def test_a_record_comes_back_as_it_was_written(site):
     [
         ("OSError: [Errno 28] No space left on device", "disk is full"),
         ("c++: fatal error: Killed signal", "CMAKE_BUILD_PARALLEL_LEVEL=1"),
+        ("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", "PARALLEL_LEVEL=1"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_61'\n" + "x\n" * 20, "compute_61"),
+        ("a.cu(3): error: no such type\n" + "x\n" * 20, "a.cu(3): error: no such type"),
+        ("a.cpp(3): error C2065: undeclared\n" + "x\n" * 20, "C2065"),
+        ("CMake Error at A.txt:1 (message):\n  Could NOT find V\n" + "x\n" * 20, "NOT find V"),
         ("(from versions: none)", "package index cannot be reached"),
         ("something else", "its whole output is in"),
     ],
 )
 def test_the_cause_of_a_failure_is_read_from_the_log(tmp_path, log, cause):
     (tmp_path / "log").write_text(log)
-    assert cause in pip.explain(tmp_path / "log")
+    said = pip.explain(tmp_path / "log")
+    assert cause in said
+    assert str(tmp_path / "log-failed") in said  # the next run of pip writes its own log
+    assert (tmp_path / "log-failed").read_text() == log
 
 
 def test_without_a_compiler_the_command_that_installs_one_is_told(site, monkeypatch):
