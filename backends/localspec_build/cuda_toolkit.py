@@ -6,8 +6,10 @@ the links that are missing are added.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import tempfile
 from pathlib import Path
 
 from localspec_build import folders, pip
@@ -27,8 +29,12 @@ def install(requirement: str, python: str, log: Path) -> Path:
         pip.say(f"Fetching {requirement} from the package index: 500 to 650 MB.")
         own = pip.command(python)[:3]  # not for an environment, but for a folder
         where = ("--upgrade", "--target", str(folder))
-        if not pip.run(own, "install", *where, requirement, log=log):
-            raise SetupFailed(pip.explain(log))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # pip unpacks 1.7 GB first where temporary files go: often a small disk, or memory.
+        with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as near:
+            more = {} if "TMPDIR" in os.environ else {"TMPDIR": near}
+            if not pip.run(own, "install", *where, requirement, log=log, environment=more):
+                raise SetupFailed(pip.explain(log))
         complete(root(folder))
         (folder / READY).touch()
     return root(folder)

@@ -10,9 +10,10 @@ from pathlib import Path
 from localspec.backend_spec import Finding
 from localspec_build import records
 
+WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
 # What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
 GPUS = (
-    ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version"), "CUDA"),
+    ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version", WSL), "CUDA"),
     ("an AMD GPU", ("/dev/kfd",), "ROCm"),
 )
 FAST = {"x86_64": ("AVX2", "AVX512"), "AMD64": ("AVX2",), "aarch64": ("NEON", "DOTPROD")}

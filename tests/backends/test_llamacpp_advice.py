@@ -21,6 +21,7 @@ def write(root, name, text):
     ("sign", "features", "step"),
     [
         ("dev/nvidia0", ("CPU",), "localspec doctor --fix"),
+        ("usr/lib/wsl/lib/libcuda.so.1", ("CPU",), "localspec doctor --fix"),
         ("dev/kfd", ("CPU", "AVX2"), "localspec doctor --fix"),
         ("dev/kfd", ("CPU", "ROCm"), None),
         ("dev/nvidia0", ("CPU", "CUDA"), None),

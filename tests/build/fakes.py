@@ -91,7 +91,8 @@ case "$1 $2 $3" in
 "-m pip install")
     for word in "$@"; do
         [ "$before" = --find-links ] && echo $word > installed
-        [ "$before" = --target ] && mkdir -p $word/nvidia/cu13/bin $word/nvidia/cu13/lib &&
+        [ "$before" = --target ] && echo "$TMPDIR" > temporary &&
+            mkdir -p $word/nvidia/cu13/bin $word/nvidia/cu13/lib &&
             touch $word/nvidia/cu13/bin/nvcc $word/nvidia/cu13/lib/libcudart.so.13
         before=$word
     done ;;

@@ -169,6 +169,17 @@ def test_the_index_s_toolkit_is_fetched_once_and_named_to_cmake(site):
     assert (home / "lib64/libcudart.so").resolve() == home / "lib/libcudart.so.13"
 
 
+@pytest.mark.parametrize("own", ["", "/some/disk"])
+def test_the_toolkit_is_unpacked_on_the_disk_that_it_stays_on(site, monkeypatch, own):
+    monkeypatch.delenv("TMPDIR", raising=False)
+    if own:
+        monkeypatch.setenv("TMPDIR", own)
+    cuda_toolkit.install("cuda-toolkit[nvcc]", site.target.python, wheels.log())
+    used = (site.root / "temporary").read_text().strip()
+    assert used == own or Path(used).parent == folders.data() / "cuda"
+    assert [each.name for each in (folders.data() / "cuda").iterdir()] == ["cuda-toolkit-nvcc"]
+
+
 def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site, capsys):
     site.fake.nvidia()
     site.let(refuses="-DGGML_CUDA --index-url")
