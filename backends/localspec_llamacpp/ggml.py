@@ -19,6 +19,16 @@ class TensorType(NamedTuple):
     bytes: int  # of one such block; 0: unknown
 
 
+class ContextForm(ctypes.Structure):
+    """ggml_init_params."""
+
+    _fields_ = (
+        ("bytes", ctypes.c_size_t),
+        ("buffer", ctypes.c_void_p),
+        ("without_memory", ctypes.c_bool),
+    )
+
+
 @cache
 def tensor_type(kind: int) -> TensorType:
     """Ask ggml for a type by its number, which it would abort on if it does not know it."""

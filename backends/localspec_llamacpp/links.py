@@ -13,7 +13,7 @@ import llama_cpp
 
 from localspec.backend_spec import Link
 from localspec.errors import DeviceError
-from localspec_llamacpp import ggml
+from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.devices import Place, places
 
 TRIPS = 10
@@ -45,7 +45,7 @@ def numbers_on(place: Place, count: int) -> Iterator[ctypes.c_void_p]:
     held = _call("ggml_backend_buft_alloc_buffer", ctypes.c_void_p, vp(buffers), size(count))
     if not held:
         raise DeviceError(f"{place.device.worker} has no memory left to measure its link")
-    form = Form(_call("ggml_tensor_overhead", ctypes.c_size_t) * 2, None, True)
+    form = ggml.ContextForm(_call("ggml_tensor_overhead", ctypes.c_size_t) * 2, None, True)
     context = _call("ggml_init", ctypes.c_void_p, form)
     try:
         kind, length = ctypes.c_int(llama_cpp.GGML_TYPE_I8), ctypes.c_int64(count)
@@ -56,16 +56,7 @@ def numbers_on(place: Place, count: int) -> Iterator[ctypes.c_void_p]:
     finally:
         _call("ggml_free", None, vp(context))
         _call("ggml_backend_buffer_free", None, vp(held))
-
-
-class Form(ctypes.Structure):
-    """ggml_init_params."""
-
-    _fields_ = (
-        ("bytes", ctypes.c_size_t),
-        ("buffer", ctypes.c_void_p),
-        ("without_memory", ctypes.c_bool),
-    )
+        worker_graphs.forget()
 
 
 def sent(numbers: ctypes.c_void_p, count: int) -> float:

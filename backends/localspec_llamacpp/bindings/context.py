@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.system import free_memory
 from localspec.tokens import NONE, Logits
+from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import (
     Hidden,
@@ -104,13 +105,14 @@ class Context:
             params.ctx_type = lib.LLAMA_CONTEXT_TYPE_MTP
         LOG.take_errors()
         self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
+        worker_graphs.forget()
         if not self.pointer:
             wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {wish}")
         self.shape = shape
         self._memory = lib.llama_get_memory(self.pointer)
         if not self._memory:
-            lib.llama_free(self.pointer)
+            self.close()
             raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
         self._width = weights.vocabulary
         self.hidden_width = weights.hidden_width
@@ -182,11 +184,7 @@ class Context:
                 nextn.tell_before(self.pointer, layer)
 
     def tell_nothing(self) -> None:
-        """Give no hidden states any more.
-
-        The next batch is then another graph. It must be, where a head was freed on a worker: the
-        worker forgets the last graph with any buffer, and llama.cpp would ask to run it once more.
-        """
+        """Give no hidden states any more."""
         for layer in self._layers:
             if layer != self._last_layer:
                 nextn.tell_before(self.pointer, layer, on=False)
@@ -308,3 +306,4 @@ class Context:
 
     def close(self) -> None:
         lib.llama_free(self.pointer)
+        worker_graphs.forget()

@@ -11,7 +11,7 @@ import numpy as np
 
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
-from localspec_llamacpp import ggml
+from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.bindings.log import LOG
 
 INFILL = {
@@ -77,6 +77,7 @@ class ModelWeights:
         LOG.take_errors()
         self.path = path
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
+        worker_graphs.forget()
         if not self.pointer:
             raise LOG.failure(f"llama.cpp could not load {path.name}")
 
@@ -193,6 +194,7 @@ class ModelWeights:
 
     def close(self) -> None:
         lib.llama_model_free(self.pointer)
+        worker_graphs.forget()
         self.pointer = None
 
 

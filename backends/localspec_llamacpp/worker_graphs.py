@@ -1,0 +1,51 @@
+"""The last graph that was sent to each device of a worker."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llama_cpp
+
+from localspec_llamacpp import devices, ggml, remote
+
+SIZES = (ctypes.c_size_t(1), ctypes.c_bool(False))  # of a graph: nodes, and no gradients
+
+
+def forget() -> None:
+    """Have llama.cpp send its next graph whole to each worker, after memory of any was freed.
+
+    A worker then forgets the graphs that it has run. llama.cpp is not told: it asks for the last
+    one again by a word, and ends the process. So a graph that does nothing is made the last one.
+    """
+    if not remote.Known.workers:
+        return
+    held = {each for each in remote.Known.workers if remote.held(each)}
+    for pointer in devices.pointers():
+        if devices.worker_of(pointer) in held:
+            run_nothing(pointer)
+
+
+def run_nothing(device: int) -> None:
+    """Run a graph of one tensor that is not computed and has no memory."""
+    backend = _pointer("ggml_backend_dev_init", ctypes.c_void_p(device), None)
+    overhead = _call("ggml_tensor_overhead", ctypes.c_size_t)
+    size = overhead + _call("ggml_graph_overhead_custom", ctypes.c_size_t, *SIZES)
+    context = _pointer("ggml_init", ggml.ContextForm(size, None, True))
+    try:
+        graph = _pointer("ggml_new_graph_custom", context, *SIZES)
+        kind, length = ctypes.c_int(llama_cpp.GGML_TYPE_I8), ctypes.c_int64(1)
+        nothing = _pointer("ggml_new_tensor_1d", context, kind, length)
+        _call("ggml_graph_add_node", None, graph, nothing)
+        _call("ggml_backend_graph_compute", ctypes.c_int, backend, graph)
+    finally:
+        _call("ggml_free", None, context)
+        _call("ggml_backend_free", None, backend)
+
+
+def _pointer(name: str, *arguments: object) -> ctypes.c_void_p:
+    return ctypes.c_void_p(_call(name, ctypes.c_void_p, *arguments))
+
+
+def _call(name: str, result: type | None, *arguments: object) -> Any:
+    return ggml.call(ggml.library("ggml-base"), name, result, *arguments)
