@@ -26,12 +26,13 @@ class HeadKind:
 
     proposer: str  # the name by which it drafts
     width: str = ""  # the key of the width of the target's hidden states
+    shares: bool = False  # whether it looks into the target's keys and values, and has none
 
 
 KINDS: Mapping[str, HeadKind] = {  # by architecture
     "eagle3": HeadKind("eagle3", "target_hidden_size"),
     "dflash": HeadKind("dflash", "embedding_length"),
-    "gemma4-assistant": HeadKind("mtp", "embedding_length_out"),
+    "gemma4-assistant": HeadKind("mtp", "embedding_length_out", shares=True),
 }
 BLOCKS = HeadKind("mtp", "embedding_length")  # of a model, in a file without its other layers
 

@@ -104,6 +104,9 @@ def beside(trunk: ModelWeights, place: LayerPlacement) -> LayerPlacement:
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:
     """Read what the engine does not tell of a head in the header of its file."""
     header = read(weights.path)
+    if kind_of(header).shares:  # it runs the newest token of each slot, and nothing else
+        shape = replace(form, graph=MTP, batch=form.sequences)
+        return HeadPlan(trunk, weights, shape, told=form.batch)
     if kind_of(header).proposer == MTP:
         return HeadPlan(trunk, weights, replace(form, graph=MTP), told=form.batch)
     graph = header.text("general.architecture") or ""
@@ -141,7 +144,8 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
     context = plan.context(trunk)
     trunk.tell_before(plan.layers)
     blocks = blocks_of(plan, context, trunk)
-    return LlamaHead(blocks, options.slots, plan.shape.batch, plan.close)
+    batch = plan.told if context.shares(trunk) else plan.shape.batch
+    return LlamaHead(blocks, options.slots, batch, plan.close)
 
 
 def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:

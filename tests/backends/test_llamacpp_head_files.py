@@ -22,7 +22,7 @@ from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement
 from localspec_llamacpp.head_opening import beside
-from tests import engines
+from tests import engines, tiny
 from tests.backends.gguf_copies import copied
 from tests.runs import Want, replies, said
 
@@ -136,3 +136,15 @@ def test_a_head_is_left_away_before_the_context_is_cut_short():
         [conceded] = runtime.known.plan.concessions
         assert conceded.what.startswith("no drafting head")
         assert "eagle3" not in runtime.known.guessers
+
+
+def test_an_assistant_takes_memory_for_a_token_of_each_slot_whatever_a_batch_is():
+    target, head = engines.companion()
+    beside = {}
+    with llamacpp.rehearse(target) as rehearsal:
+        for batch in (64, 512):
+            options = replace(engines.OPTIONS, batch=batch, gpu_layers=0)
+            plain = rehearsal.needs(options).working
+            beside[batch] = rehearsal.needs(replace(options, head=head)).working - plain
+    states = 2 * (512 - 64) * tiny.WIDTH * 4
+    assert beside[512] - beside[64] == states
