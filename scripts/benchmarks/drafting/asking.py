@@ -1,0 +1,51 @@
+"""Requests to the llama.cpp API that both servers have, and what they tell of drafts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+
+Prompt = str | list[int]
+SECONDS = 600.0  # to wait for an answer
+
+
+@dataclass(frozen=True, slots=True)
+class HeadVolley:
+    """The replies of a side to prompts that were asked at once."""
+
+    seconds: float  # until the last one was over
+    texts: Sequence[str]
+    tokens: int
+    drafted: int
+    accepted: int
+
+
+def volley(address: str, prompts: Sequence[Prompt], most: int) -> HeadVolley:
+    """Ask for a greedy reply of so many tokens to each prompt, all at once."""
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        begun = time.perf_counter()
+        replies = list(pool.map(partial(asked, address, most), prompts))
+        seconds = time.perf_counter() - begun
+    told = [reply["timings"] for reply in replies]
+    return HeadVolley(
+        seconds,
+        [reply["content"] for reply in replies],
+        sum(each["predicted_n"] for each in told),
+        sum(each.get("draft_n", 0) for each in told),
+        sum(each.get("draft_n_accepted", 0) for each in told),
+    )
+
+
+def asked(address: str, most: int, prompt: Prompt) -> dict[str, Any]:
+    body = {"prompt": prompt, "n_predict": most, "temperature": 0.0, "ignore_eos": True}
+    answer = httpx.post(f"{address}/completion", json=body, timeout=SECONDS, trust_env=False)
+    if not answer.is_success:
+        raise SystemExit(f"{address} answers {answer.status_code}: {answer.text[:500]}")
+    found: dict[str, Any] = answer.json()
+    return found
