@@ -9,6 +9,7 @@ import llama_cpp
 
 from localspec_llamacpp import devices, ggml, remote
 
+RUN: set[int] = set()  # contexts in use that ran a graph since the last one was forgotten
 SIZES = (ctypes.c_size_t(1), ctypes.c_bool(False))  # of a graph: nodes, and no gradients
 
 
@@ -18,8 +19,9 @@ def forget() -> None:
     A worker then forgets the graphs that it has run. llama.cpp is not told: it asks for the last
     one again by a word, and ends the process. So a graph that does nothing is made the last one.
     """
-    if not remote.Known.workers:
+    if not RUN or not remote.Known.workers:
         return
+    RUN.clear()
     held = {each for each in remote.Known.workers if remote.held(each)}
     for pointer in devices.pointers():
         if devices.worker_of(pointer) in held:

@@ -159,6 +159,7 @@ class Context:
 
     def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
+        worker_graphs.RUN.add(self.pointer)
         if status := run(self.pointer, batch):
             if status == NO_CELLS:
                 raise ContextFull(sequence, self.shape.cells)
@@ -306,4 +307,5 @@ class Context:
 
     def close(self) -> None:
         lib.llama_free(self.pointer)
+        worker_graphs.RUN.discard(self.pointer)
         worker_graphs.forget()
