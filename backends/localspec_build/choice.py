@@ -42,6 +42,8 @@ TOOLKIT = {
     "winget": "winget install Nvidia.CUDA",
 }
 TOOLKIT_SITE = "see developer.nvidia.com/cuda-downloads"
+OLD_TOOLKIT = {"apt-get": TOOLKIT["apt-get"]}  # where those of other systems are of CUDA 13
+OLD_TOOLKIT_SITE = "see developer.nvidia.com/cuda-toolkit-archive"
 SDK = "install LunarG's SDK (vulkan.lunarg.com), set VULKAN_SDK"
 VULKAN = {
     "apt-get": "sudo apt-get install libvulkan-dev glslc spirv-headers mesa-vulkan-drivers",
@@ -153,11 +155,12 @@ def unfit(found: Nvcc, card: Nvidia) -> str:
 
 def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
     """Tell what a build for CUDA needs, and how to get it."""
-    get = TOOLKIT.get(machine.manager, TOOLKIT_SITE)
-    beside = ""
+    old = min(numbers(card), default=TURING) < TURING
+    offered, site = (OLD_TOOLKIT, OLD_TOOLKIT_SITE) if old else (TOOLKIT, TOOLKIT_SITE)
+    get, beside = offered.get(machine.manager, site), " of CUDA 12" if old else ""
     if machine.nvcc:
-        get = TOOLKIT_SITE  # that of the package manager may be the one that is here
-        beside = f" ({machine.nvcc.path} {unfit(machine.nvcc, card)})"
+        get = site  # that of the package manager may be the one that is here
+        beside += f" ({machine.nvcc.path} {unfit(machine.nvcc, card)})"
     newer = f"{DRIVER}, or " if indexed else ""
     return f"CUDA for {because} needs {newer}NVIDIA's toolkit{beside}: {get}; then {fix(machine)}"
 

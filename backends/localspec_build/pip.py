@@ -125,7 +125,7 @@ def explain(log: Path) -> str:
     log = _kept(log)
     built = not re.search(BUILD_FAILED, said)
     if re.search(DISK_FULL, said) or shutil.disk_usage(log.parent).free < 2**20:
-        cause = "The disk is full, here or where temporary files go: free 2 GB"
+        cause = "The disk is full, here or where temporary files go: free 2 GB (4 GB for CUDA)"
     elif not built and not has_compiler(Tools(os.environ)):
         advice = COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
         cause = f"llama.cpp has to be built and there is no C++ compiler: {advice}"

@@ -114,7 +114,9 @@ def test_a_newer_driver_is_advised_where_it_helps():
     new = replace(NVIDIA, nvidia=replace(CARD, cuda=(12, 8), architectures=("120",)))
     assert "needs a driver of 580 or newer, or NVIDIA's toolkit" in choose(new).hints[0]
     old = replace(NVIDIA, nvidia=replace(CARD, architectures=("52",)))
-    assert "needs NVIDIA's toolkit: sudo" in choose(old).hints[0]
+    assert "needs NVIDIA's toolkit of CUDA 12: sudo" in choose(old).hints[0]
+    arch = choose(replace(old, manager="pacman")).hints[0]  # whose toolkit is of CUDA 13
+    assert "needs NVIDIA's toolkit of CUDA 12: see developer.nvidia.com/cuda-toolkit-ar" in arch
 
 
 @pytest.mark.parametrize(
