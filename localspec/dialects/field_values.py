@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from localspec.dialects.elements import Elements, element
 from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark, choice, matching, quoted, schema, separated
-from localspec.dialects.layout import Fields, Middle
+from localspec.dialects.layout import Fields, Middle, ObjectStyle
 from localspec.dialects.notation import read
 from localspec.dialects.notation_grammar import Notation, is_plain
 from localspec.dialects.scanner import Scanner
@@ -168,8 +168,9 @@ def _given(
 
 def _plain(lark: Lark, fields: Fields, function: Function, wanted: Mapping[str, Json]) -> str:
     if fields.own:
-        return Notation(lark, function, fields.quotes).value(wanted)
-    as_json = schema(wanted, function)
+        return Notation(lark, function, fields.quotes, fields.inner_in_order).value(wanted)
+    in_order = fields.inner_in_order
+    as_json = schema(wanted, function, ObjectStyle(in_order=in_order))
     single = fields.quotes is not None and fields.quotes[0] == "'"
     if not is_plain(wanted) or not (fields.python or single):
         return as_json
@@ -179,5 +180,5 @@ def _plain(lark: Lark, fields: Fields, function: Function, wanted: Mapping[str, 
         return f"({words})" if fields.quotes else f'("true" | "false" | {words})'
     nested = fields.nested and allowed & {"array", "object"}
     if nested or (single and "string" in allowed):
-        return choice([as_json, Notation(lark, function).value(wanted)])
+        return choice([as_json, Notation(lark, function, in_order=in_order).value(wanted)])
     return as_json

@@ -29,6 +29,9 @@ class Form(Protocol):
     def openings(self) -> tuple[str, ...]:
         """Marks that begin calls; the first one is how they should be written, if any is."""
 
+    def within(self, functions: Sequence[Function]) -> tuple[str, ...]:
+        """Beginnings of calls that may stand within content without a mark."""
+
     @property
     def bare(self) -> str:
         """Letters that may begin a call without a mark, where a reply begins."""

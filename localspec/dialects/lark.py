@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from localspec.dialects.functions import Function
+from localspec.dialects.layout import PLAIN, ObjectStyle
 from localspec.dialects.segments import MARK
 from localspec.grammar.grammar import LAYOUT
 from localspec.templates.message import Json
@@ -15,7 +16,7 @@ Control = Callable[[str], int | None]  # the control token with this text
 
 SPLIT = re.compile(f"({MARK.pattern})")
 # JSON on several lines, as some templates write it.
-SPACED = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
+LINES = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
 TERMINALS = (
     "TEXT: /(?s:.*)/",
     "BLANKS: /[ \\t\\r\\n]{0,32}/",
@@ -113,12 +114,32 @@ def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> 
     return first
 
 
-def schema(value: Mapping[str, Json], function: Function, *, spaced: bool = False) -> str:
+def schema(value: Mapping[str, Json], function: Function, style: ObjectStyle = PLAIN) -> str:
     """A value that follows a schema; only a strict function's must be followed to the letter."""
-    layout = SPACED if spaced else LAYOUT
+    layout = {**LAYOUT, "item_separator": style.comma, "key_separator": style.colon}
+    layout = LINES if style.lines else layout
+    found = in_order(value) if style.in_order else value
     return "%json " + json.dumps(
-        {**value, "x-guidance": {**layout, "lenient": not function.strict}}
+        {**found, "x-guidance": {**layout, "lenient": not function.strict}}
     )
+
+
+def in_order(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The same schema, the properties of each object in the order of the alphabet."""
+    found = {name: _in_order(value) for name, value in schema.items()}
+    match found.get("properties"):
+        case dict() as members if found.get("type", "object") == "object":
+            found["properties"] = dict(sorted(members.items()))
+    return found
+
+
+def _in_order(value: Json) -> Json:
+    match value:
+        case dict():
+            return in_order(value)
+        case list():
+            return [_in_order(each) for each in value]
+    return value
 
 
 def formed(value: Mapping[str, Json]) -> str:

@@ -9,6 +9,19 @@ KEY = "\ue002"  # in the end of a value: where its key stands again
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectStyle:
+    """The way in which JSON objects are written."""
+
+    comma: str = ", "
+    colon: str = ": "
+    lines: bool = False  # whether they stand on several lines
+    in_order: bool = False  # whether keys are in the order of the alphabet
+
+
+PLAIN = ObjectStyle()
+
+
+@dataclass(frozen=True, slots=True)
 class Middle:
     """The text between a key and its value."""
 
@@ -29,6 +42,7 @@ class Fields:
     python: bool = False  # whether words are those of Python: True, None
     nested: bool = False  # whether lists and objects are those of Python, too
     in_order: bool = False  # whether keys are in the order of the alphabet
+    inner_in_order: bool = False  # whether those of nested objects are, too
     item: str | None = None  # the key of a list's items, where what is nested is written alike
     shared: str = ""  # begins a key and the end of all arguments; `end` has it already
 
@@ -54,6 +68,7 @@ class Layout:
     closes_one: bool = True  # whether a single call is closed, too
     keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
     fields: Fields | None = None  # None: arguments are one JSON object
-    spaced: bool = False  # whether that object stands on several lines
+    style: ObjectStyle = PLAIN  # of that object
     empty: str | None = None  # what follows a name without arguments, where it is not the usual
-    openings: tuple[str, ...] = ()  # marks that begin calls; none: only a whole reply is one
+    openings: tuple[str, ...] = ()  # marks that begin calls; none: they have none
+    within: bool = False  # whether calls without marks may follow content

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.layout import ID, INDEX, PLAIN, Layout, ObjectStyle
 from localspec.dialects.learn_fields import TwoArguments, fields
 from localspec.dialects.learn_thought import answer_of, thought_of
 from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, TALK, Probe, calls
@@ -25,6 +25,7 @@ from localspec.dialects.thought import Thought
 
 LONGEST = 3000  # characters of a layout; those of families have less than 1,000
 BLANK = r"\s*"
+WORD_IN_BRACKETS = re.compile(r"\[/?\w[\w .-]*(?:\]|[=:]\s*)")  # may be no mark, but opens a call
 
 
 class Learned(NamedTuple):
@@ -91,6 +92,8 @@ def _layout(
         gap = _gap(probe, call.head, said, one) if beside else ""
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
+        within = bool(beside) and not layout.openings and ID not in layout.head
+        layout = replace(layout, within=within and INDEX not in layout.head)
         return _readable(_with_keys(layout, one)), ending, around
     return None, "", None
 
@@ -122,13 +125,13 @@ class _Call:
     name_end: str
     arguments: TwoArguments | None  # None: one JSON object
     rest: str  # all that follows
-    spaced: bool = False  # whether that object stands on several lines
+    style: ObjectStyle = PLAIN  # of that object
 
 
 def _gap(probe: Probe, head: str, said: str, one: str) -> str:
     """Find what ends content before a call, where an empty content is ended too."""
     plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
-    gap = one.partition(SAID)[2].partition(head)[0].lstrip()
+    gap = one.partition(SAID)[2].partition(head)[0].lstrip() if head else ""
     alone = probe.reply(calls(*GIVEN[:1])).removeprefix(said.partition(SAID)[0])
     return gap if plain and gap and alone.lstrip().startswith(gap + head) else ""
 
@@ -170,11 +173,19 @@ def _call(text: str, said: str) -> _Call | None:
         return None
     head = text[start:at].lstrip()
     if whole := _object(after):
-        given = after[slice(*whole)]
-        return _Call(head, after[: whole[0]], None, after[whole[1] :], "\n" in given)
+        style = _style(after[slice(*whole)])
+        return _Call(head, after[: whole[0]], None, after[whole[1] :], style)
     if found := fields(after):
         return _Call(head, found.before, found, found.rest)
     return None
+
+
+def _style(text: str) -> ObjectStyle:
+    """Find what stands between the keys and values of an object."""
+    between = re.split(r'"\w+"', text)  # keys and values
+    if "\n" in text or len(between) < 4:
+        return ObjectStyle(lines="\n" in text)
+    return ObjectStyle(comma=between[2], colon=between[1])
 
 
 def _object(text: str) -> tuple[int, int] | None:
@@ -193,7 +204,7 @@ def _closed(call: _Call, head: str, two: str, said: str, prompt: str) -> tuple[L
     """The layout of one call, and of a second one where a reply may have it."""
     after = _after(said, prompt)
     last, ending = _ended(call.rest, after)
-    layout = Layout(head, call.name_end, last, spaced=call.spaced)
+    layout = Layout(head, call.name_end, last, style=call.style)
     second = _second(call, head, two) if two else None
     if second is None:
         return layout, ending
@@ -203,7 +214,7 @@ def _closed(call: _Call, head: str, two: str, said: str, prompt: str) -> tuple[L
     first, again = _numbered(head, between[len(end) :])
     closes_one = end.rstrip() not in (layout.end.rstrip(), call.rest.rstrip())
     last = last[len(end) :]
-    return Layout(first, name_end, end, again, last, closes_one, spaced=call.spaced), ending
+    return Layout(first, name_end, end, again, last, closes_one, style=call.style), ending
 
 
 def _after(said: str, prompt: str) -> str:
@@ -268,7 +279,11 @@ def _numbered(one: str, other: str) -> tuple[str, str]:
 def _opened(probe: Probe, layout: Layout, call: _Call, said: str, nothing: str) -> Layout:
     """The layout with the marks that begin calls, and the arguments as they are written."""
     found = layout
-    if call.arguments is not None:
+    if call.arguments is None:
+        turned = probe.reply(calls(dict(reversed(GIVEN[0].items())))).partition(NAMES[0])[2]
+        in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
+        found = replace(found, style=replace(found.style, in_order=in_order))
+    else:
         found = call.arguments.described(layout, probe)
         if found.empty is None and NAMES[0] in nothing:
             after = nothing.rpartition(NAMES[0])[2]
@@ -289,6 +304,8 @@ def _empty(after: str, layout: Layout) -> str | None:
 
 def _openings(head: str, said: str) -> tuple[str, ...]:
     if not MARK.match(head):
+        if found := WORD_IN_BRACKETS.match(head):
+            return (found[0],)
         if head[:1] in ("{", "["):
             return ()
         return tuple(filter(None, [re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()]))

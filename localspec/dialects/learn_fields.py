@@ -92,7 +92,10 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
     """Find the text before a value of each kind, and around strings."""
     string, number = (regions[kind].partition(word) for kind, word in _PLAIN)
     nested = "'" in regions["object"] or "'" in regions["array"]
-    fields = replace(fields, python="True" in regions["boolean"], nested=nested)
+    inner = -1 < regions["object"].find("zqin") < regions["object"].find("zqio")
+    fields = replace(
+        fields, python="True" in regions["boolean"], nested=nested, inner_in_order=inner
+    )
     if not number[1]:
         return fields
     middle, quote = number[0], string[0].removeprefix(number[0])

@@ -58,12 +58,16 @@ class Marked:
         if offered and first and first in self.form.bare:
             yield from self.form.read(tape, parts, offered, "")
         parts.say(tape.written())
-        openings = self.form.openings if offered and parts.complete else ()
+        within = self.form.within(offered)
+        openings = (*self.form.openings, *within) if offered and parts.complete else ()
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
             tape.begin("" if opened or mark in ends else mark)
             opened = ""
+            if mark in within:
+                tape.back(mark)
             if mark in openings:
-                yield from self.form.read(tape, parts, offered, mark)
+                opening = "" if mark in within else mark
+                yield from self.form.read(tape, parts, offered, opening)
             if not parts.complete:
                 openings = ()
 

@@ -28,6 +28,7 @@ class Notation:
     lark: Lark
     function: Function
     quotes: tuple[str, str] | None = None
+    in_order: bool = False  # whether keys are in the order of the alphabet
 
     def value(self, wanted: Mapping[str, Json]) -> str:
         """An expression for what a schema allows."""
@@ -135,9 +136,10 @@ class _Writer:
         """An expression for members in the order of the schema, commas between them."""
         listed = wanted.get("required")
         required = listed if isinstance(listed, Sequence) else ()
+        found = sorted(members.items()) if self.notation.in_order else members.items()
         each = [
             (name in required, f"{self.notation.key(name)} {self._member(schema, depth)}")
-            for name, schema in members.items()
+            for name, schema in found
         ]
         return f'"{{" {separated(self.notation.lark, self.notation.comma, each)} "}}"'
 

@@ -22,7 +22,7 @@ KINDS: Mapping[str, tuple[str, Json]] = {
     "zqkb": ("number", 7419),
     "zqkc": ("boolean", True),
     "zqkd": ("null", None),
-    "zqke": ("object", {"zqin": "zqvi"}),
+    "zqke": ("object", {"zqio": "zqvo", "zqin": "zqvi"}),
     "zqkf": ("array", ["zqvl", 7]),
     "zqkg": ("text", "zq<b>\nzqvt"),
     "zqkh": ("string", "zqvz"),

@@ -64,6 +64,11 @@ class Tape:
             pieces.append(self._read(found.end()))
         return "".join(pieces)
 
+    def back(self, text: str) -> None:
+        """Put back this text, which was read last, and forget what was read before."""
+        self._at -= len(text)
+        self._written.clear()
+
     def blank(self) -> Reading[str]:
         return self.run(BLANK)
 

@@ -45,6 +45,13 @@ class Written:
     def openings(self) -> tuple[str, ...]:
         return (*self.layout.openings, *self.also)
 
+    def within(self, functions: Sequence[Function]) -> tuple[str, ...]:
+        if not self.layout.within:
+            return ()
+        begun = (self.layout.head + self._name(each) for each in functions)
+        end = self.layout.name_end.partition(ID)[0].rstrip()
+        return tuple(each + end for each in begun)
+
     @property
     def repeats(self) -> str | None:
         again, opening = self.layout.again, self._opening
@@ -86,8 +93,7 @@ class Written:
                 while (yield from tape.starts("}", "]")):
                     tape.begin()
                     yield from tape.blank()
-                end = fence or re.split(r"[}\]]", self.layout.end + self.layout.close)[-1]
-                yield from _rest(tape, end)
+                yield from _rest(tape, fence or _after_objects(self.layout))
                 return
 
     def _calls(
@@ -189,7 +195,7 @@ class Written:
 
     def _given(self, lark: Lark, function: Function) -> str:
         if self.layout.fields is None:
-            return schema(function.schema, function, spaced=self.layout.spaced)
+            return schema(function.schema, function, self.layout.style)
         return parameters(lark, self.layout.fields, function)
 
 
@@ -197,6 +203,13 @@ def _from(head: str, opening: str) -> str:
     """Return the rest of a head after an opening, which may have left out its first mark."""
     _, found, rest = head.partition(opening) if opening else ("", "", "")
     return rest if found else head
+
+
+def _after_objects(layout: Layout) -> str:
+    """Find what closes calls after their last brace or bracket."""
+    end = layout.end + layout.close
+    mark = MARK.search(end)
+    return end[mark.start() :] if mark else re.split(r"[}\]]", end)[-1]
 
 
 def _name(layout: Layout) -> re.Pattern[str]:

@@ -261,6 +261,51 @@ TEMPLATES = {
         + DONE
         + "]"
     ),
+    "bare": template(
+        EACH
+        + '{"name": "{{ f.name }}", "parameters": '
+        + ARGUMENTS
+        + "}{{ '; ' if not loop.last }}"
+        + DONE
+    ),
+    "bare list": template(
+        "["
+        + EACH
+        + '{"name": "{{ f.name }}", "arguments": '
+        + ARGUMENTS
+        + "}{{ ', ' if not loop.last }}"
+        + DONE
+        + "]"
+    ),
+    "bare python": template(
+        "["
+        + EACH
+        + "{{ f.name }}("
+        + FIELDS
+        + "{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}"
+        + DONE
+        + "){{ ', ' if not loop.last }}"
+        + DONE
+        + "]"
+    ),
+    "word in brackets": template(EACH + "\n[tool_call] {{ f.name }} " + ARGUMENTS + DONE),
+    "name in brackets": template(EACH + "[FN={{ f.name }}]" + ARGUMENTS + "[/FN]" + DONE),
+    "requests in brackets": template(
+        EACH
+        + '[TOOL_REQUEST]\n{"name": "{{ f.name }}", "arguments": '
+        + ARGUMENTS
+        + "}\n[END_TOOL_REQUEST]\n"
+        + DONE
+    ),
+    "compact": template(
+        EACH
+        + '<call>{"name":"{{ f.name }}","arguments":'
+        + '{{ f.arguments | tojson(separators=(",", ":")) }}}</call>'
+        + DONE
+    ),
+    "sorted": template(
+        EACH + "<call>{{ f.name }}{{ f.arguments | tojson(sort_keys=true) }}</call>" + DONE
+    ),
     "content that is ended": template(
         EACH
         + '<|sep|>\n\ncall<|role|>\n{"name": "{{ f.name }}", "arguments": '
