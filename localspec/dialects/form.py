@@ -37,6 +37,10 @@ class Form(Protocol):
         """Letters that may begin a call without a mark, where a reply begins."""
 
     @property
+    def blanks(self) -> tuple[str, str]:
+        """Blanks that may stand before calls where a reply has nothing else, and after them."""
+
+    @property
     def repeats(self) -> str | None:
         """The text between one opening's calls and the next opening; None: there is no next."""
 

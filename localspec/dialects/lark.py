@@ -56,6 +56,10 @@ class Lark:
                 found[-1] += each
         return [each for each in found if each]
 
+    def optional(self, text: str) -> str:
+        """An expression for a text that may be missing."""
+        return f"({self.literal(text)})?" if text else ""
+
     def rule(self, body: str, option: str = "") -> str:
         """Add a rule; return its name."""
         name = f"r{len(self._rules)}"

@@ -71,4 +71,5 @@ class Layout:
     style: ObjectStyle = PLAIN  # of that object
     empty: str | None = None  # what follows a name without arguments, where it is not the usual
     openings: tuple[str, ...] = ()  # marks that begin calls; none: they have none
+    blanks: tuple[str, str] = ("", "")  # before all calls where no content is, and after them
     within: bool = False  # whether calls without marks may follow content

@@ -92,10 +92,20 @@ def _layout(
         gap = _gap(probe, call.head, said, one) if beside else ""
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
+        layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
         within = bool(beside) and not layout.openings and ID not in layout.head
         layout = replace(layout, within=within and INDEX not in layout.head)
         return _readable(_with_keys(layout, one)), ending, around
     return None, "", None
+
+
+def _blanks(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:
+    """Find the blanks before calls that stand alone, and those after them."""
+    alone = _spelled(probe.reply(calls(*GIVEN[:1])))
+    before = alone.removeprefix(probe.prompt).partition(head)[0] if head in alone else ""
+    last = rest[: len(rest) - len(ending)] if ending else rest
+    after = last[len(last.rstrip()) :] + ending[: len(ending) - len(ending.lstrip())]
+    return before[len(before.rstrip()) :], after
 
 
 def _around(layout: Layout, one: str, said: str) -> Around | None:

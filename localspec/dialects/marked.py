@@ -101,7 +101,8 @@ class Marked:
             return None  # a lexer cannot tell a call from reasoning in time
         lark = bounds.lark()
         calls = _Calls(lark, self.form, bounds) if bounds.offered else None
-        end = f"({self._end(lark)})?" if self.ending else ""
+        _, after = self.form.blanks
+        end = f"({self._end(lark)})?" if self.ending else lark.optional(after)
         if calls and bounds.form is None and not bounds.required:
             return lark.source(f"({self._free(lark, calls, bounds.prompt_end)}) {end}")
         if calls and bounds.form is not None and calls.are_bare:
@@ -189,6 +190,7 @@ class _Calls:
         # Some end content before a call; then that is a part of what begins it.
         self._openings = [each for each in form.openings if each.endswith(first)]
         self._between = form.repeats if parallel else None
+        self._blanks, _ = form.blanks
         self._after = form.after(lark, offered, parallel)
         self._alone = form.alone(lark, offered, parallel)
         self.begun = begun(form, bounds.prompt_end)
@@ -204,10 +206,19 @@ class _Calls:
         lark = self._lark
         opening = choice([lark.literal(each) for each in self._openings])
         call = lark.rule(f"{opening} {self._after}")
-        first = lark.rule(self._after) if self.begun else call
+        first = lark.rule(self._after) if self.begun else self._first(call)
         if self._between is None:
             return first
         return f"{first} ({lark.literal(self._between)} {call})*"
+
+    def _first(self, call: str) -> str:
+        """An expression for the first call, before which blanks may stand."""
+        if not self._blanks:
+            return call
+        if self._lark.is_text(self._openings[0]):  # in one piece, as reasoning may begin alike
+            opening = choice([self._lark.terminal(f"BLANKS {quoted(e)}") for e in self._openings])
+            return self._lark.rule(f"{opening} {self._after}")
+        return f"BLANKS {call}"
 
     def free(self, others: Sequence[str]) -> str:
         """Allow any reply that does not begin with these others."""

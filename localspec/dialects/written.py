@@ -53,6 +53,10 @@ class Written:
         return tuple(each + end for each in begun)
 
     @property
+    def blanks(self) -> tuple[str, str]:
+        return self.layout.blanks
+
+    @property
     def repeats(self) -> str | None:
         again, opening = self.layout.again, self._opening
         if again is None or not opening or not again.lstrip().startswith(opening):
