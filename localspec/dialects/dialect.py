@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from localspec.dialects.marked import Marked
 from localspec.dialects.parts import Arguments, Call
 from localspec.dialects.probe import KEYS, KINDS, NAMES, TOOLS, Probe, of_all_kinds
 from localspec.dialects.reader import Reader
-from localspec.dialects.written import Written
+from localspec.dialects.written import SLOT, Written
 from localspec.errors import LocalSpecError
 from localspec.templates.message import Tool
 
@@ -77,7 +78,7 @@ def _learned(template: str) -> Learned:
 def _reads(form: Written, probe: Probe) -> bool:
     """Whether a call that the template writes is read as it was made."""
     text = probe.reply(of_all_kinds())
-    start = text.find(form.layout.openings[0] if form.layout.openings else form.layout.head)
+    start = text.find((*form.layout.openings, *SLOT.split(form.layout.head))[0])
     reader = Marked(form).reader(TOOLS, "")
     parts = [*reader.read(text[max(start, 0) :]), *reader.close()]
     names = [part.name for part in parts if isinstance(part, Call)]
@@ -90,8 +91,10 @@ def _reads(form: Written, probe: Probe) -> bool:
 
 def _form(template: str, found: Learned) -> Form:
     layout, signs = found.layout, form_by_signs(template)
-    if layout is None or (signs.bare and signs is not GENERIC and not layout.openings):
+    if layout is None:
         return signs
+    if signs.bare and signs is not GENERIC and not layout.openings:
+        return replace(signs, layout=layout) if layout.head.startswith(signs.bare) else signs
     return _written(layout, found.tells, found.answer)
 
 

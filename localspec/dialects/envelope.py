@@ -13,6 +13,7 @@ KEYS = ("name", "arguments")  # of the name and of the arguments, as most write 
 NAMES = ("name", "function")
 ARGUMENTS = ("arguments", "parameters")
 OTHERS = ("id", "type")
+NESTED = "function"  # the key of an object that has both, where it is one within the call
 
 
 def arguments(tape: Tape, parts: Parts, name: str) -> Reading[bool]:
@@ -53,6 +54,11 @@ def envelope(
         if not fields.may_have(key) or not (yield from tape.starts(":")):
             return False
         yield from tape.blank()
+        if json.loads(key) == NESTED and not fields.name and (yield from tape.ahead()) == "{":
+            called = yield from envelope(tape, parts, known, keys)
+            if called and parts.complete:
+                yield from _rest(tape)
+            return called
         if json.loads(key) in fields.given and (yield from arguments(tape, parts, fields.name)):
             if parts.complete:
                 yield from _rest(tape)

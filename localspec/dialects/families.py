@@ -50,6 +50,14 @@ XML = Layout(
     fields=Fields("<parameter=", (Middle(">\n"),), "\n</parameter>\n"),
     openings=("<tool_call>", "<function="),
 )
+GLM = Layout(
+    "<tool_call>",
+    "\n",
+    "</tool_call>",
+    "\n<tool_call>",
+    fields=Fields("<arg_key>", (Middle("</arg_key>\n<arg_value>"),), "</arg_value>\n"),
+    openings=("<tool_call>",),
+)
 NAMED = Layout(
     "[TOOL_CALLS]", f"[CALL_ID]{ID}[ARGS]", "", "[TOOL_CALLS]", openings=("[TOOL_CALLS]",)
 )
@@ -69,7 +77,7 @@ SIGNS: tuple[tuple[tuple[str, ...], Written], ...] = (  # surest signs first
     (("<|/tool_call|>",), Written(_objects("<|tool_call|>", "<|/tool_call|>", listed=True))),
     (("<|tool_call|>",), Written(_objects("<|tool_call|>", listed=True), also=("<tool_call>",))),
     (("<TOOLCALL>",), Written(_objects("<TOOLCALL>", "</TOOLCALL>", listed=True))),
-    (("<tool_call>", "<arg_key>"), GENERIC),
+    (("<tool_call>", "<arg_key>"), Written(GLM)),
     (("<tool_call>",), Written(_objects("<tool_call>\n", "\n</tool_call>"))),
     (("<|python_tag|>",), LLAMA),
     (("<|start_header_id|>", '"parameters"'), LLAMA),

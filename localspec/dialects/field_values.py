@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from localspec.dialects.elements import Elements, element
 from localspec.dialects.functions import Function
@@ -12,15 +13,21 @@ from localspec.dialects.lark import Lark, choice, matching, quoted, schema, sepa
 from localspec.dialects.layout import Fields, Middle, ObjectStyle
 from localspec.dialects.notation import read
 from localspec.dialects.notation_grammar import Notation, is_plain
-from localspec.dialects.scanner import Scanner
+from localspec.dialects.scanner import Scanner, as_json
 from localspec.dialects.segments import pieces
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.values import kinds, strings, value
 from localspec.templates.message import Json
 
 
-def given(tape: Tape, fields: Fields, end: str, function: Function | None) -> Reading[str | None]:
-    """Arguments up to this end as JSON, or nothing where they are not written as they should be."""
+def given(
+    tape: Tape, fields: Fields, ends: Sequence[str], function: Function | None
+) -> Reading[str | None]:
+    """Arguments as JSON, or nothing where they are not written as they should be.
+
+    The first of `ends` ends them all; the others end values that nothing else does.
+    """
+    end, *last = ends
     found: dict[str, str] = {}
     while True:
         yield from tape.blank()
@@ -42,7 +49,10 @@ def given(tape: Tape, fields: Fields, end: str, function: Function | None) -> Re
         if middle is None:
             return None
         wanted = function.parameter(key) if function else {}
-        if fields.item is None:
+        if fields.raw:
+            left = [each for each in function.properties if each not in found] if function else []
+            text = yield from _raw(tape, [*_following(fields, left), *last], wanted)
+        elif fields.item is None:
             text = yield from _value(tape, fields.of(key), middle, wanted)
         else:
             text = yield from element(tape, fields, key, wanted)
@@ -69,6 +79,26 @@ def _middle(tape: Tape, fields: Fields) -> Reading[Middle | None]:
         if not (yield from tape.starts(each)):
             return None
     return fields.middles[0]
+
+
+def _following(fields: Fields, keys: Sequence[str]) -> list[str]:
+    """List what ends a value because another one of these keys begins."""
+    between = dict.fromkeys((fields.between, fields.between.strip()))
+    return [f"{each}{fields.key}{key}{fields.middles[0].text}" for each in between for key in keys]
+
+
+def _raw(tape: Tape, ends: Sequence[str], wanted: Mapping[str, Json]) -> Reading[str | None]:
+    """A value as it stands, whatever quotes are in it; those around it are left out."""
+    pieces: list[str] = []
+    end = yield from tape.until(ends, pieces.append)
+    if not end:
+        return None
+    tape.back(end)
+    text = "".join(pieces)
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        said = as_json(text)
+        text = json.loads(said) if said else text[1:-1]
+    return value(text, wanted)
 
 
 def _value(
@@ -121,6 +151,8 @@ def _blank_end(text: str) -> str:
 
 def parameters(lark: Lark, fields: Fields, function: Function) -> str:
     """An expression for all arguments of a function, in the order of its schema."""
+    if fields.raw:  # with quotes, as models of these families write them
+        fields = replace(fields, quotes=("'", "'"), python=True, nested=True, raw=False)
     names = sorted(function.properties, key=str.lower) if fields.in_order else function.properties
     each = {name: _argument(lark, fields, function, name) for name in names}
     if not fields.between:

@@ -41,6 +41,10 @@ class Form(Protocol):
         """Blanks that may stand before calls where a reply has nothing else, and after them."""
 
     @property
+    def addressed(self) -> bool:
+        """Whether an identifier follows the opening, as a part of the same word."""
+
+    @property
     def repeats(self) -> str | None:
         """The text between one opening's calls and the next opening; None: there is no next."""
 

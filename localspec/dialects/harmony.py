@@ -62,8 +62,9 @@ def _call(lark: Lark, offered: Sequence[Function]) -> str:
     calls = []
     for each in offered:
         whom, given = f" to=functions.{each.name}", schema(each.schema, each)
-        inside = f'{channel} {quoted(f"commentary{whom} ")} {json} "json"'
-        before = f'{quoted(whom)} {channel} "commentary json"'
+        kind = f'{json} ("json" | " json")'
+        inside = f"{channel} {quoted(f'commentary{whom} ')} {kind}"
+        before = f'{quoted(whom)} {channel} ("commentary json" | "commentary " {kind})'
         calls.append(f"{choice([inside, before])} {message} {given}")
     return choice(calls)
 

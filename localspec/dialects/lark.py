@@ -17,6 +17,7 @@ Control = Callable[[str], int | None]  # the control token with this text
 SPLIT = re.compile(f"({MARK.pattern})")
 # JSON on several lines, as some templates write it.
 LINES = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
+IDENTIFIER = "/[A-Za-z0-9_-]{1,48}/"
 TERMINALS = (
     "TEXT: /(?s:.*)/",
     "BLANKS: /[ \\t\\r\\n]{0,32}/",
@@ -43,6 +44,17 @@ class Lark:
     def literal(self, text: str) -> str:
         """A text, with the control tokens that are in it."""
         return " ".join(map(self.mark, self._cut(text)))
+
+    def after_blanks(self, text: str) -> str:
+        """An expression for a text after blanks, in one piece with what is no control token."""
+        first, *others = self._cut(text)
+        if self._control(first) is not None:
+            return f"BLANKS {self.literal(text)}"
+        return " ".join([self.terminal(f"BLANKS {quoted(first)}"), *map(self.mark, others)])
+
+    def first(self, text: str) -> str:
+        """What a text begins with: a control token, or all before one."""
+        return self._cut(text)[0]
 
     def _cut(self, text: str) -> list[str]:
         """A text cut at its control tokens."""

@@ -40,6 +40,7 @@ class Fields:
     quotes: tuple[str, str] | None = None  # around strings; None: they stand as they are
     wrapping: tuple[str, str] | None = None  # around some of the strings that have no quotes
     python: bool = False  # whether words are those of Python: True, None
+    raw: bool = False  # whether nothing but what follows a value tells where it ends
     nested: bool = False  # whether lists and objects are those of Python, too
     in_order: bool = False  # whether keys are in the order of the alphabet
     inner_in_order: bool = False  # whether those of nested objects are, too

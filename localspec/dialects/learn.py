@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,12 +53,14 @@ def learned(probe: Probe) -> Learned:
     if layout and len(repr(layout)) > LONGEST:
         layout = None
     answer = answer_of(said, ending, probe.prompt, thought, layout) or around
-    return Learned(layout, thought, answer, probe.takes.tools, _seen(ending, thought, layout))
-
-
-def _seen(ending: str, thought: Thought | None, layout: Layout | None) -> str:
-    """Find how a reply ends in marks that stand within calls or reasoning too."""
     shown = (*(thought.marks if thought else ()), *marks(repr(layout)))
+    begun = marks(probe.prompt)[-1:]
+    closed = closing_of(begun[0], ending) if begun else ""
+    return Learned(layout, thought, answer, probe.takes.tools, _seen(ending, (*shown, closed)))
+
+
+def _seen(ending: str, shown: Sequence[str]) -> str:
+    """Find how a reply ends in marks that are not only there."""
     found = ""
     for each in segments(ending.strip()):
         if MARK.fullmatch(each) and each not in shown:
@@ -101,7 +104,7 @@ def _layout(
 
 def _blanks(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:
     """Find the blanks before calls that stand alone, and those after them."""
-    alone = _spelled(probe.reply(calls(*GIVEN[:1])))
+    alone = _named_once(_spelled(probe.reply(calls(*GIVEN[:1]))))
     before = alone.removeprefix(probe.prompt).partition(head)[0] if head in alone else ""
     last = rest[: len(rest) - len(ending)] if ending else rest
     after = last[len(last.rstrip()) :] + ending[: len(ending) - len(ending.lstrip())]
@@ -123,7 +126,7 @@ def _around(layout: Layout, one: str, said: str) -> Around | None:
 def _readable(layout: Layout) -> Layout | None:
     """The layout, if it tells where each value ends."""
     fields = layout.fields
-    endless = fields and fields.quotes is None and not fields.end.strip()
+    endless = fields and fields.quotes is None and not (fields.raw or fields.end.strip())
     return None if endless else layout
 
 

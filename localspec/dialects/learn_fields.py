@@ -112,6 +112,9 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
         return replace(fields, middles=_middles(regions))
     if item := _item(fields, regions):
         return replace(fields, item=item)
+    if fields.end.strip() in ("", "'", '"') and fields.between.strip():
+        middle = fields.middles[0].text.removesuffix(fields.end)
+        return replace(fields, middles=(Middle(middle),), end="", raw=True)
     return replace(fields, wrapping=_wrapping(fields, regions["text"]))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localspec.dialects.bounds import Bounds
 from localspec.dialects.form import Bare, Form
 from localspec.dialects.functions import Function, functions
-from localspec.dialects.lark import Lark, choice, formed, quoted
+from localspec.dialects.lark import IDENTIFIER, Lark, choice, formed, quoted
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.segments import marks
@@ -100,7 +100,7 @@ class Marked:
         if self._begins_alike and bounds.form is None and not bounds.required:
             return None  # a lexer cannot tell a call from reasoning in time
         lark = bounds.lark()
-        calls = _Calls(lark, self.form, bounds) if bounds.offered else None
+        calls = _Calls(lark, self.form, bounds, self.thought) if bounds.offered else None
         _, after = self.form.blanks
         end = f"({self._end(lark)})?" if self.ending else lark.optional(after)
         if calls and bounds.form is None and not bounds.required:
@@ -183,7 +183,7 @@ def begun(form: Form, prompt_end: str) -> str:
 class _Calls:
     """Expressions for calls, and for text that calls may stand in."""
 
-    def __init__(self, lark: Lark, form: Form, bounds: Bounds) -> None:
+    def __init__(self, lark: Lark, form: Form, bounds: Bounds, thought: Thought | None) -> None:
         offered, parallel = bounds.offered, bounds.parallel
         self._lark = lark
         first = form.openings[0] if form.openings else ""
@@ -191,6 +191,8 @@ class _Calls:
         self._openings = [each for each in form.openings if each.endswith(first)]
         self._between = form.repeats if parallel else None
         self._blanks, _ = form.blanks
+        self._whom = IDENTIFIER if form.addressed else ""
+        self._other = f"& ~(BLANKS {quoted(lark.first(thought.open))})" if thought else ""
         self._after = form.after(lark, offered, parallel)
         self._alone = form.alone(lark, offered, parallel)
         self.begun = begun(form, bounds.prompt_end)
@@ -204,26 +206,28 @@ class _Calls:
         if self._alone:
             return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
         lark = self._lark
-        opening = choice([lark.literal(each) for each in self._openings])
+        opening = choice([f"{lark.literal(each)} {self._whom}" for each in self._openings])
         call = lark.rule(f"{opening} {self._after}")
-        first = lark.rule(self._after) if self.begun else self._first(call)
+        first = lark.rule(f"{self._whom} {self._after}") if self.begun else self._first(call)
         if self._between is None:
             return first
         return f"{first} ({lark.literal(self._between)} {call})*"
 
     def _first(self, call: str) -> str:
         """An expression for the first call, before which blanks may stand."""
-        if not self._blanks:
+        blanks = "BLANKS" if self._blanks else ""
+        if not blanks and not self._whom:
             return call
         if self._lark.is_text(self._openings[0]):  # in one piece, as reasoning may begin alike
-            opening = choice([self._lark.terminal(f"BLANKS {quoted(e)}") for e in self._openings])
+            whole = (f"{blanks} {quoted(each)} {self._whom}" for each in self._openings)
+            opening = choice([self._lark.terminal(f"({each}) {self._other}") for each in whole])
             return self._lark.rule(f"{opening} {self._after}")
-        return f"BLANKS {call}"
+        return f"{blanks} {call}"
 
     def free(self, others: Sequence[str]) -> str:
         """Allow any reply that does not begin with these others."""
         if self.begun:
-            return f"({self._after} {self._more()})"
+            return f"({self._whom} {self._after} {self._more()})"
         lark = self._lark
         heads = [lark.terminal(_flexible(each)) for each in self._alone]
         rests = [each.rest for each in self._alone]
@@ -247,7 +251,7 @@ class _Calls:
 
     def _upto(self, first: str = "TEXT") -> str:
         """Any text up to a call, and what begins that."""
-        return choice([self._lark.upto(each, first) for each in self._openings])
+        return choice([f"{self._lark.upto(each, first)} {self._whom}" for each in self._openings])
 
 
 def _flexible(bare: Bare) -> str:

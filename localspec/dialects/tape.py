@@ -65,9 +65,9 @@ class Tape:
         return "".join(pieces)
 
     def back(self, text: str) -> None:
-        """Put back this text, which was read last, and forget what was read before."""
+        """Put back this text, which was read last and in one piece."""
         self._at -= len(text)
-        self._written.clear()
+        self._written.pop()
 
     def blank(self) -> Reading[str]:
         return self.run(BLANK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localspec.dialects.lark import Lark, quoted
+from localspec.dialects.lark import Lark
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import marks
 from localspec.dialects.tape import Reading, Tape
@@ -40,6 +40,4 @@ class Thought:
 
     def opening(self, lark: Lark) -> str:
         """An expression for how a reply begins to reason."""
-        if lark.is_text(self.open):
-            return lark.terminal(f"BLANKS {quoted(self.open)}")
-        return f"BLANKS {lark.literal(self.open)}"
+        return lark.after_blanks(self.open)

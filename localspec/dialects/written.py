@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from localspec.dialects.envelope import KEYS, arguments, envelope
 from localspec.dialects.field_values import given, parameters
 from localspec.dialects.form import Bare
 from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, quoted, schema
+from localspec.dialects.lark import IDENTIFIER, Lark, choice, quoted, schema
 from localspec.dialects.layout import ID, INDEX, KEY, Layout
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
@@ -55,6 +55,11 @@ class Written:
     @property
     def blanks(self) -> tuple[str, str]:
         return self.layout.blanks
+
+    @property
+    def addressed(self) -> bool:
+        opening = self._opening
+        return bool(opening) and self.layout.head.removeprefix(opening).startswith(ID)
 
     @property
     def repeats(self) -> str | None:
@@ -140,7 +145,8 @@ class Written:
                 return False
         else:
             first, *_ = pieces(end)
-            values = yield from given(tape, layout.fields, first, functions.get(name))
+            ends = (first, *self._ends(functions))
+            values = yield from given(tape, layout.fields, ends, functions.get(name))
             if values is None:
                 return False
             parts.make(name, values)
@@ -149,11 +155,18 @@ class Written:
         yield from _rest(tape, end)
         return True
 
+    def _ends(self, functions: Iterable[str]) -> list[str]:
+        """List what ends the last value of a call where no mark does."""
+        layout = self.layout
+        more = [] if layout.again is None else [layout.again + each for each in functions]
+        return [layout.end + each for each in (layout.close, *more) if each]
+
     def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
         if not self.explicit:
             return ""
         layout = self.layout
         head = layout.head.removeprefix(self._opening)
+        head = head.removeprefix(ID) if self.addressed else head
         call = lark.rule(choice([self._call(lark, each) for each in functions]))
         again = layout.again
         more, close = "", slots(lark, layout.close)
@@ -262,7 +275,7 @@ def slots(lark: Lark, text: str) -> str:
     found = []
     for part in SLOT.split(text):
         if part == ID:
-            found.append("/[A-Za-z0-9_-]{1,48}/")
+            found.append(IDENTIFIER)
         elif part == INDEX:
             found.append("/[0-9]{1,3}/")
         elif part:
