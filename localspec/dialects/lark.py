@@ -17,11 +17,11 @@ Control = Callable[[str], int | None]  # the control token with this text
 SPLIT = re.compile(f"({MARK.pattern})")
 # JSON on several lines, as some templates write it.
 LINES = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
-IDENTIFIER = "/[A-Za-z0-9_-]{1,48}/"
+IDENTIFIER = "/[A-Za-z0-9_.:-]{1,64}/"
 TERMINALS = (
     "TEXT: /(?s:.*)/",
     "BLANKS: /[ \\t\\r\\n]{0,32}/",
-    "KEY: /[A-Za-z0-9_-]{1,64}/",
+    r"""KEY: /[^\s,:{}\[\]<>|"']{1,64}/""",
 )
 
 

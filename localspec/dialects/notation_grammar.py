@@ -61,6 +61,8 @@ class Notation:
         """An expression for a number or another value that is one word."""
         words = {"boolean": '("True" | "False")', "null": '"None"'}
         kind = wanted.get("type")
+        if self.quotes and kind == "null":
+            return '("null" | "None")'  # as templates write it that do not care
         if self.quotes is None and isinstance(kind, str) and kind in words:
             return words[kind]
         return schema(wanted, self.function)

@@ -159,7 +159,7 @@ class Written:
         """List what ends the last value of a call where no mark does."""
         layout = self.layout
         more = [] if layout.again is None else [layout.again + each for each in functions]
-        return [layout.end + each for each in (layout.close, *more) if each]
+        return [layout.end + each for each in (layout.close, *more)]
 
     def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
         if not self.explicit:

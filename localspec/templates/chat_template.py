@@ -18,7 +18,7 @@ from localspec.templates.message import Json, Message, Tool, text
 from localspec.templates.renderer import SHARED, Renderer
 from localspec.templates.simpler import simpler
 from localspec.templates.thinking import variables
-from localspec.templates.tools_otherwise import told_otherwise
+from localspec.templates.tools_otherwise import told_otherwise, told_simply
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 END = "(the reply goes on here) "  # its space tells whether a template strips what it writes
@@ -133,8 +133,11 @@ class ChatTemplate:
         found = self._renderer.ask(self._source, variables)
         if "text" in found:
             return found
-        more = self._renderer.ask(self._source, {**variables, **told_otherwise(tools)})
-        return more if "text" in more else found
+        for told in (told_otherwise, told_simply):
+            more = self._renderer.ask(self._source, {**variables, **told(tools)})
+            if "text" in more:
+                return more
+        return found
 
     def _learned(self) -> Takes:
         most = self._renderer.seconds

@@ -73,6 +73,13 @@ FAMILIES = {
         "<tool_call>\n<function=add>\n<parameter=terms>\n[1, -2]\n</parameter>\n"
         "<parameter=note>\nnull\n</parameter>\n</function>\n</tool_call>",
     ),
+    "glm": Family(
+        "<tool_call>{name}<arg_key>{key}</arg_key>",
+        '<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Å "q"</arg_value>\n'
+        "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>\n"
+        "<tool_call>add\n<arg_key>terms</arg_key>\n<arg_value>[1, -2]</arg_value>\n"
+        "<arg_key>note</arg_key>\n<arg_value>null</arg_value>\n</tool_call>",
+    ),
     "llama": Family("{{ '<|python_tag|>' }}", LLAMA, several=False),
     "pythonic": Family(
         "for example [f(a=1)]",

@@ -29,7 +29,7 @@ MIXED = {  # templates that show more than one sign
     "{{ '[TOOL_CALLS]' }} like [f(a=1)]": "mistral",
     '<|start_header_id|> {{ \'Use {"name": n, "parameters": p}.\' }}': "llama",
     "<|start_header_id|> \"parameters\" as in [get(user='x', n=1)]": "pythonic",
-    "<tool_call>{name}<arg_key>{key}</arg_key>": "generic",
+    "<tool_call>{name}<arg_key>{key}</arg_key> and <|python_tag|>": "glm",
     "{{ '<tool_call>' }} and ```json": "hermes",
 }
 

@@ -15,7 +15,7 @@ from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
 from tests.dialects.samples import joined
-from tests.dialects.written import ARGUMENTS, DONE, EACH, TEMPLATES, fields, template
+from tests.dialects.written import ARGUMENTS, DONE, EACH, END, TEMPLATES, fields, template
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 PLACE = {
@@ -248,8 +248,13 @@ def test_a_grammar_that_could_not_tell_a_call_from_reasoning_is_not_used():
     letters = Letters(dialect_of(ADDRESSED).marks)
     assert grammar(ADDRESSED, letters) is None
     rules = grammar(ADDRESSED, letters, required=True)
-    called = reply(ADDRESSED, CASES["none"]).removesuffix("<|eot|>").lstrip()
-    assert letters.accepts(rules, called)
+    for kind in ((), ("<|start|>", "<|message|>", "<|eom|>")):
+        letters = Letters(kind)
+        rules = grammar(ADDRESSED, letters, required=True)
+        for case in ("one", "two"):
+            for words in ({}, {"reasoning_content": "Hm"}):
+                called = reply(ADDRESSED, CASES[case], **words).removesuffix("<|eot|>")
+                assert letters.accepts(rules, called)
     assert not letters.begins(rules, "to=user<|message|>Hello")
 
 
@@ -260,6 +265,86 @@ def test_quoted_values_are_what_the_schema_says_they_are():
     given = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
     [call] = calls_of(read(source, reply(source, [("search_all", given)]))[0])
     assert call == ("search_all", given)
+
+
+RAW = {  # as templates write values that care for no quotes
+    "bare": "{{ k }}={{ v }}",
+    "quoted": '{{ k }}="{{ v }}"',
+}
+GIVEN = {
+    "deep": False,
+    "near": {"names": ["Å", 'q"u'], "x": -1.5},
+    "text": "“é” 'a', \"b\" (c), limit =3\n\td: [e]",
+    "tags": ["1", "x, y"],
+}
+
+
+@pytest.mark.parametrize("written", RAW)
+def test_values_that_a_template_does_not_quote_are_read_up_to_what_follows(written):
+    calls = "[{% for c in m.tool_calls %}{{ c.function.name }}("
+    calls += "{% for k, v in c.function.arguments.items() %}" + RAW[written]
+    calls += "{{ ', ' if not loop.last }}{% endfor %}){{ ', ' if not loop.last }}{% endfor %}]"
+    source = template(calls)
+    made = [("now", {}), ("search_all", GIVEN), ("search_all", SHORT)]
+    text = reply(source, made, content="Hi [1](2)")
+    for cuts in (False, True):
+        parts, complete = read(source, text, cuts)
+        assert complete
+        assert parts[0] == Content("Hi [1](2)")
+        assert calls_of(parts) == made
+    proper = "[search_all(text='it\\'s', limit=3,tags=['a'])]"  # as models may write it
+    found = ("search_all", {"text": "it's", "limit": 3, "tags": ["a"]})
+    assert calls_of(read(source, proper)[0]) == [found]
+    letters = Letters(())
+    rules = grammar(source, letters, required=True)
+    assert letters.accepts(rules, "[search_all(limit=3, text='it\\'s')]")
+
+
+def test_a_call_is_read_whose_name_and_arguments_stand_in_an_object_of_their_own():
+    calls = "{% for c in m.tool_calls %}<call>{{ c | tojson }}</call>{% endfor %}"
+    for source in (template(calls), template("{{ m.tool_calls | tojson }}")):
+        text = reply(source, CASES["two"])
+        for cuts in (False, True):
+            assert calls_of(read(source, text, cuts)[0]) == CASES["two"]
+        assert read(source, text + "Bye")[0][-1] == Content("Bye")
+
+
+def test_members_of_nested_objects_are_in_the_order_in_which_the_template_puts_them():
+    place = {"type": "object", "properties": {"x": {"type": "number"}, "at": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"places": {"type": "array", "items": place}}}
+    tools = [{"type": "function", "function": {"name": "go", "parameters": schema}}]
+    source, letters = TEMPLATES["gemma 4"], Letters(())
+    rules = dialect_of(source).grammar(Bounds(tools, letters.control, True))
+    call = '<|tool_call>call:go{places:[{at:<|"|>a<|"|>,x:1}]}<tool_call|>'
+    assert letters.accepts(rules, call)
+    assert not letters.accepts(rules, call.replace('at:<|"|>a<|"|>,x:1', 'x:1,at:<|"|>a<|"|>'))
+
+
+def test_the_mark_is_left_out_that_ends_what_the_prompt_has_begun():
+    calls = EACH + '<call>{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS + "}</call>" + DONE
+    said = "<|{{ m.role }}|>{% if m.role == 'assistant' %}<|START_SAID|>{% endif %}"
+    source = template(
+        calls,
+        said=said + "{{ m.content or '' }}",
+        end="{% if m.role == 'assistant' %}<|END_SAID|>{% endif %}" + END,
+    ).replace("prompt %}<|assistant|>", "prompt %}<|assistant|><|START_SAID|>")
+    text = reply(source, CASES["one"], content="Hi")
+    assert text.endswith("<|END_SAID|>")
+    parts, _ = read(source, text)
+    assert [part for part in parts if isinstance(part, Content)] == [Content("Hi")]
+    assert calls_of(parts) == CASES["one"]
+    assert read(source, "Hi<|END_SAID|>")[0] == [Content("Hi")]
+
+
+def test_blanks_around_calls_are_allowed_where_the_template_writes_them():
+    calls = EACH + '\n\n<call>{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS + "}</call>\n"
+    for kind in ((), ("<call>", "</call>", "<think>", "</think>")):
+        letters = Letters(kind)
+        for source in (template(calls + DONE), TEMPLATES["hermes"]):
+            text = reply(source, CASES["two"])
+            assert letters.accepts(grammar(source, letters, required=True), text)
+            thought = "<think>\nHm\n</think>\n"
+            assert letters.accepts(grammar(source, letters, required=True), thought + text)
 
 
 def test_a_family_that_nobody_wrote_down_is_learnt():

@@ -35,6 +35,25 @@ def test_schemas_are_told_in_full_where_a_template_wants_that():
     assert rendered(source) == f"near:{simple};tags:{simple};Where?"
 
 
+def test_types_are_told_simply_where_a_template_knows_no_others():
+    source = (
+        "{% macro kind(type) %}{% if type is string and type != 'null' %}{{ type }}"
+        "{% elif type %}{{ raise_exception('of many types') }}"
+        "{% else %}{{ raise_exception('of no type') }}{% endif %}{% endmacro %}"
+        "{% for name, e in tools[0].function.parameters.properties.items() %}"
+        "{{ name + ':' + kind(e.type) + ';' }}{% endfor %}{{ messages[0].content }}"
+    )
+    members = {
+        "note": {"type": ["string", "null"]},
+        "any": {},
+        "none": {"type": "null"},
+        "all": True,
+    }
+    schema = {"type": "object", "properties": members}
+    tool = {"type": "function", "function": {"name": "find", "parameters": schema}}
+    assert rendered(source, [tool]) == "note:string;any:string;none:string;all:string;Where?"
+
+
 def test_a_list_that_a_template_makes_of_a_list_is_json():
     source = "{{ tools | map(attribute='function') | tojson }}{{ messages[0].content }}"
     assert json.loads(rendered(source).removesuffix("Where?")) == [TOOL["function"]]
