@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from localspec.dialects.layout import ID, INDEX, PLAIN, Layout, ObjectStyle
-from localspec.dialects.learn_fields import TwoArguments, fields
+from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.learn_call import (
+    OneCall,
+    call_of,
+    named_once,
+    object_in,
+    spelled,
+    with_keys,
+)
+from localspec.dialects.learn_fields import fields
 from localspec.dialects.learn_thought import answer_of, thought_of
-from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID, TALK, Probe, calls
+from localspec.dialects.probe import GIVEN, KEYS, NAMES, SAID, TALK, Probe, calls
 from localspec.dialects.segments import (
     MARK,
     MARK_LAST,
@@ -78,7 +85,7 @@ def _layout(
     """Learn how calls are written, what ends any reply, and what is around content beside calls."""
     for beside in (TALK, {}):
         one = probe.reply({**calls(*GIVEN[:1]), **beside})
-        call = _call(one, said)
+        call = call_of(one, said)
         if call is None or SAID in call.rest:
             continue
         head = call.head.rpartition(thought.close)[2] if thought else call.head
@@ -90,7 +97,7 @@ def _layout(
         around = _around(layout, one, said) if beside else None
         if around:  # content is closed here, rather than calls opened
             layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
-        nothing = _spelled(probe.reply({**calls({}), **beside}))
+        nothing = spelled(probe.reply({**calls({}), **beside}))
         layout = _opened(probe, layout, call, said, nothing)
         gap = _gap(probe, call.head, said, one) if beside else ""
         if gap and layout.openings and head.startswith(layout.openings[0]):
@@ -98,13 +105,13 @@ def _layout(
         layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
         within = bool(beside) and not layout.openings and ID not in layout.head
         layout = replace(layout, within=within and INDEX not in layout.head)
-        return _readable(_with_keys(layout, one)), ending, around
+        return _readable(with_keys(layout, one)), ending, around
     return None, "", None
 
 
 def _blanks(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:
     """Find the blanks before calls that stand alone, and those after them."""
-    alone = _named_once(_spelled(probe.reply(calls(*GIVEN[:1]))))
+    alone = named_once(spelled(probe.reply(calls(*GIVEN[:1]))))
     before = alone.removeprefix(probe.prompt).partition(head)[0] if head in alone else ""
     last = rest[: len(rest) - len(ending)] if ending else rest
     after = last[len(last.rstrip()) :] + ending[: len(ending) - len(ending.lstrip())]
@@ -130,17 +137,6 @@ def _readable(layout: Layout) -> Layout | None:
     return None if endless else layout
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call taken apart at its name and arguments."""
-
-    head: str
-    name_end: str
-    arguments: TwoArguments | None  # None: one JSON object
-    rest: str  # all that follows
-    style: ObjectStyle = PLAIN  # of that object
-
-
 def _gap(probe: Probe, head: str, said: str, one: str) -> str:
     """Find what ends content before a call, where an empty content is ended too."""
     plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
@@ -155,65 +151,7 @@ def _mark_last(prompt: str) -> str:
     return found[1] if found and prompt.endswith(found[1]) else ""
 
 
-def _spelled(text: str) -> str:
-    for identity in IDS:
-        text = text.replace(identity, ID)
-    return text
-
-
-def _named_once(text: str) -> str:
-    """Put identifiers where a name stands before it names the function."""
-    for name in NAMES:
-        before, found, after = text.rpartition(name)
-        text = before.replace(name, ID) + found + after
-    return text
-
-
-def _call(text: str, said: str) -> _Call | None:
-    """The first call of a text; `said` is the same text with content instead."""
-    text = _spelled(text)
-    start = len(common_start(text, said))
-    text = text[:start] + _named_once(text[start:])
-    if text.startswith(ID, start):  # whom a call is for, where content is for the user
-        start -= len(re.split(r"[\s<>]", text[:start])[-1])
-    at = text.find(NAMES[0], start)
-    if SAID in text[:at]:
-        start = max(start, text.index(SAID) + len(SAID))
-    if at < 0 or NAMES[0] in text[start:at]:
-        return None
-    after = text[at + len(NAMES[0]) :]
-    if NAMES[0] in after or KEYS[0] not in after:
-        return None
-    head = text[start:at].lstrip()
-    if whole := _object(after):
-        style = _style(after[slice(*whole)])
-        return _Call(head, after[: whole[0]], None, after[whole[1] :], style)
-    if found := fields(after):
-        return _Call(head, found.before, found, found.rest)
-    return None
-
-
-def _style(text: str) -> ObjectStyle:
-    """Find what stands between the keys and values of an object."""
-    between = re.split(r'"\w+"', text)  # keys and values
-    if "\n" in text or len(between) < 4:
-        return ObjectStyle(lines="\n" in text)
-    return ObjectStyle(comma=between[2], colon=between[1])
-
-
-def _object(text: str) -> tuple[int, int] | None:
-    """Find the arguments as a JSON object."""
-    for opening in re.finditer(r"\{", text[: text.find(KEYS[0])]):
-        try:
-            value, end = json.JSONDecoder().raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            continue
-        if value in GIVEN:
-            return opening.start(), end
-    return None
-
-
-def _closed(call: _Call, head: str, two: str, said: str, prompt: str) -> tuple[Layout, str]:
+def _closed(call: OneCall, head: str, two: str, said: str, prompt: str) -> tuple[Layout, str]:
     """The layout of one call, and of a second one where a reply may have it."""
     after = _after(said, prompt)
     last, ending = _ended(call.rest, after)
@@ -253,9 +191,9 @@ def _ended(rest: str, after: str) -> tuple[str, str]:
     return last, ending
 
 
-def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
+def _second(call: OneCall, head: str, two: str) -> tuple[str, str, str] | None:
     """Find what stands between two calls, what follows them, and what follows a name."""
-    two = _named_once(_spelled(two))
+    two = named_once(spelled(two))
     start = two.find(head + NAMES[0])
     first = two[start + len(head) + len(NAMES[0]) :]
     at = first.find(NAMES[1])
@@ -269,10 +207,10 @@ def _second(call: _Call, head: str, two: str) -> tuple[str, str, str] | None:
     return parts[0][1], parts[1][1], name_end
 
 
-def _arguments(text: str, call: _Call) -> tuple[str, str] | None:
+def _arguments(text: str, call: OneCall) -> tuple[str, str] | None:
     """Find what stands before and after the arguments."""
     if call.arguments is None:
-        whole = _object(text)
+        whole = object_in(text)
         return (text[: whole[0]], text[whole[1] :]) if whole else None
     found = fields(text)
     return (found.before, found.rest) if found else None
@@ -289,7 +227,7 @@ def _numbered(one: str, other: str) -> tuple[str, str]:
     return "".join(first), "".join(second)
 
 
-def _opened(probe: Probe, layout: Layout, call: _Call, said: str, nothing: str) -> Layout:
+def _opened(probe: Probe, layout: Layout, call: OneCall, said: str, nothing: str) -> Layout:
     """The layout with the marks that begin calls, and the arguments as they are written."""
     found = layout
     if call.arguments is None:
@@ -326,20 +264,3 @@ def _openings(head: str, said: str) -> tuple[str, ...]:
     more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
     second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""
     return (first, second) if second else (first,)
-
-
-def _with_keys(layout: Layout, text: str) -> Layout:
-    """The layout, told that its calls are JSON objects if they are."""
-    at = text.find(NAMES[0] + layout.name_end.partition(ID)[0])
-    for opening in reversed([each.start() for each in re.finditer(r"\{", text[:at])]):
-        try:
-            value, _ = json.JSONDecoder().raw_decode(text, opening)
-        except (ValueError, RecursionError):
-            continue
-        match value:
-            case dict():
-                names = [key for key, each in value.items() if each == NAMES[0]]
-                given = [key for key, each in value.items() if each in GIVEN]
-                if names and given:
-                    return replace(layout, keys=(names[0], given[0]))
-    return layout

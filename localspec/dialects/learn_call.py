@@ -1,0 +1,98 @@
+"""Find a call in a template's text, and take it apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from localspec.dialects.layout import ID, PLAIN, Layout, ObjectStyle
+from localspec.dialects.learn_fields import TwoArguments, fields
+from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID
+from localspec.dialects.segments import common_start
+
+
+@dataclass(frozen=True, slots=True)
+class OneCall:
+    """A call taken apart at its name and arguments."""
+
+    head: str
+    name_end: str
+    arguments: TwoArguments | None  # None: one JSON object
+    rest: str  # all that follows
+    style: ObjectStyle = PLAIN  # of that object
+
+
+def spelled(text: str) -> str:
+    for identity in IDS:
+        text = text.replace(identity, ID)
+    return text
+
+
+def named_once(text: str) -> str:
+    """Put identifiers where a name stands before it names the function."""
+    for name in NAMES:
+        before, found, after = text.rpartition(name)
+        text = before.replace(name, ID) + found + after
+    return text
+
+
+def call_of(text: str, said: str) -> OneCall | None:
+    """The first call of a text; `said` is the same text with content instead."""
+    text = spelled(text)
+    start = len(common_start(text, said))
+    text = text[:start] + named_once(text[start:])
+    if text.startswith(ID, start):  # whom a call is for, where content is for the user
+        start -= len(re.split(r"[\s<>]", text[:start])[-1])
+    at = text.find(NAMES[0], start)
+    if SAID in text[:at]:
+        start = max(start, text.index(SAID) + len(SAID))
+    if at < 0 or NAMES[0] in text[start:at]:
+        return None
+    after = text[at + len(NAMES[0]) :]
+    if NAMES[0] in after or KEYS[0] not in after:
+        return None
+    head = text[start:at].lstrip()
+    if whole := object_in(after):
+        style = _style(after[slice(*whole)])
+        return OneCall(head, after[: whole[0]], None, after[whole[1] :], style)
+    if found := fields(after):
+        return OneCall(head, found.before, found, found.rest)
+    return None
+
+
+def _style(text: str) -> ObjectStyle:
+    """Find what stands between the keys and values of an object."""
+    between = re.split(r'"\w+"', text)  # keys and values
+    if "\n" in text or len(between) < 4:
+        return ObjectStyle(lines="\n" in text)
+    return ObjectStyle(comma=between[2], colon=between[1])
+
+
+def object_in(text: str) -> tuple[int, int] | None:
+    """Find the arguments as a JSON object."""
+    for opening in re.finditer(r"\{", text[: text.find(KEYS[0])]):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            continue
+        if value in GIVEN:
+            return opening.start(), end
+    return None
+
+
+def with_keys(layout: Layout, text: str) -> Layout:
+    """The layout, told that its calls are JSON objects if they are."""
+    at = text.find(NAMES[0] + layout.name_end.partition(ID)[0])
+    for opening in reversed([each.start() for each in re.finditer(r"\{", text[:at])]):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, opening)
+        except (ValueError, RecursionError):
+            continue
+        match value:
+            case dict():
+                names = [key for key, each in value.items() if each == NAMES[0]]
+                given = [key for key, each in value.items() if each in GIVEN]
+                if names and given:
+                    return replace(layout, keys=(names[0], given[0]))
+    return layout
