@@ -11,7 +11,7 @@ from itertools import chain, groupby
 
 from localspec.errors import UsageError
 from localspec.templates.call_arguments import readable
-from localspec.templates.capabilities import Takes, identity, typed, without_content
+from localspec.templates.capabilities import Takes, identity, thoughtful, typed, without_content
 from localspec.templates.message import Json, Message, text
 
 # One thing, as templates name it.
@@ -30,6 +30,7 @@ def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
         found = _merged(found)
     if not takes.parallel:
         found = _in_turn(list(found), takes)
+    found = list(found) if takes.thoughtless else thoughtful(list(found))
     return list(found) if takes.text else typed(list(found))
 
 

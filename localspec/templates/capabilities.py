@@ -27,12 +27,14 @@ class Takes:
     repeats: bool = True  # two messages of a role in a row
     tools: bool = True  # definitions of tools
     calls: bool = True  # calls of tools, and their results
+    untold: bool = True  # calls also where no tools are told
     parallel: bool = True  # several calls in a message
     written: bool = True  # arguments of a call as a JSON text
     objects: bool = True  # arguments of a call as an object
     ids: bool = True  # identifiers of calls that are longer than nine letters
     names: bool = True  # names of calls, which else their identifiers have to tell
     thoughts: bool = True  # reasoning and content beside a call
+    thoughtless: bool = True  # replies without a field for reasoning
     absent: Absent = "left out"  # how a call without content is put
 
 
@@ -55,6 +57,7 @@ TOOL: Tool = {
 }
 WRITTEN = json.dumps({"k": GIVEN})
 DEVELOPER = re.compile(r"""['"]developer['"]""")
+THOUGHT = "reasoning_content"
 SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
@@ -63,9 +66,26 @@ def learned(said: Said, source: str) -> Takes:
     readers = [_Reader(said, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
     for reader in readers:
         if reader.shows([_user(ASK)], ASK):
+            reader = _thinking(reader)
             found = _calling(reader, _talking(reader, source))
+            if not found.calls and not reader.tools:  # some write none where they tell of none
+                told = replace(reader, tools=(TOOL,))
+                more = _calling(told, replace(found, calls=True, untold=False))
+                reader, found = (told, more) if more.calls else (reader, found)
+            found = replace(found, thoughtless=not reader.thinks)
             return replace(found, parts=reader.typed or _takes_parts(reader, found))
     return Takes()
+
+
+def _thinking(reader: _Reader) -> _Reader:
+    """The same reader, which gives each reply a field for reasoning if it has to have one."""
+    thinks, talk = replace(reader, thinks=True), [_user(ASK), _tells(TELL), _user(MORE)]
+    return thinks if not reader.shows(talk, MORE) and thinks.shows(talk, TELL, MORE) else reader
+
+
+def thoughtful(messages: Sequence[Message]) -> list[Message]:
+    """Messages with an empty field for reasoning in each reply that has none."""
+    return [{THOUGHT: "", **each} if each.get("role") == "assistant" else each for each in messages]
 
 
 def _takes_parts(reader: _Reader, takes: Takes) -> bool:
@@ -73,8 +93,8 @@ def _takes_parts(reader: _Reader, takes: Takes) -> bool:
     given: Json = {"k": GIVEN} if takes.objects else WRITTEN
     middle = _exchange(takes, given) if takes.calls else [_user(ASK)]
     talk = [*opening, *middle, _tells(TELL), _user(MORE)]
-    text = reader.said(talk, reader.tools)
-    return bool(text) and text == reader.said(typed(talk), reader.tools)
+    text = reader.asked(talk)
+    return bool(text) and text == reader.asked(typed(talk))
 
 
 def identity(name: str, number: int) -> str:
@@ -106,14 +126,19 @@ class _Reader:
     said: Said
     typed: bool
     tools: Sequence[Tool]
+    thinks: bool = False
 
     def shows_call(self, messages: Sequence[Message], *words: str) -> bool:
         """Whether a call is shown by its name, or at least by its identifier."""
         return self.shows(messages, NAME, *words) or self.shows(messages, SHORT, *words)
 
     def shows(self, messages: Sequence[Message], *words: str) -> bool:
-        text = self.said(typed(messages) if self.typed else messages, self.tools)
+        text = self.asked(messages)
         return all(word in text for word in words)
+
+    def asked(self, messages: Sequence[Message]) -> str:
+        put = thoughtful(messages) if self.thinks else messages
+        return self.said(typed(put) if self.typed else put, self.tools)
 
 
 def _talking(reader: _Reader, source: str) -> Takes:

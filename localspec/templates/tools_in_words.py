@@ -19,7 +19,8 @@ def instructed(
     messages: Sequence[Message], tools: Sequence[Tool], takes: Takes
 ) -> tuple[list[Message], Sequence[Tool]]:
     """The conversation and the tools that are left to the template."""
-    found = list(messages) if takes.calls else [spoken(message) for message in messages]
+    shown = takes.calls and (takes.untold or bool(tools))
+    found = list(messages) if shown else [spoken(message) for message in messages]
     if not tools or takes.tools:
         return found, tools
     lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
