@@ -23,7 +23,8 @@ THINKING = (
     "{{ tools | tojson if tools }}{% for m in messages %}{{ m.role }}: "
     "{% if m.role == 'assistant' %}{% if m.reasoning_content is string %}"
     "<think>{{ m.reasoning_content }}</think>{% else %}{{ raise_exception('no thought') }}"
-    "{% endif %}{% endif %}{{ m.content }}{% if m.tool_calls %}" + CALLS + "{% endif %}\n{% endfor %}"
+    "{% endif %}{% endif %}{{ m.content }}"
+    "{% if m.tool_calls %}" + CALLS + "{% endif %}|{% endfor %}"
 )
 
 
@@ -47,6 +48,6 @@ def test_replies_without_reasoning_reach_a_template_that_asks_for_it():
         found = written(THINKING, TALK, tools)
         assert '<think></think><call>find{"k": 1}</call>' in found
     talk = [TALK[0], {"role": "assistant", "content": "Here.", "reasoning_content": "Hm"}, TALK[0]]
-    assert "assistant: <think>Hm</think>Here.\n" in written(THINKING, talk, [])
+    assert "assistant: <think>Hm</think>Here.|" in written(THINKING, talk, [])
     assert not ChatTemplate(Untokenized(THINKING)).takes.thoughtless
     assert ChatTemplate(Untokenized(ONLY_TOLD)).takes.thoughtless
