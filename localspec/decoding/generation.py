@@ -36,6 +36,7 @@ class Generation:
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn
+    age: int = 0  # rounds beside others since it was admitted
     finish: Finish | None = None
     prompt_tokens: int = field(init=False)
     text: GrowingText = field(init=False)

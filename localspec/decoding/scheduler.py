@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localspec.decoding.generation import Generation
 from localspec.decoding.round import Turn
+
+AGEING = 64  # tokens by which each round moves a prompt forward among others
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Scheduler:
     def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
         """Grant turns to as many sequences as there is room for, the longest waiting first.
 
-        Beside replies at most `allowance` tokens of prompts are read.
+        Beside replies at most `allowance` tokens of prompts are read, one prompt after the other.
         """
         if len(generations) == 1:
             return [self._turn(generations[0], self.batch)]
@@ -31,7 +33,7 @@ class Scheduler:
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
         left = self.batch
-        for g in sorted(generations, key=lambda g: (-g.waited, g.reads)):
+        for g in in_turn(generations):
             turn = self._turn(g, min(left, reading) if g.reads else left)
             if turn.feed:
                 turns.append(turn)
@@ -47,3 +49,18 @@ class Scheduler:
         if pending + limit <= left:
             return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)
+
+
+def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:
+    """Put those that waited longest first; among prompts those of which least is left to read.
+
+    Prompts that are read in turns all come late, and leave gaps between the slots of a batch. Long
+    ones are read at last: new ones are behind those that came rounds before.
+    """
+    prompts = iter(sorted((g for g in generations if g.reads), key=left_to_read))
+    for g in sorted(generations, key=lambda g: (-g.waited, g.reads)):
+        yield next(prompts) if g.reads else g
+
+
+def left_to_read(g: Generation) -> int:
+    return g.history.size - g.cached - AGEING * g.age

@@ -280,5 +280,6 @@ def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> No
     """Count the rounds of each sequence without a turn."""
     for g in generations:
         g.waited += 1
+        g.age += 1
     for turn in turns:
         turn.generation.waited = 0

@@ -1,0 +1,68 @@
+import pytest
+
+from localspec.decoding.generation import Ending, Generation
+from localspec.decoding.scheduler import AGEING, Scheduler
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+from localspec.tokens import History, tokens_of
+
+PIECE = 100
+SCHEDULER = Scheduler(batch=512, tentative=4)
+
+
+def text(length, said=0):
+    """Make a text with a prompt of this length, all of which was read if something was said."""
+    prompt = tokens_of([1] * length)
+    made = Generation(
+        History(prompt), Sampler(GREEDY, 0, prompt), Ending(1 << 20), lambda token: b"x"
+    )
+    if said:
+        made.history.extend([2] * said)
+        made.cached = length + said - 1
+    return made
+
+
+def read(texts, rounds=1):
+    """Run rounds beside replies, in which texts are read; tell who had a turn in each."""
+    told = []
+    for _ in range(rounds):
+        turns = SCHEDULER.plan(texts, PIECE)
+        for each in texts:
+            each.waited += 1
+            each.age += 1
+        for turn in turns:
+            turn.generation.waited = 0
+            turn.generation.cached += turn.feed
+            if turn.emits:
+                turn.generation.history.extend([2])
+        told.append([texts.index(turn.generation) for turn in turns])
+    return told
+
+
+def test_prompts_are_read_one_after_the_other():
+    rounds = read([text(5, said=1), text(250), text(250)], rounds=5)
+    assert [[who for who in each if who] for each in rounds] == [[1], [1], [1, 2], [1, 2], [1, 2]]
+
+
+def test_replies_have_a_turn_in_every_round():
+    rounds = read([text(5, said=1), text(900), text(40), text(9, said=3)], rounds=12)
+    assert all({0, 3} <= set(each) for each in rounds)
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one():
+    texts = [text(5, said=1), text(4000)]
+    read(texts, rounds=3)
+    texts.append(text(60))
+    read(texts)
+    assert not texts[2].reads
+
+
+@pytest.mark.parametrize("length", [1000, 4000])
+def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
+    texts = [text(5, said=1), text(length)]
+    rounds = 0
+    while texts[1].reads and rounds < 1000:
+        texts.append(text(PIECE))  # as much as a round can read
+        read(texts)
+        rounds += 1
+    assert rounds <= length / AGEING + length / PIECE + 2
