@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,16 +28,18 @@ from localspec_llamacpp.loading import physical_cores
 THEIRS, THEIRS_PLAIN = "llama-server", "its plain"
 SAME, OWN, PLAIN = "same depth", "own depth", "plain"
 CONTEXT = 1024
-GROUPS = {1: 8, 4: 3}  # in a round, by streams
+GROUPS = {1: 24, 4: 10}  # of prompts that are asked at once, by streams
+WARM_UP = 2  # groups
 HEADING = (
     f"{'head':22}{'depth':>5}{'streams':>8}  {'side':14}{'tokens/s':>9}{'ratio':>7}  "
-    f"{'of rounds':14}{'drafted':>8}{'accepted':>9}{'same':>6}"
+    f"{'quartiles':12}{'drafted':>8}{'accepted':>9}{'same':>6}"
 )
 
 
 def main() -> bool:
     """Measure and print; the goal is the reader's to judge."""
     given = arguments(sys.argv[2:])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
     binary = llama_server.find(given.llama_server)
     print(heading())
     print(f"peer       {llama_server.told_version(binary)}")
@@ -56,7 +59,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("heads", nargs="*", default=list(CASES), metavar="HEAD", help=", ".join(CASES))
     add("--streams", type=int, nargs="+", default=list(GROUPS), choices=list(GROUPS))
-    add("--rounds", type=int, default=3, help="each with prompts of its own")
+    add("--groups", type=int, help=f"of prompts; {GROUPS} by streams if not given")
     add("--threads", type=int, default=physical_cores(), help="of each server")
     add("--max-tokens", type=int, default=64, help="of a reply")
     add("--llama-server", type=Path, help="a binary that is there already")
@@ -88,47 +91,35 @@ def beside(option: str, head: Path, target: Path) -> tuple[str, ...]:
 
 def measured(
     case: HeadCase, head: Path, starter: Starter, streams: int, given: argparse.Namespace
-) -> dict[str, list[list[HeadVolley]]]:
-    """Ask all sides the same in turns; return the volleys of each by rounds."""
+) -> dict[str, list[HeadVolley]]:
+    """Ask all sides the same in turns; return the volleys of each."""
     known = sides(case, head, starter.model)
-    found: dict[str, list[list[HeadVolley]]] = {side.name: [] for side in known}
+    found: dict[str, list[HeadVolley]] = {side.name: [] for side in known}
+    prompts = case.prompts(streams)
     with ExitStack() as stack:
         servers = {
             side.name: stack.enter_context(starter.start(side, streams, CONTEXT)) for side in known
         }
-        for number in range(given.rounds + 1):  # the first one warms all up
-            prompts = case.prompts(number)
-            for side in known:
-                found[side.name].append([])
-            for at in range(GROUPS[streams]):
-                group = [next(prompts) for _ in range(streams)]
-                for side in rotated(known, number + at):
-                    address = servers[side.name].address
-                    found[side.name][-1].append(volley(address, group, given.max_tokens))
-    return {name: rounds[1:] for name, rounds in found.items()}
+        for number in range(WARM_UP + (given.groups or GROUPS[streams])):
+            group = [next(prompts) for _ in range(streams)]
+            for side in rotated(known, number):
+                address = servers[side.name].address
+                found[side.name].append(volley(address, group, given.max_tokens))
+    return {name: volleys[WARM_UP:] for name, volleys in found.items()}
 
 
-def lines(
-    name: str, depth: int, streams: int, found: dict[str, list[list[HeadVolley]]]
-) -> list[str]:
+def lines(name: str, depth: int, streams: int, found: dict[str, list[HeadVolley]]) -> list[str]:
+    """Format each side beside the first: medians and quartiles of the groups."""
     first = next(iter(found.values()))
-    usual = [speed(group) for group in first]
     told = []
-    for side, rounds in found.items():
-        speeds = [speed(group) for group in rounds]
-        ratios = [mine / theirs for mine, theirs in zip(speeds, usual, strict=True)]
-        volleys = [each for group in rounds for each in group]
-        texts = [text for each in volleys for text in each.texts]
-        theirs = [text for group in first for each in group for text in each.texts]
-        same = sum(a == b for a, b in zip(texts, theirs, strict=True)) / len(texts)
-        of_rounds = " ".join(f"{ratio:.2f}" for ratio in ratios)
+    for side, volleys in found.items():
+        pairs = list(zip(volleys, first, strict=True))
+        low, ratio, high = np.percentile([a.speed / b.speed for a, b in pairs], [25, 50, 75])
+        same = sum(x == y for a, b in pairs for x, y in zip(a.texts, b.texts, strict=True))
         told.append(
-            f"{name:22}{depth:>5}{streams:>8}  {side:14}{np.median(speeds):9.1f}"
-            f"{np.median(ratios):7.2f}  {of_rounds:14}{sum(v.drafted for v in volleys):8,}"
-            f"{sum(v.accepted for v in volleys):9,}{same:6.0%}"
+            f"{name:22}{depth:>5}{streams:>8}  {side:14}"
+            f"{np.median([each.speed for each in volleys]):9.1f}{ratio:7.2f}  "
+            f"{f'{low:.2f} {high:.2f}':12}{sum(each.drafted for each in volleys):8,}"
+            f"{sum(each.accepted for each in volleys):9,}{same / (len(pairs) * streams):6.0%}"
         )
     return told
-
-
-def speed(volleys: Sequence[HeadVolley]) -> float:
-    return sum(each.tokens for each in volleys) / sum(each.seconds for each in volleys)

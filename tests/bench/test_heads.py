@@ -34,11 +34,13 @@ def test_a_head_inside_its_target_is_not_named():
         assert not {"--draft", "--model-draft"} & set(each)
 
 
-def test_a_row_has_the_median_of_the_rounds_and_the_drafts_of_all():
-    theirs = [[HeadVolley(2.0, ["a", "b"], 10, 6, 3)], [HeadVolley(1.0, ["c", "d"], 10, 6, 3)]]
-    ours = [[HeadVolley(1.0, ["a", "b"], 10, 4, 4)], [HeadVolley(1.0, ["c", "x"], 10, 5, 4)]]
+def test_a_row_has_medians_of_the_groups_and_the_drafts_of_all():
+    def volleys(texts, *seconds):
+        return [HeadVolley(each, texts, 10, 6, 3) for each in seconds]
+
+    theirs, ours = volleys(["a", "b"], 2.0, 1.0, 3.0), volleys(["a", "x"], 1.0, 1.0, 0.3)
     [_, row] = lines("mtp, trained", 3, 2, {THEIRS: theirs, "same depth": ours})
-    assert " ".join(row.split()) == "mtp, trained 3 2 same depth 10.0 1.50 2.00 1.00 9 8 75%"
+    assert " ".join(row.split()) == "mtp, trained 3 2 same depth 10.0 2.00 1.50 6.00 18 9 50%"
 
 
 def test_a_head_that_is_not_known_is_refused():

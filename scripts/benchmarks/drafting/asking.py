@@ -25,6 +25,10 @@ class HeadVolley:
     drafted: int
     accepted: int
 
+    @property
+    def speed(self) -> float:
+        return self.tokens / self.seconds
+
 
 def volley(address: str, prompts: Sequence[Prompt], most: int) -> HeadVolley:
     """Ask for a greedy reply of so many tokens to each prompt, all at once."""
