@@ -32,9 +32,10 @@ class HeadVolley:
 
 def volley(address: str, prompts: Sequence[Prompt], most: int) -> HeadVolley:
     """Ask for a greedy reply of so many tokens to each prompt, all at once."""
-    with ThreadPoolExecutor(len(prompts)) as pool:
+    client = httpx.Client(base_url=address, timeout=SECONDS, trust_env=False)
+    with client, ThreadPoolExecutor(len(prompts)) as pool:
         begun = time.perf_counter()
-        replies = list(pool.map(partial(asked, address, most), prompts))
+        replies = list(pool.map(partial(asked, client, most), prompts))
         seconds = time.perf_counter() - begun
     told = [reply["timings"] for reply in replies]
     return HeadVolley(
@@ -46,10 +47,10 @@ def volley(address: str, prompts: Sequence[Prompt], most: int) -> HeadVolley:
     )
 
 
-def asked(address: str, most: int, prompt: Prompt) -> dict[str, Any]:
+def asked(client: httpx.Client, most: int, prompt: Prompt) -> dict[str, Any]:
     body = {"prompt": prompt, "n_predict": most, "temperature": 0.0, "ignore_eos": True}
-    answer = httpx.post(f"{address}/completion", json=body, timeout=SECONDS, trust_env=False)
+    answer = client.post("/completion", json=body)
     if not answer.is_success:
-        raise SystemExit(f"{address} answers {answer.status_code}: {answer.text[:500]}")
+        raise SystemExit(f"{client.base_url} answers {answer.status_code}: {answer.text[:500]}")
     found: dict[str, Any] = answer.json()
     return found
