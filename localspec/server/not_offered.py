@@ -27,7 +27,6 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("/conversations", "/responses/compact"), STORED),
     **dict.fromkeys(("/batches", "/messages/batches", "/fine_tuning/jobs"), BATCHES),
     **dict.fromkeys(("/lmstudio-greeting", "/llm", "/system", "/repository"), SOCKETS),
-    "/fim/completions": "send prompt and suffix to /v1/completions",
     **dict.fromkeys(("/api/create", "/api/blobs/{digest}"), FILES),
     "/api/push": "models are only downloaded",
 }

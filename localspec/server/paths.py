@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-FRONTS = ("v1", "v0", "api", "openai", "anthropic")  # that base URLs of clients end in
+FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
 MOST = 3  # of them that are taken away
 
 

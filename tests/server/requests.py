@@ -82,6 +82,10 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
         ASKED | {"prompt": "one", "logprobs": 2, **USAGE},
         {"prompt": "one", "suffix": "two", "max_tokens": 3},
     ],
+    "/v1/fim/completions": [
+        DRAWN | {"model": "codestral-latest", "prompt": "one", "suffix": "two", "max_tokens": 3},
+        {"prompt": "one", "suffix": "", "max_tokens": 3, "min_tokens": 1, **USAGE},
+    ],
     "/v1/responses": [
         {"input": ITEMS, "instructions": "Be brief.", "max_output_tokens": 3}
         | {"tools": [{"type": "function", **FUNCTION}], "tool_choice": "auto"},

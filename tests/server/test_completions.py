@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import openai
 import pytest
 
@@ -143,6 +145,22 @@ def test_a_middle_is_filled_in_before_a_suffix(coder, client):
     assert (texts(reply), reply.choices[0].finish_reason) == (["a, b"], "stop")
     assert coder.asked().startswith("<prefix>def add(<suffix>):\n    return a + b<middle>")
     assert streamed(ask(client, "def add(", suffix=")", stream=True)) == ["a, b"]
+
+
+def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
+    asked = {"model": "codestral-latest", "prompt": "def add(", "suffix": ")", "random_seed": 1}
+    answer = coder.server.client.post("/v1/fim/completions", json=asked)
+    assert answer.json()["choices"][0]["message"]["content"] == "a, b"
+    assert answer.headers["x-localspec-ignored"] == "random_seed"
+    answer = coder.server.client.post("/v1/fim/completions", json=asked | {"stream": True})
+    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+    assert "".join(each["choices"][0]["delta"].get("content", "") for each in told) == "a, b"
+    for more in ({"echo": True}, {"logprobs": 1}):
+        answer = coder.server.client.post("/v1/fim/completions", json={"prompt": "größe"} | more)
+        assert answer.json()["choices"][0]["message"]["content"] == " is size"
+        assert answer.headers["x-localspec-ignored"] == next(iter(more))
+    deepseek = coder.server.client.post("/beta/completions", json=asked)
+    assert deepseek.json()["choices"][0]["text"] == "a, b"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ def test_a_header_has_each_name_once_and_only_safe_ones():
         (CHAT, {"top_p": 1.5}, "at most 1"),
         (CHAT, {"max_tokens": 0}, "max_tokens"),
         ("/v1/responses", {"input": [{"type": "item_reference", "id": "x"}]}, "'x'"),
+        (CHAT, {"guided_json": "auto"}, "schema is not JSON"),
+        (CHAT, {"guided_json": "[" * 100_000}, "schema is not JSON"),
     ],
 )
 def test_what_changes_the_meaning_stays_an_error_with_the_way_out(server, path, more, named):

@@ -17,7 +17,6 @@ REFUSED = {
     "/v1/conversations": "send what is needed",
     "/v1/files": "send what is needed",
     "/v1/messages/batches": "at once",
-    "/v1/fim/completions": "/v1/completions",
     "/api/create": "localspec serve",
 }
 

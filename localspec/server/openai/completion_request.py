@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from localspec.engine.settings import Settings
@@ -54,3 +54,19 @@ class CompletionRequest(Asked):
         room = runtime.context - min(settings.max_tokens or most, most)
         found = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
         return plain(served, found, filling(served, settings))
+
+
+class MiddleRequest(CompletionRequest):
+    """The request of Mistral's /v1/fim/completions: a reply may be as long as there is room."""
+
+    suffix: str | None = ""
+
+    @property
+    def most_here(self) -> int | None:
+        return self.most
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        yield from ("echo",) * self.echo
+        if self.logprobs is not None:
+            yield "logprobs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,9 @@ from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ServedOffer
 from localspec.server.openai.chat import ChatAnswer, failing
 from localspec.server.openai.completion import CompletionAnswer
-from localspec.server.openai.completion_request import CompletionRequest
+from localspec.server.openai.completion_request import CompletionRequest, MiddleRequest
+from localspec.server.replies.reply import Choices
+from localspec.server.replies.streaming import Answer
 from localspec.server.requests.chat_request import ChatRequest
 
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
@@ -42,17 +45,16 @@ def openai(desk: RequestHandler) -> APIRouter:
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Continue a text, or fill in what belongs before `suffix`."""
-        errand = ApiRequest(
-            body,
-            body.model,
-            body.prepared,
-            partial(CompletionAnswer.of, body),
-            failing,
-            stream=body.stream,
-            prompts=len(body.prompts),
-            copies=body.n,
-        )
-        return await desk.serve(request, errand)
+        return await desk.serve(request, continuing(body, partial(CompletionAnswer.of, body)))
+
+    @routes.post("/fim/completions")
+    async def middles(request: Request, body: MiddleRequest) -> Response:
+        """Fill in a middle, answered as Mistral does: by a message."""
+
+        def answer(choices: Choices) -> ChatAnswer:
+            return ChatAnswer(choices.served.name, choices, wants_usage=body.wants_usage)
+
+        return await desk.serve(request, continuing(body, answer))
 
     @routes.get("/models")
     async def models() -> dict[str, object]:
@@ -65,6 +67,19 @@ def openai(desk: RequestHandler) -> APIRouter:
         return described(desk, desk.house.meant(name).name)
 
     return routes
+
+
+def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> ApiRequest:
+    return ApiRequest(
+        body,
+        body.model,
+        body.prepared,
+        answer,
+        failing,
+        stream=body.stream,
+        prompts=len(body.prompts),
+        copies=body.n,
+    )
 
 
 def described(desk: RequestHandler, name: str) -> dict[str, object]:

@@ -38,7 +38,10 @@ def of_schema(given: Object | str) -> Grammar:
     text = given if isinstance(given, str) else json.dumps(given)
     if len(text) > LONGEST or is_held(text):
         return Grammar("json_schema", text)
-    loose = without_others(json.loads(text))
+    try:
+        loose = without_others(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise refused("the schema is not JSON, or too deep", "json_schema") from error
     rest = loose if isinstance(loose, dict) else {}
     return Grammar("json_schema", json.dumps({**rest, "x-guidance": {"lenient": True}}))
 
