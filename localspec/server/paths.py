@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
+OPENAI = ("openai", "beta")  # /completions without them is llama.cpp's
 MOST = 3  # of them that are taken away
 
 
@@ -38,9 +39,12 @@ class Paths:
 
 def candidates(path: str) -> Iterator[str]:
     yield path
-    parts = list(filter(None, path.split("/")))
+    parts, front = list(filter(None, path.split("/"))), ""
     for taken in range(MOST + 1):
-        if taken and (not parts or parts.pop(0) not in FRONTS):
-            return
-        yield "/" + "/".join(parts)
-        yield "/v1/" + "/".join(parts)
+        if taken:
+            front = parts.pop(0) if parts else ""
+            if front not in FRONTS:
+                return
+        bare = "/" + "/".join(parts)
+        found = (bare, f"/v1{bare}")
+        yield from reversed(found) if front in OPENAI else found

@@ -24,6 +24,7 @@ from tests.server.client_requests import (
     old,
 )
 
+READ_NAME = {"name": "read_file"}
 TEXT_ONE = {"type": "object", "properties": {"a": {"type": "string"}}}
 FIELDS: tuple[Body, ...] = (  # of a chat
     {"tool_choice": "", "tools": [TOOL]},
@@ -49,10 +50,27 @@ FIELDS: tuple[Body, ...] = (  # of a chat
     {"reasoning_effort": True},
     {"reasoning_effort": False},
     {"modalities": []},
+    {"modalities": "text"},
+    {"stop": {}, "tools": {}, "logit_bias": [], "metadata": []},
+    {"seed": "", "logit_bias": "", "stream_options": "", "n": 1, "stream": "false"},
+    {"response_format": {"type": "text"}, "stream_options": [], "chat_template_kwargs": []},
+    {"tools": [TOOL], "tool_choice": "required", "response_format": {"type": "json_object"}},
     {"prediction": "hi"},
     {"chat_template_kwargs": '{"enable_thinking": false}'},
     {"tools": [{**TOOL, "function": {"name": "f", "parameters": '{"type": "object"}'}}]},
     {"tools": [{**TOOL, "function": {"name": "f", "parameters": []}}]},
+    {
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "f",
+                    "parameters": {"type": "object", "properties": [], "required": {}},
+                    "strict": True,
+                },
+            }
+        ]
+    },
     {"format": "json", "keep_alive": "5m", "options": {"num_ctx": 4096}, "think": False},
 )
 SCHEMAS: tuple[Body, ...] = (
@@ -98,6 +116,8 @@ TALKS: tuple[tuple[Body, ...], ...] = (
     (HI, calling(CALL), {**RESULT, "role": "tool_response"}),
     (HI, calling(CALL), {**RESULT, "role": "observation"}),
     (HI, said("a", "bot"), HI),
+    ({"content": "hi"},),
+    (HI, said("a", "assistant"), said("the day is late", "latest_reminder")),
     (said([{"type": "text", "text": {"value": "hi", "annotations": []}}]),),
     *(
         (HI, {**said("a", "assistant"), name: given}, HI)
@@ -116,6 +136,9 @@ OTHERS: tuple[tuple[str, Body], ...] = (
     (BLOCKS, blocks(tools=[{"name": "a", "input_schema": {"type": "object", "properties": []}}])),
     (ITEMS, items(tools=[{**FLAT, "parameters": {"type": "OBJECT", "properties": []}}])),
     ("/api/chat", old() | {"tools": [{**TOOL, "function": {"name": "f", "parameters": []}}]}),
+    (ITEMS, items(tools=[TOOL], tool_choice={"type": "function", "function": READ_NAME})),
+    (ITEMS, items(text={"format": "text"}, metadata=[])),
+    ("/api/chat", {"model": "m", "messages": [HI], "options": [], "tools": {}}),
     (GENERATE, {"model": "m", "prompt": "hi", "options": {"stop": [5], "num_predict": 8}}),
 )
 

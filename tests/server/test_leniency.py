@@ -54,6 +54,7 @@ def refused(answer):
             {"messages": [{**HERE[0], "cot_id": 1}, {**HERE[0], "cot_id": 2}]},
             ["messages.cot_id"],
         ),
+        (CHAT, {"messages": [*HERE, {"role": "critic", "content": ""}]}, ["messages.role.critic"]),
         (CHAT, {"tools": [FUNCTION, {"type": "web_search"}]}, ["tools.web_search"]),
         (CHAT, {"mirostat": 2, "dry_base": 1.7}, ["mirostat"]),
         (CHAT, {"samplers": ["top_k", "unheard_of"]}, ["samplers.unheard_of"]),

@@ -89,7 +89,13 @@ class ResponseFormat(JsonSchema):
 def as_flat(given: object) -> object:
     """Take a schema out of the object that chat requests have around it."""
     within = given.get("json_schema") if isinstance(given, dict) else None
-    return {**within, "type": "json_schema"} if isinstance(within, dict) else given
+    return {**within, "type": "json_schema"} if isinstance(within, dict) else as_type(given)
+
+
+def as_choice(given: object) -> object:
+    """Take a name out of the object that chat requests have around it."""
+    within = given.get("function") if isinstance(given, dict) else None
+    return {"type": "function", **within} if isinstance(within, dict) else as_type(given)
 
 
 def plain_text() -> ResponseFormat:
@@ -105,7 +111,7 @@ class ResponsesRequest(Wished):
     instructions: str | None = None
     max_output_tokens: Most = None
     tools: Tools = Field(default_factory=list)
-    tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_type)] = None
+    tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_choice)] = None
     parallel_tool_calls: bool = True
     text: Text | None = None
     reasoning: Annotated[Reasoning | None, BeforeValidator(as_effort)] = None

@@ -121,6 +121,7 @@ def as_role(given: object) -> object:
     return ROLES.get(lower, lower) if lower else given
 
 
+KNOWN = ("system", "developer", "user", "assistant", "tool")
 Role = Annotated[
     Literal["system", "developer", "user", "assistant", "tool"],
     BeforeValidator(as_role),
@@ -128,7 +129,7 @@ Role = Annotated[
 
 
 class MessageGiven(RequestPart):
-    role: Role
+    role: Role = "user"
     content: Parts = Field(default_factory=list)
     name: Identity = None
     tool_calls: list[CallGiven] | None = None
@@ -142,6 +143,18 @@ class MessageGiven(RequestPart):
     thinking: JsonValue = None
     thinking_blocks: Thoughts = None
     reasoning_details: Thoughts = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_others(cls, given: object) -> object:
+        """A message in a role that no template is sure to know is the user's, and that is told."""
+        if not isinstance(given, dict):
+            return given
+        role = as_role(given.get("role"))
+        if not isinstance(role, str) or role in KNOWN:
+            return given
+        rest = {name: value for name, value in given.items() if name != "role"}
+        return {**rest, **({f"role.{role}": role} if role else {})}
 
     @property
     def thought(self) -> str:

@@ -15,7 +15,7 @@ from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_messages import MessageGiven
 from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
-from localspec.server.requests.given import as_object, as_type
+from localspec.server.requests.given import as_listed, as_object, as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolGiven, tools_of
 
@@ -80,7 +80,7 @@ class ChatRequest(Asked):
     chat_template_kwargs: Annotated[Object, BeforeValidator(as_object)] = Field(
         default_factory=dict
     )
-    modalities: list[str] | None = None
+    modalities: Annotated[list[str] | None, BeforeValidator(as_listed)] = None
     functions: list[Function] | None = None  # as tools were given once
     function_call: Chosen = ToolChoice()
 

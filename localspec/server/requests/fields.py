@@ -24,7 +24,7 @@ def as_stops(given: object) -> object:
     """One text, or several; one that is empty or has half a character ends nothing."""
     listed = given if isinstance(given, list) else [given]
     texts = [str(each) if isinstance(each, int | float) else each for each in listed]
-    return [each for each in texts if each not in ("", None) and whole(each)]
+    return [each for each in texts if each not in ("", None, {}) and whole(each)]
 
 
 def whole(given: object) -> bool:

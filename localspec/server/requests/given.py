@@ -57,6 +57,11 @@ def as_part(given: object) -> object:
     return given
 
 
+def as_listed(given: object) -> object:
+    """A word is short for a list of one."""
+    return [given] if isinstance(given, str) else given
+
+
 def as_type(given: object) -> object:
     """A word is short for an object of that type; a switch for one that is enabled or not."""
     if isinstance(given, bool):

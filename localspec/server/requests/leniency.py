@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+from pydantic.fields import FieldInfo
 
 LETTERS = 64  # of one name that are told
 HEADER = 512  # letters of all of them
@@ -70,6 +74,31 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
 }
 
 
+KINDS = frozenset({int, float, bool, str, list, dict, NoneType})
+
+
+def is_none(field: FieldInfo, value: object) -> bool:
+    """Tell whether it is empty and of another kind: so forms, PHP and Lua write nothing."""
+    if value or not isinstance(value, str | list | dict) or field.metadata:
+        return False
+    annotation: object = field.annotation
+    known = kinds(annotation)
+    return known <= KINDS and type(value) not in known
+
+
+@cache
+def kinds(annotation: object) -> frozenset[object]:
+    """The kinds of values that a field takes; objects of ours are dictionaries."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return frozenset[object]().union(*map(kinds, get_args(annotation)))
+    if origin is Annotated:
+        return kinds(get_args(annotation)[0])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return frozenset({dict})
+    return frozenset({origin or annotation})
+
+
 class RequestPart(BaseModel):
     """An object in a request: null is as good as absent, an unknown field is taken and told."""
 
@@ -80,7 +109,12 @@ class RequestPart(BaseModel):
     def without_nulls(cls, given: object) -> object:
         if not isinstance(given, dict):
             return given
-        return {name: value for name, value in given.items() if value is not None}
+        fields = cls.model_fields
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (name in fields and is_none(fields[name], value))
+        }
 
     def heeds(self, name: str, value: object) -> bool:
         """Tell whether a field that is not declared is done as it says."""

@@ -48,13 +48,17 @@ def spelled(given: object) -> object:
 
 def by_token(given: object) -> object:
     """Read llama.cpp's list of pairs, in which false forbids a token."""
+    if given == "":
+        return {}
     if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
         return given
     return {token: -100 if value is False else value for token, value in given if _key(token)}
 
 
 def as_whole(given: object) -> object:
-    """A seed that a form wrote with a fraction."""
+    """A seed that a form wrote with a fraction, or left empty."""
+    if given == "":
+        return None
     return int(given) if isinstance(given, float) and math.isfinite(given) else given
 
 

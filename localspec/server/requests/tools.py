@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
@@ -25,10 +25,13 @@ Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(printa
 
 
 def without_nulls(given: object) -> object:
-    """Drop the nulls of a schema that a library wrote with all its fields."""
+    """Drop nulls of a schema that a library wrote with all its fields, and empty ones of Lua."""
     if not isinstance(given, dict):
         return given
-    return {name: each for name, each in given.items() if each is not None}
+    odd: Sequence[tuple[str, object]] = (("properties", []), ("required", {}))
+    return {
+        name: each for name, each in given.items() if each is not None and (name, each) not in odd
+    }
 
 
 def as_schema(given: object) -> object:
