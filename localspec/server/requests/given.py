@@ -70,7 +70,9 @@ def as_type(given: object) -> object:
 
 
 def as_object(given: object) -> object:
-    """Arguments that other APIs write as a text."""
+    """Arguments that other APIs write as a text, and PHP as a list if there are none."""
+    if given == []:
+        return {}
     try:
         return json.loads(given or "{}") if isinstance(given, str) else given
     except (ValueError, RecursionError):
