@@ -31,7 +31,7 @@ BRIEFLY = ("--retries", "0", "--timeout", "10")  # no network is no error
 SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
 WAIT = {
     "cpu": "About five minutes on two cores",
-    "cuda": "About ten minutes on sixteen cores, an hour or two on two",
+    "cuda": "About five minutes on sixteen cores, half an hour to an hour on two",
     "hip": "About ten minutes on sixteen cores, an hour or two on two",
     "vulkan": "About ten minutes on two cores",
 }

@@ -20,6 +20,7 @@ from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.devices import gpus, places
 from tests import engines
+from tests.arrangements import Running
 from tests.devices.test_planned import close, free, plan_of, planned_bytes, taken
 from tests.runs import TEXTS, Want, replies, said
 
@@ -37,7 +38,9 @@ def logits(options: Options):
 @pytest.mark.parametrize("layers", [0, 2, 3])
 def test_text_is_that_of_the_cpu_wherever_experts_are(layers):
     alone = logits(replace(OPTIONS, gpu_layers=0))
-    assert np.allclose(logits(replace(OPTIONS, cpu_moe=layers)), alone, atol=6e-3)
+    # Vulkan multiplies in 16 bits: 0.0068 of 14 was seen, wherever the experts are.
+    near = 1e-2 if Running.now.vulkan else 6e-3
+    assert np.allclose(logits(replace(OPTIONS, cpu_moe=layers)), alone, atol=near)
 
 
 @pytest.mark.parametrize("layers", [2, 3])
