@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.round import Turn
 
-AGEING = 64  # tokens by which each round moves a prompt forward among others
+AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,5 @@ def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:
 
 
 def left_to_read(g: Generation) -> int:
-    return g.history.size - g.cached - AGEING * g.age
+    """Count the steps left, less those that waiting is worth; of equals the first is first."""
+    return (g.history.size - g.cached) // AGEING - g.age
