@@ -53,7 +53,7 @@ class Lark:
         return " ".join([self.terminal(f"BLANKS {quoted(first)}"), *map(self.mark, others)])
 
     def first(self, text: str) -> str:
-        """What a text begins with: a control token, or all before one."""
+        """Return what a text begins with: a control token, or all before one."""
         return self._cut(text)[0]
 
     def _cut(self, text: str) -> list[str]:
