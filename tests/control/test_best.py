@@ -10,6 +10,7 @@ import pytest
 
 from localspec.backend import Row
 from localspec.control.acceptance import Acceptances
+from localspec.control import best as best_module
 from localspec.control.best import Best, DraftOffer, generous
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
@@ -201,6 +202,16 @@ def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
     assert looked == [16, 8, 4]
     free._step = 1
     assert sum(count(best, clock, length=500, rounds=14)[-4:]) > 12
+
+
+def test_a_free_draft_is_doubted_until_the_text_has_shown_its_worth(monkeypatch):
+    checked = []
+    for caution in (best_module.CAUTION, 0.0):
+        monkeypatch.setattr(best_module, "CAUTION", caution)
+        clock = Clock()
+        best = made(clock, flat=False, counter=counter(clock, step=2))
+        checked.append(sum(count(best, clock, rounds=30)))
+    assert checked[0] < checked[1]
 
 
 def test_a_grammar_is_asked_in_every_round():

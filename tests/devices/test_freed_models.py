@@ -44,26 +44,16 @@ def same(model, expected, token):
     return abs(logits(model, token) - expected[token]).max() < 1e-3
 
 
-def test_a_draft_model_is_freed_in_the_middle_of_a_text(expected):
-    with opened(0) as target:
-        with opened(3, DRAFTING) as draft:
-            logits(target, *TEXT)
-            logits(draft, *TEXT)
-            assert same(target, expected, 0)
-            assert same(target, expected, 1)
-        assert same(target, expected, 2)
-        assert same(target, expected, 3)
-
-
-def test_a_target_is_freed_and_its_draft_model_goes_on(expected):
-    with opened(0, DRAFTING) as draft:
-        with opened(3) as target:
-            logits(target, *TEXT)
-            logits(draft, *TEXT)
-            assert same(draft, expected, 0)
-            assert same(draft, expected, 1)
-        assert same(draft, expected, 2)
-        assert same(draft, expected, 3)
+@pytest.mark.parametrize("options", [(OPTIONS, DRAFTING), (DRAFTING, OPTIONS)])
+def test_a_draft_model_or_its_target_is_freed_in_the_middle_of_a_text(options, expected):
+    with opened(0, options[0]) as left:
+        with opened(3, options[1]) as freed:
+            logits(left, *TEXT)
+            logits(freed, *TEXT)
+            assert same(left, expected, 0)
+            assert same(left, expected, 1)
+        assert same(left, expected, 2)
+        assert same(left, expected, 3)
 
 
 def test_another_model_is_loaded_and_freed_in_the_middle_of_a_text(expected):
