@@ -120,6 +120,7 @@ class Build:
     features: tuple[str, ...]  # what it was built for: "CUDA", "Metal", "AVX2" and so on
     drivers: tuple[str, ...] = ()  # of GPUs that it sees: what dies with one may run with the next
     unseen: tuple[str, ...] = ()  # kinds of GPUs that it was built for and sees none of
+    why_unseen: str = ""  # the driver's words, if it said any
 
 
 class DeviceNeeds(NamedTuple):

@@ -167,7 +167,9 @@ def probe() -> list[Device]:
 
 def build() -> Build:
     drivers = devices.drivers() if has_gpu() else ()
-    return Build(version("llama-cpp-python"), library.features(), drivers, devices.unseen())
+    unseen = devices.unseen()
+    why = LOG.blind if unseen else ""
+    return Build(version("llama-cpp-python"), library.features(), drivers, unseen, why)
 
 
 def physical_cores() -> int:
@@ -231,7 +233,8 @@ def check(footprint: Footprint, options: Options) -> None:
     if options.bit_exact and not on_cpu(options):
         raise UsageError("texts can be equal to the bit on a CPU only: add --device cpu")
     if options.gpu_layers and not has_gpu():
+        why = f" ({LOG.blind})" if LOG.blind else ""
         raise UsageError(
-            f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU: build "
-            "llama-cpp-python for yours (CMAKE_ARGS=-DGGML_CUDA=on), or leave the option away"
+            f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU{why}: "
+            "`localspec doctor` tells what to do, or leave the option away"
         )

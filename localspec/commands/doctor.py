@@ -107,9 +107,12 @@ def engine(name: str) -> Iterator[Finding]:
     for link in links:
         yield Finding("", told(link))
     if build.unseen:
-        step = "install its driver, or build for another device: localspec doctor --fix"
+        step = (
+            "install its driver or a newer one, or build for another device: localspec doctor --fix"
+        )
         kinds = ", ".join(build.unseen)
-        yield Finding("gpu", f"{name} was built for {kinds} and sees no such device", step)
+        why = f": {build.why_unseen}" if build.why_unseen else ""
+        yield Finding("gpu", f"{name} was built for {kinds} and sees no such device{why}", step)
     yield from engines.spec(name).advise(build.features)
 
 

@@ -65,8 +65,10 @@ def planned(
     helper = (lent(draft, target) or draft.needs) if draft is not None else None
     wanted = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
     found = plan(wanted, machine)
-    if target.engine.build.unseen and limits.device == "auto" and not machine.gpus:
-        why = f"built for {', '.join(target.engine.build.unseen)}, of which none is seen"
+    build = target.engine.build
+    if build.unseen and limits.device == "auto" and not machine.gpus:
+        why = f"built for {', '.join(build.unseen)}, of which none is seen"
+        why += f": {build.why_unseen}" if build.why_unseen else ""
         return found.noting("on the CPU", why)
     return found
 

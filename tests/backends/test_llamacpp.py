@@ -14,6 +14,7 @@ from localspec.backend import Options, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
+from localspec_llamacpp.bindings.log import Log
 from localspec_llamacpp.loading import granted_cores, kv_type
 from tests import engines
 from tests.runs import TEXTS
@@ -33,6 +34,15 @@ def test_what_ends_llamacpp_is_one_line_without_its_trace_of_calls():
     done = subprocess.run([sys.executable, "-c", ABORTED], capture_output=True, timeout=60)
     assert done.returncode
     assert done.stderr == b"llama.cpp: out of luck; some.cpp:12: no room for / this\n"
+
+
+def test_what_a_driver_says_of_itself_is_kept():
+    log = Log()
+    log._note(4, b"ggml_cuda_init: failed to initialize CUDA: the driver is too old\n", None)
+    assert log.blind == "failed to initialize CUDA: the driver is too old"
+    log._note(4, b"another error", None)
+    log.forget_errors()
+    assert log.blind
 
 
 def test_a_vocabulary_without_weights_is_not_loaded(tmp_path):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from localspec.backend import Row
-from localspec.control.acceptance import Acceptances
 from localspec.control import best as best_module
+from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best, DraftOffer, generous
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth

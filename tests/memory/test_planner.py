@@ -224,11 +224,12 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
 def test_it_is_said_where_a_build_for_gpus_sees_none():
     path, _ = files()
     found = engines_by_name.here("llamacpp")
-    blind = replace(found, build=replace(found.build, unseen=("CUDA",)))
+    blind = replace(found, build=replace(found.build, unseen=("CUDA",), why_unseen="no driver"))
     for engine, told in ((found, []), (blind, ["on the CPU"])):
         with examined(ModelFiles("llamacpp", path), engine=engine) as looked:
             plan = planned(looked, None, WIDE, Limits(), insists=True)
         assert [each.what for each in plan.concessions] == told
+        assert all(each.why.endswith("none is seen: no driver") for each in plan.concessions)
 
 
 def test_limits_that_make_no_sense_are_refused():

@@ -23,6 +23,7 @@ ASSIGNED = re.compile(r"load_tensors: layer +\d+ assigned to device (?P<device>\
 CACHED = re.compile(r"llama_(?:kv_cache:|memory_recurrent,) layer +\d+: dev = (?P<device>\S+)")
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 PLACE = re.compile(r"^.*?[/\\](?=[^/\\]+:\d+: )")  # where it was built, before file and line
+BLIND = re.compile(r"ggml_\w+_init: (failed to initialize .+)")  # by a driver, for good
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 
 
@@ -48,6 +49,7 @@ class Log:
 
     def __init__(self) -> None:
         self.verbose = False
+        self.blind = ""  # why a driver shows no devices
         self._errors: list[str] = []
         self._sizes: list[BufferSize] = []
         self._caches: list[CacheSize] = []
@@ -62,11 +64,16 @@ class Log:
         if self.verbose:
             sys.stderr.write(text.decode("utf-8", "replace"))
         if self._level == _ERROR:
-            self._errors.append(text.decode("utf-8", "replace").strip())
+            self._note_error(text.decode("utf-8", "replace").strip())
         elif b"size = " in text:
             self._note_size(text.decode("utf-8", "replace"))
         elif b"layer " in text:
             self._note_layer(text.decode("utf-8", "replace"))
+
+    def _note_error(self, line: str) -> None:
+        self._errors.append(line)
+        if found := BLIND.match(line):
+            self.blind = found[1]
 
     def _note_size(self, line: str) -> None:
         if found := SIZE.match(line):
