@@ -128,6 +128,7 @@ class Parameter:
     put: Callable[[Sampling, float], Sampling]
     whole: bool = False
     least: float | None = None  # that requests may say for `low`
+    off: float | None = None  # that requests may say for `neutral`
 
     @property
     def key(self) -> str:
@@ -183,6 +184,7 @@ PARAMETERS = (
         *(0.01, 100, "1 is none."),
         lambda sampling: sampling.repetition,
         lambda sampling, value: replace(sampling, repetition=value),
+        off=0,
     ),
     Parameter(
         "presence",

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, Tag
+from pydantic import BeforeValidator, Field, Tag, model_validator
 
 from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object
+from localspec.server.requests.files import as_words
 from localspec.server.requests.given import OTHER, as_object, as_texts, readable, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
@@ -52,6 +53,22 @@ class Source(RequestPart):
     data: str = ""
     content: Texts = Field(default_factory=list)
 
+    @model_validator(mode="before")
+    @classmethod
+    def decoded(cls, given: object) -> object:
+        if isinstance(given, dict) and given.get("type") == "base64":
+            return {**given, "data": as_words(given.get("data"))}
+        return given
+
+    @property
+    def words(self) -> str:
+        if self.type in ("text", "base64"):
+            return self.data
+        if self.type == "content":
+            return joined(self.content)
+        what = f"a 'document' of source {self.type!r:.40} cannot be read"
+        raise refused(f"{what}: send its words, as a source of type text", "messages")
+
 
 class DocumentBlock(RequestPart):
     type: Literal["document"]
@@ -61,12 +78,7 @@ class DocumentBlock(RequestPart):
 
     @property
     def text(self) -> str:
-        kind = self.source.type
-        if kind not in ("text", "content"):
-            what = f"a 'document' of source {kind!r:.40} cannot be read"
-            raise refused(f"{what}: send its words, as a source of type text", "messages")
-        words = self.source.data if kind == "text" else joined(self.source.content)
-        return BREAK.join(filter(None, (self.title, self.context, words)))
+        return BREAK.join(filter(None, (self.title, self.context, self.source.words)))
 
 
 Words = TextBlock | SearchResult | ToolReference | DocumentBlock

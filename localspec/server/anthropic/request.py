@@ -105,7 +105,7 @@ class CountRequest(Wished):
         return found
 
     def prepared(self, served: Served) -> list[Prepared]:
-        settings = self.wishes(served.offer.usual, None)
+        settings = self.wishes(served, None)
         return [prepared(served, self.conversation(), settings)]
 
 
@@ -122,5 +122,5 @@ class MessagesRequest(CountRequest):
     def prepared(self, served: Served) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
         most = None if self.max_tokens is None else max(self.max_tokens, 1)
-        settings = self.wishes(served.offer.usual, most, stop)
+        settings = self.wishes(served, most, stop)
         return [prepared(served, self.conversation(), settings)]

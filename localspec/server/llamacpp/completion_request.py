@@ -9,7 +9,6 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from localspec.engine.settings import Settings
-from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
@@ -41,12 +40,12 @@ class CompletionFields(Formed, Wished):
         """The limit of tokens: below 0 none, and at 0 the prompt is only read."""
         return min(self.max_tokens if self.n_predict is None else self.n_predict, LONGEST)
 
-    def settings(self, usual: Sampling) -> Settings:
+    def settings(self, served: Served) -> Settings:
         if self.image_data:
             raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
         limit = None if most < 0 else max(most, 1)
-        found = self.wishes(usual, limit, tuple(self.stop), self.n_probs or None)
+        found = self.wishes(served, limit, tuple(self.stop), self.n_probs or None)
         depth = found.depth if most else 0
         return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
 
@@ -65,7 +64,7 @@ class LlamaCompletionRequest(CompletionFields):
         return prompts(self.prompt, self.copies)
 
     def prepared(self, served: Served) -> list[Prepared]:
-        settings = self.settings(served.offer.usual)
+        settings = self.settings(served)
         return [plain(served, tokens(served, each), settings) for each in self.prompts]
 
 
@@ -94,5 +93,5 @@ class InfillRequest(CompletionFields):
             self.prompt,
             context - wanted,
         )
-        settings = filling(served, self.settings(served.offer.usual))
+        settings = filling(served, self.settings(served))
         return [plain(served, found, settings)]

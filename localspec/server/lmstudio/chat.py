@@ -80,9 +80,7 @@ class LmStudioChatRequest(Wished):
         messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
         effort = EFFORTS.get(self.reasoning or "", self.reasoning)
         conversation = Conversation(messages, extra=reasoning(effort))
-        return [
-            prepared(served, conversation, self.wishes(served.offer.usual, self.max_output_tokens))
-        ]
+        return [prepared(served, conversation, self.wishes(served, self.max_output_tokens))]
 
 
 def event(kind: str, data: Mapping[str, object]) -> bytes:

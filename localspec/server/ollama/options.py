@@ -33,7 +33,7 @@ class OllamaOptions(Sampled):
     def settings(self, served: Served, grammar: Grammar | None) -> Settings:
         return Settings(
             max_tokens=min(self.num_predict, LONGEST) if self.num_predict > 0 else None,
-            sampling=self.sampling(served.offer.usual),
+            sampling=self.sampling_of(served),
             seed=self.own_seed,
             stop=tuple(self.stop),
             grammar=grammar,

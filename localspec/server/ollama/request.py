@@ -33,8 +33,10 @@ PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a pro
 
 
 def as_form(given: object) -> object:
-    """Read a schema that is a text."""
-    return as_object(given) if isinstance(given, str) and given.startswith("{") else given
+    """Read a schema that is a text, and words that other servers know."""
+    if isinstance(given, str) and not given.startswith("{"):
+        return "" if given == "text" else given
+    return as_object(given)
 
 
 class OllamaRequest(RequestPart):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from localspec.engine.settings import Settings
-from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
@@ -23,10 +22,10 @@ class CompletionRequest(Asked):
     echo: bool = False
     logprobs: Logprobs | None = None
 
-    def settings(self, usual: Sampling) -> Settings:
+    def settings(self, served: Served) -> Settings:
         if self.echo and self.logprobs is not None:
             raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
-        settings = self.settings_with(usual, self.most_here, self.logprobs)
+        settings = self.settings_with(served, self.most_here, self.logprobs)
         return replace(settings, grammar=self.form)
 
     @property
@@ -40,7 +39,7 @@ class CompletionRequest(Asked):
         return prompts(self.prompt, self.n)
 
     def prepared(self, served: Served) -> list[Prepared]:
-        settings = self.settings(served.offer.usual)
+        settings = self.settings(served)
         return [self._one(served, prompt, settings) for prompt in self.prompts]
 
     def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag
@@ -125,9 +125,30 @@ Item = Annotated[
 
 
 def as_items(given: object) -> object:
-    """A text is short for a message of the user."""
+    """A text is short for a message of the user; messages of chats may stand among items."""
     items = given if isinstance(given, list) else [given]
-    return [{"role": "user", "content": x} if isinstance(x, str) else x for x in items]
+    return [item for each in items for item in of_message(each)]
+
+
+def of_message(given: object) -> Iterator[object]:
+    """Split a message of a chat into items."""
+    if isinstance(given, str):
+        yield {"role": "user", "content": given}
+        return
+    if not isinstance(given, dict) or given.get("type", "message") != "message":
+        yield given
+        return
+    calls, result = given.get("tool_calls"), given.get("role") in ("tool", "function")
+    if result and "tool_call_id" in given:
+        output = {"call_id": given["tool_call_id"], "output": given.get("content")}
+        yield {"type": "function_call_output", **output}
+        return
+    if given.get("content") or not isinstance(calls, list):
+        yield {name: each for name, each in given.items() if name != "tool_calls"}
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(call, dict) and isinstance(function, dict):
+            yield {"type": "function_call", "call_id": call.get("id"), **function}
 
 
 Items = Annotated[list[Item], Field(min_length=1), BeforeValidator(as_items)]

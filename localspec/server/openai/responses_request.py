@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, LiteralString
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
-from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.openai.responses_input import (
@@ -108,7 +107,7 @@ class Text(RequestPart):
 
 class ResponsesRequest(Wished):
     input: Items
-    instructions: str | None = None
+    instructions: str | Items | None = None
     max_output_tokens: Most = None
     tools: Tools = Field(default_factory=list)
     tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_choice)] = None
@@ -126,6 +125,15 @@ class ResponsesRequest(Wished):
     conversation: str | Object | None = None
     prompt: Object | None = None
     background: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_chat(cls, given: object) -> object:
+        """Take the messages of a chat for items."""
+        if not isinstance(given, dict) or "input" in given or "messages" not in given:
+            return given
+        rest = {name: each for name, each in given.items() if name != "messages"}
+        return {**rest, "input": given["messages"]}
 
     @field_validator("conversation", "prompt", "background")
     @classmethod
@@ -147,15 +155,15 @@ class ResponsesRequest(Wished):
         choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.offered(items)
         if choice.type == "function" and choice.name is None:
             raise refused('a tool_choice of type "function" has a name: say which', "tool_choice")
-        transcript = Transcript(names_of(tools))
-        for item in items:
+        transcript, rules = Transcript(names_of(tools)), self.instructions
+        for item in [*rules, *items] if isinstance(rules, list) else items:
             transcript.add(item)
-        rules: list[Message] = []
-        if self.instructions:
-            rules = [{"role": "system", "content": self.instructions}]
+        told: list[Message] = []
+        if rules and isinstance(rules, str):
+            told = [{"role": "system", "content": rules}]
         extra = reasoning(self.reasoning.effort if self.reasoning else None)
         return Conversation(
-            messages=rules + transcript.messages,
+            messages=told + transcript.messages,
             tools=[each.tool for each in tools.values()],
             choice=choice.choice,
             named=choice.named(tools),
@@ -164,18 +172,20 @@ class ResponsesRequest(Wished):
             extra=extra | self.chat_template_kwargs,
         )
 
-    def settings(self, usual: Sampling) -> Settings:
+    def settings(self, served: Served) -> Settings:
         logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
-        return self.wishes(usual, self.max_output_tokens, logprobs=logprobs)
+        return self.wishes(served, self.max_output_tokens, logprobs=logprobs)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
         yield from (f"include.{each}" for each in self.include if each not in (LOGPROBS, SEALED))
+        if self.max_output_tokens == 0:
+            yield "max_output_tokens"  # which is one at least
         if self.top_logprobs and not self.wants(LOGPROBS):
             yield "top_logprobs"
 
     def prepared(self, items: Sequence[Item], served: Served) -> list[Prepared]:
-        return [prepared(served, self.talk(items), self.settings(served.offer.usual))]
+        return [prepared(served, self.talk(items), self.settings(served))]
 
     def echo(self) -> Mapping[str, object]:
         """Repeat the request's fields in a response, without what JSON cannot say."""

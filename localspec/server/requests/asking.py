@@ -45,7 +45,7 @@ class Prepared:
 def prepared(served: Served, conversation: Conversation, settings: Settings) -> Prepared:
     """Render, tokenise and put under a grammar; takes its time, so not on the event loop."""
     check_choice(conversation)
-    found = prompt(served.runtime, conversation, known(served, settings))
+    found = prompt(served.runtime, conversation, settings)
     return Prepared(found.tokens, found.settings, served, found.reader)
 
 
@@ -64,17 +64,7 @@ def check_choice(conversation: Conversation) -> None:
 def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:
     """Prepare a text to go on with, which is no conversation; an empty one is begun anew."""
     start = served.runtime.tokenizer.bos
-    return Prepared(tokens or ([] if start is None else [start]), known(served, settings), served)
-
-
-def known(served: Served, settings: Settings) -> Settings:
-    """Drop the bias of tokens that this vocabulary lacks: clients know those of other models."""
-    bias = settings.sampling.bias
-    size = served.runtime.tokenizer.size
-    if all(0 <= token < size for token in bias):
-        return settings
-    kept = {token: value for token, value in bias.items() if 0 <= token < size}
-    return replace(settings, sampling=replace(settings.sampling, bias=kept))
+    return Prepared(tokens or ([] if start is None else [start]), settings, served)
 
 
 def filling(served: Served, settings: Settings) -> Settings:

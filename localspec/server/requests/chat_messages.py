@@ -9,11 +9,13 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
 from localspec.server.faults import refused
 from localspec.server.requests.fields import Object, TextPart
+from localspec.server.requests.files import FilePart
 from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
 
 TEXTS = ("text", "input_text", "output_text")
+FILES = ("file", "input_file")
 
 
 class RefusalPart(RequestPart):
@@ -30,15 +32,17 @@ Part = Annotated[
     | Annotated[TextPart, Tag("input_text")]
     | Annotated[TextPart, Tag("output_text")]
     | Annotated[RefusalPart, Tag("refusal")]
+    | Annotated[FilePart, Tag("file")]
+    | Annotated[FilePart, Tag("input_file")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged(*TEXTS, "refusal"),
+    tagged(*TEXTS, "refusal", *FILES),
     BeforeValidator(readable),
     typed("text"),
 ]
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 
 
-def said(parts: Sequence[TextPart | RefusalPart | LeftOut]) -> Json:
+def said(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
     """The texts of parts: one as it is, several each on its own."""
     texts = [part.text for part in parts if not isinstance(part, LeftOut)]
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": each} for each in texts]

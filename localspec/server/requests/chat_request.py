@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation
-from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
@@ -107,11 +106,11 @@ class ChatRequest(Asked):
         return found | self.chat_template_kwargs
 
     def prepared(self, served: Served) -> list[Prepared]:
-        return [prepared(served, self.conversation(), self.settings(served.offer.usual))]
+        return [prepared(served, self.conversation(), self.settings(served))]
 
-    def settings(self, usual: Sampling) -> Settings:
+    def settings(self, served: Served) -> Settings:
         return self.settings_with(
-            usual, self.most, (self.top_logprobs or 0) if self.logprobs else None
+            served, self.most, (self.top_logprobs or 0) if self.logprobs else None
         )
 
     def ignored(self) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import LOGPROBS, Settings
 from localspec.proposers import registry
-from localspec.sampling.parameters import Sampling
+from localspec.server.model_host import Served
 from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.sampled import Sampled
@@ -35,14 +36,14 @@ def whole(given: object) -> bool:
 def limit(given: object) -> object:
     """Read a limit; below 0, or in an empty field, it is as many as there is room for."""
     if isinstance(given, int | float):
-        return min(given, LONGEST) if given >= 0 else None
+        return int(min(given, LONGEST)) if given >= 0 else None
     return given or None
 
 
 Object = dict[str, JsonValue]
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
 Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
-Most = Annotated[Annotated[int, Field(ge=1, le=LONGEST)] | None, BeforeValidator(limit)]
+Most = Annotated[Annotated[int, Field(ge=0, le=LONGEST)] | None, BeforeValidator(limit)]
 Copies = Annotated[int, Field(ge=1, le=CHOICES)]
 Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
@@ -92,15 +93,15 @@ class Wished(Sampled):
 
     def wishes(
         self,
-        usual: Sampling,
+        served: Served,
         max_tokens: int | None,
         stop: tuple[str, ...] = (),
         logprobs: int | None = None,
     ) -> Settings:
         guessing = self.localspec
         return Settings(
-            max_tokens=max_tokens,
-            sampling=self.sampling(usual),
+            max_tokens=None if max_tokens is None else max(max_tokens, 1),  # as llama.cpp does
+            sampling=self.sampling_of(served),
             seed=self.own_seed,
             stop=stop,
             logprobs=logprobs,
@@ -124,16 +125,22 @@ class Asked(Formed, Wished):
 
     @property
     def most(self) -> int | None:
-        return self.max_completion_tokens or self.max_tokens or self.n_predict
+        given = (self.max_completion_tokens, self.max_tokens, self.n_predict)
+        return next((each for each in given if each is not None), None)
 
     def settings_with(
-        self, usual: Sampling, max_tokens: int | None, logprobs: int | None
+        self, served: Served, max_tokens: int | None, logprobs: int | None
     ) -> Settings:
         return replace(
-            self.wishes(usual, max_tokens, tuple(self.stop), logprobs),
+            self.wishes(served, max_tokens, tuple(self.stop), logprobs),
             ignore_end=self.ignore_eos,
             prediction=self.prediction.text if self.prediction else "",
         )
+
+    def ignored(self) -> Iterator[str]:
+        yield from super().ignored()
+        if self.most == 0:
+            yield "max_tokens"  # which is one at least
 
     @property
     def wants_usage(self) -> bool:

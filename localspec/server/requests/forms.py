@@ -71,7 +71,11 @@ def as_wrapped(given: object) -> object:
     return {"schema": given} if bare else given
 
 
-KINDS = {"json": "json_object", "gbnf": "grammar", "": "text"}  # as others call them
+KINDS = {  # as others call them
+    "json": "json_object",
+    "gbnf": "grammar",
+    **dict.fromkeys(("", "auto", "markdown", "plain_text", "text/plain"), "text"),
+}
 
 
 def as_kind(given: object) -> object:

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 OTHER = "other"  # the tag of objects that are left out
 UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
+READ = ("file", "input_file")  # whose data tells whether it is text
 
 
 def typed(first: str) -> BeforeValidator:
@@ -24,7 +25,7 @@ def typed(first: str) -> BeforeValidator:
 def readable(given: object) -> object:
     """Refuse parts that would have to be seen or heard."""
     kind = given.get("type") if isinstance(given, dict) else None
-    if isinstance(kind, str) and any(each in kind for each in UNREAD):
+    if isinstance(kind, str) and kind not in READ and any(each in kind for each in UNREAD):
         raise unread(kind)
     return given
 

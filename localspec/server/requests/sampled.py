@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, JsonValue
 
 from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
 from localspec.server.faults import refused
+from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
+from localspec.tokenizer import Tokenizer
 
 NAMED = {name: each for each in PARAMETERS for name in each.names}
 # Of samplers that LocalSpec lacks: how, where NEUTRAL in `leniency` says whether.
@@ -47,12 +49,18 @@ def spelled(given: object) -> object:
 
 
 def by_token(given: object) -> object:
-    """Read llama.cpp's list of pairs, in which false forbids a token."""
+    """Read tokens and texts with their bias, also as llama.cpp's pairs; false forbids a token."""
+    if isinstance(given, dict):
+        given = [[token, value] for token, value in given.items()]
     if given == "":
         return {}
     if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
         return given
-    return {token: -100 if value is False else value for token, value in given if _key(token)}
+    return {
+        _key(token): -STRONGEST if value is False else value
+        for token, value in given
+        if isinstance(token, int | str) and value is not True
+    }
 
 
 def as_whole(given: object) -> object:
@@ -62,11 +70,16 @@ def as_whole(given: object) -> object:
     return int(given) if isinstance(given, float) and math.isfinite(given) else given
 
 
-def _key(token: object) -> bool:
-    return isinstance(token, int | str)
+def _key(token: int | str) -> int | str:
+    """A number in quotes is a token, anything else a text, as llama.cpp has it."""
+    try:
+        return int(token)
+    except ValueError:
+        return token
 
 
-Bias = dict[int, Annotated[float, Field(ge=-100, le=100)]]
+Bias = dict[int | str, float]
+STRONGEST = 100.0  # bias: more of it changes nothing
 
 
 class Sampled(RequestPart):
@@ -84,9 +97,21 @@ class Sampled(RequestPart):
     def own_seed(self) -> int | None:
         return None if self.seed is None or self.seed == -1 else self.seed % (1 << 64)
 
+    def sampling_of(self, served: Served) -> Sampling:
+        """Replace what is given in the usual sampling of a model that is loaded."""
+        return replace(self.sampling(served.offer.usual), bias=self.bias(served.runtime.tokenizer))
+
+    def bias(self, tokenizer: Tokenizer) -> dict[int, float]:
+        """Bias each token of a text; clients know tokens of other models, which change nothing."""
+        found: dict[int, float] = {}
+        for key, value in (self.logit_bias or {}).items():
+            tokens = [key] if isinstance(key, int) else tokenizer.encode(key).tolist()
+            found |= dict.fromkeys(tokens, min(max(value, -STRONGEST), STRONGEST))
+        return {token: value for token, value in found.items() if 0 <= token < tokenizer.size}
+
     def sampling(self, usual: Sampling) -> Sampling:
-        """Replace what is given in the model's usual sampling."""
-        found = replace(usual, bias=self.logit_bias or {})
+        """Replace the parameters that are given."""
+        found = usual
         for each in PARAMETERS:
             for name in each.names:
                 if name in self._extra:
@@ -96,6 +121,8 @@ class Sampled(RequestPart):
         return listed(found, self.samplers)
 
     def _bounded(self, each: Parameter, name: str, value: float) -> float:
+        if each.off is not None and (value == each.off or (self.clamps and value < each.off)):
+            return each.neutral
         least = each.low if each.least is None else each.least
         if not self.clamps and not least <= value <= each.high:
             what = f"{name} is {value:g}; it must be at least {least:g} and at most {each.high:g}"
@@ -118,7 +145,7 @@ class Sampled(RequestPart):
         for name, each in NAMED.items():
             if name in self._extra:
                 value = number(each, name, self._extra[name])
-                if self._bounded(each, name, value) != value != each.least:
+                if self._bounded(each, name, value) != value not in (each.least, each.off):
                     yield name
 
 
