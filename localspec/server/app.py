@@ -123,7 +123,7 @@ def include(app: FastAPI, desk: RequestHandler, store: ResponseStore) -> None:
 def surround(app: FastAPI, terms: Terms) -> None:
     """Add what each request passes before its route, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
-    app.add_middleware(Guard, rules=terms.rules)
+    app.add_middleware(Guard, rules=terms.rules, origins=terms.origins)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=terms.origins,

@@ -98,7 +98,9 @@ async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> Non
         access_log=False,
         server_header=False,
         http="h11",  # which bounds headers, and is there in any case
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=wanted.body_limit,
+        ws_per_message_deflate=False,
         ssl_certfile=wanted.tls_cert,
         ssl_keyfile=wanted.tls_key,
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -65,11 +65,15 @@ class RequestHandler:
             self.ignored.note(request, found)
 
     def tell(self, request: Request, found: Sequence[str]) -> None:
+        self.check(found)
+        if found:
+            self.ignored.note(request, found)
+
+    def check(self, found: Sequence[str]) -> None:
+        """Refuse what changes nothing, if the server is strict."""
         if found and self.strict:
             what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
             raise refused(what, safe(found[0]))
-        if found:
-            self.ignored.note(request, found)
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
         self.take(request, errand.body, errand.model, errand.besides)

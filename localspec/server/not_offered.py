@@ -14,7 +14,6 @@ VECTORS = "models here continue text: a server of embeddings answers that"
 TEXT_ONLY = "models here read and write text only"
 STORED = "only responses are kept here: send what is needed with each request"
 BATCHES = "send the requests at once: they are answered together"
-SOCKETS = "the SDKs of LM Studio speak by WebSocket: use its paths /api/v0 and /api/v1, or /v1"
 FILES = "give localspec serve the file, or pull a model by name"
 
 INSTEAD: Mapping[str, str] = {
@@ -26,7 +25,6 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("/files", "/vector_stores", "/assistants", "/threads"), STORED),
     **dict.fromkeys(("/conversations", "/responses/compact"), STORED),
     **dict.fromkeys(("/batches", "/messages/batches", "/fine_tuning/jobs"), BATCHES),
-    **dict.fromkeys(("/lmstudio-greeting", "/llm", "/system", "/repository"), SOCKETS),
     **dict.fromkeys(("/api/create", "/api/blobs/{digest}"), FILES),
     "/api/push": "models are only downloaded",
 }

@@ -20,7 +20,11 @@ class Prefix:
         self._app, self._prefix, self._routes = app, prefix, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._is_under(scope["path"]) and not self._is_own(scope):
+        if (
+            scope["type"] != "lifespan"
+            and self._is_under(scope["path"])
+            and not self._is_own(scope)
+        ):
             scope = self._without(scope)
         await self._app(scope, receive, send)
 

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,7 +21,8 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 PRIVATE = (".localhost", ".internal")  # names that nobody can register, as host.docker.internal
 APPS = ("app", "file", "tauri", "vscode-webview", "vscode-file")  # origins of no web page
 HERE = rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # origins that may ask
-OPEN = ("/health", "/v1/health")  # need no key
+OPEN = ("/health", "/v1/health", "/lmstudio-greeting")  # need no key
+ADMITS = "localspec.admits"  # under which a scope has whether a key fits
 OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
 
 
@@ -34,16 +36,19 @@ class Rules:
 class Guard:
     """Refuses before anything is read or parsed."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, origins: Sequence[str] = ()) -> None:
         self._app = app
         self._rules = rules
+        self._origins = origins  # web pages that may open WebSockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        if scope["type"] == "websocket":
+            await self._socket(headers, scope, receive, send)
+            return
         fault = self._host(headers) or self._key(scope["path"], headers) or self._length(headers)
         if fault:
             await refuse(fault, scope, send)
@@ -51,6 +56,18 @@ class Guard:
         body = Measured(receive, self._rules.body_bytes)
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
         await self._app(own, body.receive, send)
+
+    async def _socket(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a WebSocket, which pages of other sites may open unasked.
+
+        The key may also come in its first message, for SDKs that send no headers of their own.
+        """
+        fault = self._host(headers) or foreign(headers, self._origins)
+        if fault is not None:
+            await deny(fault, scope, receive, send)
+            return
+        keyed = self._key(scope["path"], headers) is None
+        await self._app({**scope, ADMITS: lambda key: keyed or self._fits(key)}, receive, send)
 
     def _host(self, headers: Headers) -> Fault | None:
         """Check the host: a page that rebinds its name to this machine still sends its own name."""
@@ -64,12 +81,17 @@ class Guard:
     def _key(self, path: str, headers: Headers) -> Fault | None:
         if not self._rules.keys or path in OPEN:
             return None
-        given = key_of(headers)
-        right = [hmac.compare_digest(given.encode(), key.encode()) for key in self._rules.keys]
-        if any(right):
+        if self._fits(key_of(headers)):
             return None
         message = "this server wants an API key: Authorization: Bearer KEY"
         return Fault(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+    def _fits(self, given: str) -> bool:
+        right = [
+            hmac.compare_digest(given.encode("utf-8", "replace"), key.encode())
+            for key in self._rules.keys
+        ]
+        return any(right)
 
     def _owner(self, headers: Headers) -> str:
         """Name the owner of what a client keeps, by its key; without keys all clients are one."""
@@ -104,13 +126,24 @@ class Manager:
         if not self.allowed:
             message = "this server lets no client manage its models: start it with --manage yes"
             raise Refused(Fault(501, message))
-        origin = request.headers.get("origin")
-        if not origin or is_app(origin):
-            return
-        own = split(origin).netloc == request.headers.get("host")
-        if not own and not {origin, "*"} & set(self.origins):
-            message = f"{origin[:200]} may not manage models here; --allow-origin says who may"
-            raise Refused(Fault(403, message))
+        if fault := foreign(request.headers, self.origins):
+            raise Refused(fault)
+
+
+def foreign(headers: Headers, origins: Sequence[str]) -> Fault | None:
+    """Refuse pages of other sites, in what browsers let them ask without asking themselves."""
+    origin = headers.get("origin")
+    if not origin or is_app(origin):
+        return None
+    if split(origin).netloc == headers.get("host") or {origin, "*"} & set(origins):
+        return None
+    return Fault(403, f"{origin[:200]} may not do this here; --allow-origin says who may")
+
+
+def admitted(scope: Scope, key: str) -> bool:
+    """Tell whether a WebSocket came with a key, or has one in its first message."""
+    admits: Callable[[str], bool] = scope[ADMITS]
+    return admits(key)
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:
@@ -141,6 +174,17 @@ class Measured:
         if self._left < 0:
             raise HTTPException(413, too_much(self._most).message)  # which FastAPI lets through
         return message
+
+
+async def deny(fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a WebSocket by an HTTP answer, where the web server can."""
+    await receive()
+    if "websocket.http.response" in scope.get("extensions", {}):
+        start = {"type": "websocket.http.response.start", "status": fault.status, "headers": []}
+        await send(start)
+        await send({"type": "websocket.http.response.body", "body": fault.message.encode()})
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": fault.message[:100]})
 
 
 async def refuse(fault: Fault, scope: Scope, send: Send) -> None:

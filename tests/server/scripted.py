@@ -152,7 +152,8 @@ class Server:
         config = uvicorn.Config(
             self.app,
             log_config=None,
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=1 << 20,
             timeout_graceful_shutdown=2,
             ssl_certfile=cert,
             ssl_keyfile=key,

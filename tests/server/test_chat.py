@@ -239,7 +239,7 @@ def test_guessing_can_be_left_away_or_chosen(client):
         ({"max_tokens": 0}, "max_tokens"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
-        ({"logit_bias": {"you": 1}}, "logit_bias.you"),
+        ({"logit_bias": {"you": "x"}}, "logit_bias.you"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0"),
         ({"top_logprobs": 3}, "top_logprobs"),

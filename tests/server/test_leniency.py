@@ -16,7 +16,7 @@ from localspec.server.app import Terms
 from localspec.server.requests.leniency import HEADER, header
 from localspec.server.requests.sampled import Sampled
 from localspec.server.safety import Rules
-from tests.server.scripted import Server
+from tests.server.scripted import Bytes, Server
 
 CHAT = "/v1/chat/completions"
 HERE = [{"role": "user", "content": "here"}]
@@ -126,7 +126,6 @@ def test_a_header_has_each_name_once_and_only_safe_ones():
         (CHAT, {"temperature": "hot"}, "'hot'"),
         (CHAT, {"temperature": True}, "temperature"),
         (CHAT, {"top_p": 1.5}, "at most 1"),
-        (CHAT, {"max_tokens": 0}, "max_tokens"),
         ("/v1/responses", {"input": [{"type": "item_reference", "id": "x"}]}, "'x'"),
         (CHAT, {"guided_json": "auto"}, "schema is not JSON"),
         (CHAT, {"guided_json": "[" * 100_000}, "schema is not JSON"),
@@ -143,7 +142,8 @@ def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
         clamps = True
 
     for each in PARAMETERS:
-        for given, found in ((-1e9, each.low), (1e30, each.high)):
+        low = each.low if each.off is None else each.neutral
+        for given, found in ((-1e9, low), (1e30, each.high)):
             for name in each.names:
                 clamped = Clamped.model_validate({name: given})
                 assert each.get(clamped.sampling(Sampling())) == found
@@ -167,10 +167,24 @@ def test_parameters_are_read_by_all_their_names_also_from_texts():
 
 @pytest.mark.parametrize(
     ("bias", "found"),
-    [({"12": -100}, {12: -100}), ([[12, -5], [13, False]], {12: -5, 13: -100}), ([], {})],
+    [
+        ({"12": -100}, {12: -100}),
+        ([[12, -5], [13, False]], {12: -5, 13: -100}),
+        ([], {}),
+        ({"ab": 500, "7": False, "8": None, "9": True}, {97: 100, 98: 100, 7: -100}),
+        ([["c", -1], ["50256", -2], ["12", 3]], {99: -1, 12: 3}),
+        (False, {}),
+    ],
 )
 def test_a_bias_is_read_in_the_words_of_both_servers(bias, found):
-    assert dict(Sampled.model_validate({"logit_bias": bias}).sampling(Sampling()).bias) == found
+    assert Sampled.model_validate({"logit_bias": bias}).bias(Bytes()) == found
+
+
+@pytest.mark.parametrize("name", ["repetition_penalty", "repeat_penalty"])
+def test_a_repetition_of_zero_is_none(name):
+    asked = Sampled.model_validate({name: 0})
+    assert asked.sampling(Sampling(repetition=1.3)).repetition == 1
+    assert list(asked.ignored()) == []
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def test_only_samplers_that_are_listed_are_used():
     def found(**wishes):
         given = {"prompt": "", "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
         asked = LlamaCompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
-        return asked.settings(Sampling(temperature=1.0)).sampling
+        return asked.sampling(Sampling(temperature=1.0))
 
     assert found() == Sampling(0.7, 5, 0.9, 0.1, 1.5)
     assert found(samplers=[]) == Sampling(1.0)
@@ -389,11 +389,11 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
 
 def test_a_conversation_is_drawn_as_the_editor_says():
     asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
-    found = asked.settings(Sampling(temperature=1.0))
-    assert found.sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64)
-    assert found.max_tokens is None
+    found = asked.sampling(Sampling(temperature=1.0))
+    assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64)
+    assert asked.most is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
-    assert asked.settings(Sampling()).sampling == Sampling(0.8, 40)
+    assert asked.sampling(Sampling()) == Sampling(0.8, 40)
 
 
 def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder):

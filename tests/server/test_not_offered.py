@@ -29,15 +29,6 @@ def test_what_nobody_answers_here_says_what_to_do_instead(server, path):
     assert REFUSED[path] in answer.text
 
 
-@pytest.mark.parametrize("path", ["/lmstudio-greeting", "/llm", "/system"])
-def test_sdks_that_want_a_socket_are_told_what_to_use(server, path):
-    wish = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    key = {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    answer = server.client.get(path, headers=wish | key)
-    assert answer.status_code == 501
-    assert "/api/v1" in answer.json()["error"]["message"]
-
-
 def test_adapters_are_listed_and_none_is_scaled(server):
     assert server.client.get("/lora-adapters").json() == []
     assert server.client.post("/lora-adapters", json=[]).json() == {"success": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag
+from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
@@ -20,6 +20,7 @@ from localspec.server.requests.tools import Name
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
+KINDS = {"required": "any", "validated": "auto"}
 THINKS = {"enabled": True, "disabled": False}  # of other types the chat template decides
 
 
@@ -49,6 +50,17 @@ class AnthropicToolChoice(RequestPart):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_chat(cls, given: object) -> object:
+        """Read a choice in the words of OpenAI."""
+        if not isinstance(given, dict):
+            return given
+        kind, within = given.get("type"), given.get("function")
+        if isinstance(within, dict):
+            return {"type": "tool", "name": within.get("name")}
+        return {**given, "type": KINDS.get(kind, kind) if isinstance(kind, str) else "auto"}
 
 
 class AnthropicThinking(RequestPart):

@@ -14,6 +14,7 @@ from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
 from localspec.server.lmstudio.downloading import downloading
 from localspec.server.lmstudio.listing import config, described, listed
+from localspec.server.lmstudio.sockets import sockets
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 
@@ -35,6 +36,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     routes = APIRouter(tags=["LM Studio"])
     house, allowed = desk.house, [Depends(desk.manager)]
     downloading(routes, desk)
+    routes.include_router(sockets(desk))
 
     async def told(offer: ServedOffer, words: Told) -> Object:
         return words(offer, house.loaded.get(offer.name), await house.facts(offer.name))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.server.model_host import Served
 from localspec.server.requests.fields import LONGEST, Stops
-from localspec.server.requests.sampled import Sampled
+from localspec.server.requests.sampled import Sampled, as_whole
 
 # How a model is loaded, which the server was told when it started.
 LOADING = frozenset(
@@ -23,7 +23,7 @@ LOADING = frozenset(
 
 class OllamaOptions(Sampled):
     clamps: ClassVar[bool] = True
-    num_predict: int = 0  # under 1: no limit
+    num_predict: Annotated[int, BeforeValidator(as_whole)] = 0  # under 1: no limit
     num_ctx: int = 0
     stop: Stops = Field(default_factory=list)
 

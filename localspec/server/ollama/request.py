@@ -23,20 +23,26 @@ from localspec.server.requests.fields import Id, Logprobs, Object
 from localspec.server.requests.forms import is_loose, of_schema
 from localspec.server.requests.given import as_object
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.tools import ToolGiven, tools_of
+from localspec.server.requests.tools import ToolsGiven, tools_of
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
 
 CALLS = 128  # most in a message
 NO_TIME = re.compile(r"0+(\.0*)?[a-zµ]*")  # with or without a unit
+FORMS = {"": "", "text": "", "json": "json", "json_object": "json"}
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
 
 
 def as_form(given: object) -> object:
-    """Read a schema that is a text, and words that other servers know."""
+    """Read a schema that is a text, and what other servers know."""
     if isinstance(given, str) and not given.startswith("{"):
-        return "" if given == "text" else given
-    return as_object(given)
+        return FORMS.get(given.lower(), given)
+    found = as_object(given)
+    kind = found.get("type") if isinstance(found, dict) else None
+    if isinstance(found, dict) and kind == "json_schema":
+        within = found.get("json_schema")
+        return within.get("schema", within) if isinstance(within, dict) else "json"
+    return FORMS[kind] if isinstance(kind, str) and kind in FORMS else found
 
 
 class OllamaRequest(RequestPart):
@@ -96,7 +102,7 @@ class OllamaCall(RequestPart):
 
 
 class OllamaMessage(RequestPart):
-    role: Role
+    role: Role = "user"
     content: Parts = Field(default_factory=list)
     thinking: str | None = None
     images: list[JsonValue] | None = None
@@ -108,7 +114,7 @@ class OllamaMessage(RequestPart):
 
 class OllamaChatRequest(OllamaRequest):
     messages: list[OllamaMessage] = Field(default_factory=list)
-    tools: list[ToolGiven] | None = None
+    tools: ToolsGiven = None
     truncate: bool = True
 
     @property

@@ -44,7 +44,7 @@ class CompletionRequest(Asked):
 
     def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
         runtime = served.runtime
-        if self.suffix is None:
+        if self.suffix is None or (not self.suffix and runtime.tokenizer.infill is None):
             found = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
             return plain(served, found, settings)
         if not isinstance(prompt, str):

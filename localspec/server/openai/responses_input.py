@@ -151,7 +151,7 @@ def of_message(given: object) -> Iterator[object]:
             yield {"type": "function_call", "call_id": call.get("id"), **function}
 
 
-Items = Annotated[list[Item], Field(min_length=1), BeforeValidator(as_items)]
+Items = Annotated[list[Item], BeforeValidator(as_items)]
 
 THINKS, SAYS, CALLS, ENDED = range(4)  # a reply goes through them in this order
 

@@ -26,7 +26,7 @@ from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
 from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, Wished
 from localspec.server.requests.forms import JsonSchema, of_schema
-from localspec.server.requests.given import as_type
+from localspec.server.requests.given import as_listed, as_type
 from localspec.server.requests.leniency import RequestPart
 from localspec.templates.message import Message
 
@@ -114,7 +114,7 @@ class ResponsesRequest(Wished):
     parallel_tool_calls: bool = True
     text: Text | None = None
     reasoning: Annotated[Reasoning | None, BeforeValidator(as_effort)] = None
-    include: list[str] = Field(default_factory=list)
+    include: Annotated[list[str], BeforeValidator(as_listed)] = Field(default_factory=list)
     top_logprobs: Logprobs | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -129,11 +129,13 @@ class ResponsesRequest(Wished):
     @model_validator(mode="before")
     @classmethod
     def of_chat(cls, given: object) -> object:
-        """Take the messages of a chat for items."""
-        if not isinstance(given, dict) or "input" in given or "messages" not in given:
+        """Take the messages of a chat for items; what goes on from a response needs none."""
+        if not isinstance(given, dict) or given.get("input"):
             return given
         rest = {name: each for name, each in given.items() if name != "messages"}
-        return {**rest, "input": given["messages"]}
+        if given.get("messages"):
+            return {**rest, "input": given["messages"]}
+        return {**rest, "input": []} if given.get("previous_response_id") else given
 
     @field_validator("conversation", "prompt", "background")
     @classmethod

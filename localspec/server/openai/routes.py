@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,14 +41,6 @@ def openai(desk: RequestHandler) -> APIRouter:
             limit=limit if body.return_progress else None,
         )
         return await desk.serve(request, errand)
-
-    @routes.post("/chat/completions/input_tokens")
-    async def count(request: Request, body: ChatRequest) -> dict[str, object]:
-        """Count the tokens of a conversation, as llama.cpp's server does."""
-        desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            [found] = await asyncio.to_thread(body.prepared, served)
-            return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
@@ -49,8 +50,10 @@ def said(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
 
 
 def as_arguments(given: object) -> object:
-    """Arguments that PHP wrote as an empty list are none."""
-    return given or {} if isinstance(given, list) else given
+    """Arguments that PHP wrote as an empty list are none; other data is told as JSON."""
+    if given == []:
+        return {}
+    return json.dumps(given) if isinstance(given, list | int | float) else given
 
 
 def as_identity(given: object) -> object:
@@ -153,7 +156,9 @@ class MessageGiven(RequestPart):
     def of_others(cls, given: object) -> object:
         """A message in a role that no template is sure to know is the user's, and that is told."""
         if not isinstance(given, dict):
-            return given
+            return {"content": given} if isinstance(given, str) else given
+        if given.get("function_call") == {}:
+            given = {**given, "function_call": None}
         role = as_role(given.get("role"))
         if not isinstance(role, str) or role in KNOWN:
             return given

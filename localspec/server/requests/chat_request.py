@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, prepared
+from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import MessageGiven
 from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
 from localspec.server.requests.given import as_listed, as_object, as_type
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolGiven, tools_of
+from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolsGiven, tools_of
 
 THINKS = {"enabled": True, "disabled": False}
 
@@ -34,7 +35,9 @@ def as_effort(given: object) -> object:
 
 
 def as_word(given: object) -> object:
-    """An effort that is a switch."""
+    """An effort that is a switch, or stands in an object."""
+    if isinstance(given, dict):
+        given = given.get("effort")
     return (None if given else "none") if isinstance(given, bool) else given
 
 
@@ -66,7 +69,7 @@ class ChatRequest(Asked):
     messages: list[MessageGiven] = Field(min_length=1)
     localspec: Traced = Traced(depth=None)
     return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
-    tools: list[ToolGiven] | None = None
+    tools: ToolsGiven = None
     tool_choice: Chosen = ToolChoice()
     parallel_tool_calls: bool = True
     logprobs: Annotated[bool | None, BeforeValidator(as_switch)] = None
@@ -82,6 +85,11 @@ class ChatRequest(Asked):
     modalities: Annotated[list[str] | None, BeforeValidator(as_listed)] = None
     functions: list[Function] | None = None  # as tools were given once
     function_call: Chosen = ToolChoice()
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_items(cls, given: object) -> object:
+        return as_messages(given)
 
     def conversation(self) -> Conversation:
         if self.modalities and "text" not in self.modalities:

@@ -49,12 +49,17 @@ Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
 
 def as_value(given: object) -> object:
-    """A text that stands in an object, as assistants of OpenAI wrote it."""
-    return given.get("value", given) if isinstance(given, dict) else given
+    """A text that stands in an object, as assistants of OpenAI wrote it, or that is a number."""
+    found = given.get("value", given) if isinstance(given, dict) else given
+    return str(found) if isinstance(found, int | float) else found
+
+
+def as_name(given: object) -> object:
+    return str(given) if isinstance(given, int | float) else given
 
 
 def as_prediction(given: object) -> object:
-    return {"content": given} if isinstance(given, str) else given
+    return {"content": given} if isinstance(given, str | list) else given
 
 
 class TextPart(RequestPart):
@@ -88,7 +93,7 @@ class Prediction(RequestPart):
 class Wished(Sampled):
     """The fields that every request for text shares."""
 
-    model: str = ""  # the first that is served
+    model: Annotated[str, BeforeValidator(as_name)] = ""  # the first that is served
     localspec: Drafting = Drafting(depth=None)
 
     def wishes(

@@ -159,7 +159,7 @@ class Formed(RequestPart):
         also = self.structured_outputs
         yield self.response_format.grammar if self.response_format else None
         for schema in (self.json_schema, self.guided_json, also.json_):
-            if schema is not None:
+            if schema is not None and schema != "":
                 yield of_schema(schema)
         yield Grammar("json_object") if also.json_object else None
         for regex in filter(None, (self.guided_regex, also.regex)):

@@ -47,7 +47,8 @@ def tagged(*known: str) -> Discriminator:
 
 def as_texts(given: object) -> object:
     """A text is short for a list of one, and so is a text in a list; data is told as JSON."""
-    return [as_part(each) for each in (given if isinstance(given, list) else [given])]
+    listed = given if isinstance(given, list) else [given]
+    return [as_part(each) for each in listed if each is not None]
 
 
 def as_part(given: object) -> object:

@@ -52,14 +52,14 @@ def by_token(given: object) -> object:
     """Read tokens and texts with their bias, also as llama.cpp's pairs; false forbids a token."""
     if isinstance(given, dict):
         given = [[token, value] for token, value in given.items()]
-    if given == "":
+    if given == "" or isinstance(given, bool):
         return {}
     if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
         return given
     return {
         _key(token): -STRONGEST if value is False else value
         for token, value in given
-        if isinstance(token, int | str) and value is not True
+        if isinstance(token, int | str) and value is not True and value is not None
     }
 
 

@@ -78,6 +78,16 @@ ToolGiven = Annotated[
 ]
 
 
+def as_tools(given: object) -> object:
+    """Read tools that are a text, or only one; a place in the list may be empty."""
+    given = as_object(given) if isinstance(given, str) else given
+    listed = ([given] if given else []) if isinstance(given, dict) else given
+    return [each for each in listed if each is not None] if isinstance(listed, list) else listed
+
+
+ToolsGiven = Annotated[list[ToolGiven] | None, BeforeValidator(as_tools)]
+
+
 def tools_of(given: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
     """List the tools that a model can be told of."""
     return [each.function.tool for each in given or () if isinstance(each, FunctionTool)]
@@ -88,6 +98,7 @@ MODES: dict[str, Choice] = {
     "none": "none",
     "required": "required",
     "any": "required",  # as Anthropic and Mistral call it
+    "validated": "auto",  # as Google does: calls follow their schemas in any case
 }
 
 
@@ -100,12 +111,17 @@ class ToolChoice(RequestPart):
 
 def chosen(given: object) -> object:
     """Read the choice in all the forms in which clients send it."""
+    if isinstance(given, bool) or given == []:
+        return {"mode": "none"} if given is False else {}
     if isinstance(given, str):
-        return {"mode": MODES[given]} if given in MODES else {"name": given} if given else {}
+        mode = MODES.get(given.lower())
+        return {"mode": mode} if mode else {"name": given} if given else {}
     if not isinstance(given, dict):
         return given
     kind = given.get("type")
     within = given.get(kind) if isinstance(kind, str) else None
+    if isinstance(within, str):
+        return {"name": within}
     if isinstance(within, dict):
         return chosen(within | {"type": within.get("mode", "tool")})
     if isinstance(kind, str) and kind in MODES:

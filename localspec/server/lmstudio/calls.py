@@ -1,0 +1,155 @@
+"""Calls by the SDKs of LM Studio that have one result, and channels that load a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+from pydantic import Field, JsonValue
+
+from localspec.server.faults import Fault, Refused
+from localspec.server.handler import RequestHandler
+from localspec.server.lmstudio.asked import History, LmStudioChat, config
+from localspec.server.lmstudio.listing import info, instance_info
+from localspec.server.lmstudio.wire import ANY, Object, Specifier
+from localspec.server.model_host import Served
+from localspec.server.requests.leniency import RequestPart
+
+VERSION = "0.3.30"  # of LM Studio, whose SDKs this speaks to
+
+
+class OneModel(RequestPart):
+    specifier: Specifier = ANY
+
+
+class FindModel(OneModel):
+    raises: bool = Field(False, alias="throwIfNotFound")
+
+
+class ReadText(OneModel):
+    text: str = Field("", alias="inputString")
+
+
+class TemplateOptions(RequestPart):
+    tools: list[JsonValue] = Field(default_factory=list, alias="toolDefinitions")
+
+
+class Render(OneModel):
+    history: History = History()
+    opts: TemplateOptions = TemplateOptions()
+
+
+class LoadModel(RequestPart):
+    identifier: str = ""
+    key: str = Field("", alias="modelKey")
+
+    @property
+    def name(self) -> str:
+        return self.key or self.identifier
+
+
+class UnloadModel(RequestPart):
+    identifier: str
+
+
+class Calls:
+    """The answers, by namespace and name."""
+
+    def __init__(self, desk: RequestHandler) -> None:
+        self._desk = desk
+        self._house = desk.house
+
+    @property
+    def known(self) -> Mapping[str, Callable[[JsonValue], Awaitable[object]]]:
+        return {
+            "system/listDownloadedModels": self.downloaded,
+            "system/version": self.version,
+            "system/notify": self.nothing,
+            "system/getExperimentFlags": self.none,
+            "embedding/listLoaded": self.none,
+            "llm/listLoaded": self.loaded,
+            "llm/getModelInfo": self.found,
+            "llm/getLoadConfig": self.load_config,
+            "llm/unloadModel": self.unload,
+            "llm/tokenize": self.tokenize,
+            "llm/countTokens": self.count,
+            "llm/applyPromptTemplate": self.render,
+            "llm/preloadDraftModel": self.nothing,
+        }
+
+    async def nothing(self, _: JsonValue) -> None:
+        return None
+
+    async def none(self, _: JsonValue) -> list[object]:
+        return []
+
+    async def version(self, _: JsonValue) -> Object:
+        return {"version": VERSION, "build": 1}
+
+    async def downloaded(self, _: JsonValue) -> list[Object]:
+        offers = list(self._house.offers.values())
+        return [info(each, await self._house.facts(each.name)) for each in offers]
+
+    async def loaded(self, _: JsonValue) -> list[Object]:
+        return [await self.told(each) for each in list(self._house.loaded.values())]
+
+    async def told(self, served: Served) -> Object:
+        return instance_info(served.offer, served, await self._house.facts(served.name))
+
+    async def found(self, given: JsonValue) -> Object | None:
+        """Describe a model, which is loaded where it has to be there."""
+        wish = FindModel.model_validate(given)
+        name = wish.specifier.name
+        served = self._house.loaded.get(self._house.answering(name).name) if name else None
+        served = served or next(iter(self._house.loaded.values() if not name else ()), None)
+        if served or not wish.raises:
+            return await self.told(served) if served else None
+        async with self._house.lease(name) as served:
+            return await self.told(served)
+
+    async def load_config(self, given: JsonValue) -> Object:
+        async with self._house.lease(OneModel.model_validate(given).specifier.name) as served:
+            return config({"contextLength": served.runtime.context}, "llm.load.")
+
+    async def unload(self, given: JsonValue) -> None:
+        if not self._desk.manager.allowed:
+            raise Refused(Fault(501, "this server lets no client manage its models"))
+        await self._house.unload(
+            self._house.meant(UnloadModel.model_validate(given).identifier).name
+        )
+
+    async def tokenize(self, given: JsonValue) -> Object:
+        wish = ReadText.model_validate(given)
+        async with self._house.lease(wish.specifier.name) as served:
+            found = await asyncio.to_thread(served.runtime.tokenizer.encode, wish.text)
+            return {"tokens": found.tolist()}
+
+    async def count(self, given: JsonValue) -> Object:
+        tokens = (await self.tokenize(given))["tokens"]
+        assert isinstance(tokens, list)
+        return {"tokenCount": len(tokens)}
+
+    async def render(self, given: JsonValue) -> Object:
+        """Write a conversation as the model's template does."""
+        wish = Render.model_validate(given)
+        body = {"messages": wish.history.told(), "tools": wish.opts.tools or None}
+        chat = LmStudioChat.model_validate(body)
+        async with self._house.lease(wish.specifier.name) as served:
+            [found] = await asyncio.to_thread(chat.prepared, served)
+            spell = served.runtime.tokenizer
+            text = b"".join(map(spell.token_bytes, found.tokens))
+            return {"formatted": text.decode("utf-8", "replace")}
+
+    async def loading(self, endpoint: str, given: JsonValue) -> AsyncIterator[Object]:
+        """Load a model, or find it loaded, and tell how that goes."""
+        wish = LoadModel.model_validate(given)
+        offer = self._house.answering(wish.name)
+        there, gets = offer.name in self._house.loaded, endpoint == "getOrLoad"
+        described = info(offer, await self._house.facts(offer.name))
+        if not there and gets:
+            yield {"type": "startLoading", "identifier": offer.name, "info": described}
+        if not gets:
+            yield {"type": "resolved", "info": described}
+        async with self._house.lease(offer.name) as served:
+            kind = "success" if not gets else "alreadyLoaded" if there else "loadSuccess"
+            yield {"type": kind, "info": await self.told(served)}
