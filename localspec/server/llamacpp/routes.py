@@ -132,7 +132,4 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
 
 def rendered(body: ChatRequest, served: Served) -> Object:
-    conversation = body.conversation()
-    offered = conversation.offered
-    found = served.runtime.render(conversation.messages, offered, conversation.extra)
-    return {"prompt": sendable(found)}
+    return {"prompt": sendable(body.rendered(served))}

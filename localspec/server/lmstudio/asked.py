@@ -81,11 +81,12 @@ class History(RequestPart):
 class PredictRequest(RequestPart):
     specifier: Specifier = Field(ANY, alias="modelSpecifier")
     history: History = History()
+    raw: str | None = Field(None, alias="rawPrompt")  # a text to go on with
     stack: ConfigStack = Field(ConfigStack(), alias="predictionConfigStack")
 
     @property
     def completes(self) -> bool:
-        return any(layer.name == COMPLETING for layer in self.stack.layers)
+        return self.raw is not None or any(layer.name == COMPLETING for layer in self.stack.layers)
 
     @property
     def structured(self) -> bool:
@@ -98,7 +99,8 @@ class PredictRequest(RequestPart):
         found: Object = {NAMES[key]: each for key, each in settings.items() if key in NAMES}
         rules = settings.get("systemPrompt")
         first: list[JsonValue] = [{"role": "system", "content": rules}] if rules else []
-        found["messages"] = [*first, *self.history.told()]
+        told = self.history.told() if self.raw is None else [{"role": "user", "content": self.raw}]
+        found["messages"] = [*first, *told]
         return LmStudioChat.model_validate(
             found | tools(settings.get("tools")) | form(settings.get("structured"))
         )
@@ -106,7 +108,8 @@ class PredictRequest(RequestPart):
     def prepared(self, chat: LmStudioChat, served: Served) -> list[Prepared]:
         if not self.completes:
             return chat.prepared(served)
-        text = "".join(part.text for each in self.history.messages for part in each.content)
+        parts = [part.text for each in self.history.messages for part in each.content]
+        text = "".join(parts) if self.raw is None else self.raw
         settings = replace(chat.settings(served), grammar=chat.form)
         return [plain(served, served.runtime.encode(text), settings)]
 

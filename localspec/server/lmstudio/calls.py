@@ -70,6 +70,7 @@ class Calls:
             "llm/listLoaded": self.loaded,
             "llm/getModelInfo": self.found,
             "llm/getLoadConfig": self.load_config,
+            "llm/getBasePredictionConfig": self.prediction_config,
             "llm/unloadModel": self.unload,
             "llm/tokenize": self.tokenize,
             "llm/countTokens": self.count,
@@ -111,6 +112,9 @@ class Calls:
         async with self._house.lease(OneModel.model_validate(given).specifier.name) as served:
             return config({"contextLength": served.runtime.context}, "llm.load.")
 
+    async def prediction_config(self, _: JsonValue) -> Object:
+        return config({})
+
     async def unload(self, given: JsonValue) -> None:
         if not self._desk.manager.allowed:
             raise Refused(Fault(501, "this server lets no client manage its models"))
@@ -135,10 +139,7 @@ class Calls:
         body = {"messages": wish.history.told(), "tools": wish.opts.tools or None}
         chat = LmStudioChat.model_validate(body)
         async with self._house.lease(wish.specifier.name) as served:
-            [found] = await asyncio.to_thread(chat.prepared, served)
-            spell = served.runtime.tokenizer
-            text = b"".join(map(spell.token_bytes, found.tokens))
-            return {"formatted": text.decode("utf-8", "replace")}
+            return {"formatted": await asyncio.to_thread(chat.rendered, served)}
 
     async def loading(self, endpoint: str, given: JsonValue) -> AsyncIterator[Object]:
         """Load a model, or find it loaded, and tell how that goes."""

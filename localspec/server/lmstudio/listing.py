@@ -68,6 +68,9 @@ def info(offer: ServedOffer, facts: ModelFacts) -> Object:
         "format": "gguf" if offer.format == "gguf" else "safetensors",
         "displayName": offer.name,
         "path": offer.name,
+        "publisher": PUBLISHER,
+        "indexedModelIdentifier": offer.name,
+        "deviceIdentifier": None,
         "sizeBytes": offer.bytes,
         "vision": False,
         "trainedForToolUse": facts.calls,
@@ -80,4 +83,5 @@ def info(offer: ServedOffer, facts: ModelFacts) -> Object:
 def instance_info(offer: ServedOffer, served: Served, facts: ModelFacts) -> Object:
     """Describe a loaded model, of which there is one instance."""
     names = {"identifier": offer.name, "instanceReference": offer.name}
-    return info(offer, facts) | names | {"contextLength": served.runtime.context}
+    idle = {"ttlMs": None, "lastUsedTime": None}
+    return info(offer, facts) | names | idle | {"contextLength": served.runtime.context}

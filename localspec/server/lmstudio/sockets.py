@@ -34,6 +34,7 @@ NAMESPACES = ("llm", "embedding", "system", "diagnostics", "files", "repository"
 SECONDS = 10.0  # for a client to say who it is
 MOST = 64  # calls and channels of one client that are open at once
 REFUSED = 1008  # a status of WebSockets
+PREDICTING = ("predict", "completeRawText")
 LOADING = ("getOrLoad", "loadModel")
 
 
@@ -73,9 +74,10 @@ class Session:
             if await self._greeted():
                 while True:
                     await self._take(await self._socket.receive_text())
-        except (WebSocketDisconnect, KeyError):  # gone, or it sends bytes
-            with suppress(RuntimeError):
-                await self._socket.close(REFUSED)
+        except WebSocketDisconnect:
+            pass
+        except KeyError:  # it sends bytes
+            await self._close()
         finally:
             for task in self._open:
                 task.cancel()
@@ -85,12 +87,12 @@ class Session:
         try:
             async with asyncio.timeout(SECONDS):
                 greeting = Greeting.model_validate(parsed(await self._socket.receive_text()))
-            if not admitted(self._socket.scope, greeting.passkey):
+            if not any(admitted(self._socket.scope, key) for key in greeting.keys):
                 raise PermissionError
         except (TimeoutError, ValidationError, PermissionError):
             error = "this server wants an API key: give it as clientPasskey"
             await self._say(json.dumps({"success": False, "error": error}))
-            await self._socket.close(REFUSED)
+            await self._close()
             return False
         await self._say(json.dumps({"success": True}))
         return True
@@ -127,8 +129,6 @@ class Session:
         try:
             async for text in work:
                 await self._say(text)
-        except WebSocketDisconnect:
-            return
         except ValidationError as error:
             await self._say(failed(kind, call.id, invalid(error)))
         except Exception as error:
@@ -150,7 +150,7 @@ class Session:
             self._predictions.pop(call.id, None)
 
     def _messages(self, call: Call) -> AsyncIterator[Object]:
-        if self._namespace == "llm" and call.endpoint == "predict":
+        if self._namespace == "llm" and call.endpoint in PREDICTING:
             asked = PredictRequest.model_validate(call.parameter)
             found = self._predictions[call.id] = Prediction(self._desk, asked)
             return found.messages()
@@ -163,8 +163,12 @@ class Session:
         return Fault(501, f"this server has no {what}: models here continue text")
 
     async def _say(self, text: str) -> None:
-        with suppress(RuntimeError):  # it is closed
+        with suppress(WebSocketDisconnect, RuntimeError):  # it is closed
             await self._socket.send_text(text)
+
+    async def _close(self) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.close(REFUSED)
 
 
 def parsed(text: str) -> dict[str, JsonValue]:

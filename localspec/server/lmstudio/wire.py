@@ -20,7 +20,13 @@ class Greeting(RequestPart):
     """The first message of a client; any name and passkey will do, unless there are keys."""
 
     auth_version: int = Field(1, alias="authVersion")
+    identifier: str = Field("", alias="clientIdentifier")
     passkey: str = Field("", alias="clientPasskey")
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """What may be an API key: the passkey, or a token that the SDK has split."""
+        return self.passkey, f"sk-lm-{self.identifier}:{self.passkey}"
 
 
 class Call(RequestPart):
@@ -90,7 +96,9 @@ def closed(channel: int) -> str:
 
 
 def result(call: int, found: object) -> str:
-    return json.dumps({"type": "rpcResult", "callId": call, "result": found})
+    """Answer a call; nothing is not told as null."""
+    told = {} if found is None else {"result": found}
+    return json.dumps({"type": "rpcResult", "callId": call, **told})
 
 
 def failed(kind: Kind, number: int, fault: Fault) -> str:

@@ -163,6 +163,8 @@ class ResponsesRequest(Wished):
         told: list[Message] = []
         if rules and isinstance(rules, str):
             told = [{"role": "system", "content": rules}]
+        if not (told or transcript.messages):
+            raise refused("there is nothing to answer: give a text, or items", "input")
         extra = reasoning(self.reasoning.effort if self.reasoning else None)
         return Conversation(
             messages=told + transcript.messages,

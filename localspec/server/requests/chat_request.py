@@ -116,6 +116,11 @@ class ChatRequest(Asked):
     def prepared(self, served: Served) -> list[Prepared]:
         return [prepared(served, self.conversation(), self.settings(served))]
 
+    def rendered(self, served: Served) -> str:
+        """Write the conversation as the model's template does."""
+        asked = self.conversation()
+        return served.runtime.render(asked.messages, asked.offered, asked.extra)
+
     def settings(self, served: Served) -> Settings:
         return self.settings_with(
             served, self.most, (self.top_logprobs or 0) if self.logprobs else None
