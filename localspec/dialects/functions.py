@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from localspec.dialects.patterns import without_others
 from localspec.dialects.schemas import followable
@@ -18,13 +19,13 @@ NO_PARAMETERS: Mapping[str, Json] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Function:
     name: str
     schema: Mapping[str, Json]  # of its arguments, an object
     strict: bool  # whether a schema that cannot be followed in full is an error
 
-    @property
+    @cached_property
     def properties(self) -> Mapping[str, Mapping[str, Json]]:
         """Schemas by parameter; what is no schema allows anything."""
         found = self.schema.get("properties")
@@ -33,7 +34,7 @@ class Function:
         schemas = {name: said.get(name) for name in names}
         return {name: each if isinstance(each, Mapping) else {} for name, each in schemas.items()}
 
-    @property
+    @cached_property
     def required(self) -> frozenset[str]:
         found = self.schema.get("required")
         listed = found if isinstance(found, Sequence) else ()

@@ -55,11 +55,12 @@ class RequestHandler:
     quotes: bool = False  # whether the log tells what is said
     strict: bool = False  # whether what changes nothing is refused
 
-    def take(
+    async def take(
         self, request: Request, body: RequestPart, model: str, besides: Sequence[str] = ()
     ) -> None:
         """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
-        self.tell(request, list(body.ignored()))
+        # To find out whether a grammar can hold a reply to a long schema takes half a second.
+        self.tell(request, await asyncio.to_thread(lambda: list(body.ignored())))
         unknown = len(self.house.offers) > 1 and not self.house.knows(model)
         if found := [*(["model"] if unknown else ()), *besides]:
             self.ignored.note(request, found)
@@ -76,7 +77,7 @@ class RequestHandler:
             raise refused(what, safe(found[0]))
 
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
-        self.take(request, errand.body, errand.model, errand.besides)
+        await self.take(request, errand.body, errand.model, errand.besides)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.house.lease(errand.model, errand.prompts * errand.copies)

@@ -38,7 +38,7 @@ def anthropic(desk: RequestHandler) -> APIRouter:
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:
         """Count the tokens of a conversation without answering it."""
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, served)
             return {"input_tokens": len(found.tokens)}

@@ -70,27 +70,27 @@ def reading(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.post("/tokenize")
     async def tokenize(request: Request, body: TokenizeRequest) -> Object:
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(body.answer, served.runtime)
 
     @routes.post("/detokenize")
     async def detokenize(request: Request, body: DetokenizeRequest) -> Object:
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(body.answer, served.runtime)
 
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             return await asyncio.to_thread(rendered, body, served)
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, served)
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}

@@ -39,7 +39,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
-            desk.take(request, body, body.model, too_long(desk.house, body))
+            await desk.take(request, body, body.model, too_long(desk.house, body))
             if body.unloads:
                 await desk.manager(request)
                 await desk.house.unload(desk.house.meant(body.model).name)

@@ -60,7 +60,7 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
         """Count the tokens of a conversation without answering it."""
-        desk.take(request, body, body.model)
+        await desk.take(request, body, body.model)
         items = await recalled(request, body)
         async with desk.house.lease(body.model) as served:
             [found] = await asyncio.to_thread(body.prepared, items, served)
