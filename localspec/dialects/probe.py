@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ KINDS: Mapping[str, tuple[str, Json]] = {
 TALK: Message = {"content": SAID}
 THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
 BOS, EOS = "<zqbos>", "<zqeos>"
-SECONDS = 5.0  # in which a template has to answer all of it; 0.01 is usual
+SECONDS = 5.0  # of work in which a template has to answer all of it; 0.01 is usual
 LONGEST = 1 << 13  # characters of a reply; those of families have less than 2,000
 
 Parameters = Mapping[str, Json]
@@ -53,7 +52,7 @@ class Probe:
     def __init__(self, source: str) -> None:
         self._template = ChatTemplate(Untokenized(source))
         self.takes = self._template.takes
-        self._end = time.monotonic() + SECONDS
+        self._most = self._template.worked_seconds + SECONDS
         self._tools = TOOLS
         self.prompt = self._prompt()  # what follows a question that is to be answered
         if not self.prompt:  # some read what not every schema says
@@ -71,7 +70,7 @@ class Probe:
         return self._said([{"role": "user", "content": ASKED}], asking=True)
 
     def _said(self, messages: Sequence[Message], *, asking: bool) -> str:
-        if time.monotonic() > self._end:
+        if self._template.worked_seconds > self._most:
             return ""
         try:
             text = self._template.written(messages, self._tools, {}, asking=asking)

@@ -5,7 +5,6 @@ A chat template comes with the model file and is code from a stranger: see `rend
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from localspec.errors import ModelFileError, UsageError
 from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes, learned
 from localspec.templates.message import Json, Message, Tool, text
-from localspec.templates.renderer import SHARED, Renderer
+from localspec.templates.renderer import SHARED, Meter, Renderer
 from localspec.templates.simpler import simpler
 from localspec.templates.thinking import variables
 from localspec.templates.tools_otherwise import told_otherwise, told_simply
@@ -52,8 +51,14 @@ class ChatTemplate:
         self._source = tokenizer.chat_template
         self._renderer = renderer
         self._takes: Takes | None = None
-        for reason in renderer.ask(self._source, None).values():
+        self._meter = Meter()
+        for reason in renderer.ask(self._source, None, self._meter).values():
             raise ModelFileError(f"the model's chat template is broken: {reason}")
+
+    @property
+    def worked_seconds(self) -> float:
+        """The work of all that was rendered so far."""
+        return self._meter.seconds
 
     @property
     def takes(self) -> Takes:
@@ -78,14 +83,14 @@ class ChatTemplate:
         if not messages:
             raise UsageError("a conversation needs a message")
         write = self._continued if continued else self._asking
-        end, refusal = time.monotonic() + self._renderer.seconds, None
+        most, refusal = self.worked_seconds + self._renderer.seconds, None
         for put in chain([messages], simpler(messages, self.takes)):
             for told in variables(extra):
                 try:
                     return write(put, tools, told)
                 except UsageError as error:
                     refusal = refusal or error
-                    if time.monotonic() > end:
+                    if self.worked_seconds > most:
                         raise refusal from None
         assert refusal is not None
         raise refusal
@@ -130,21 +135,21 @@ class ChatTemplate:
     ) -> dict[str, str]:
         given = {"messages": messages, "tools": tools or None}
         variables = {"documents": None, **self._special, **extra, **given}
-        found = self._renderer.ask(self._source, variables)
+        found = self._renderer.ask(self._source, variables, self._meter)
         if "text" in found:
             return found
         for told in (told_otherwise, told_simply):
-            more = self._renderer.ask(self._source, {**variables, **told(tools)})
+            more = self._renderer.ask(self._source, {**variables, **told(tools)}, self._meter)
             if "text" in more:
                 return more
         return found
 
     def _learned(self) -> Takes:
         most = self._renderer.seconds
-        end = time.monotonic() + most
+        end = self.worked_seconds + most
 
         def said(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-            if time.monotonic() > end:
+            if self.worked_seconds > end:
                 raise UsageError(
                     f"the model's chat template needs over {most:g} seconds for a few words"
                 )

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,13 @@ COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("render_process.py
 Process = subprocess.Popen[bytes]
 
 
+@dataclass(slots=True)
+class Meter:
+    """Counts the work of renders, however busy the machine was meanwhile."""
+
+    seconds: float = 0.0
+
+
 class Renderer:
     """Starts its process when first asked, and again when one was lost. Any thread may ask."""
 
@@ -38,7 +46,9 @@ class Renderer:
         self._open = ExitStack()
         weakref.finalize(self, self._open.close)
 
-    def ask(self, template: str, variables: Mapping[str, object] | None) -> dict[str, str]:
+    def ask(
+        self, template: str, variables: Mapping[str, object] | None, meter: Meter | None = None
+    ) -> dict[str, str]:
         """The "text", or what is "broken", "refused" or "failed"; nothing without variables."""
         try:
             request = json.dumps({"template": template, "variables": variables})
@@ -47,15 +57,20 @@ class Renderer:
         answer = self._thread.submit(self._answer, request.encode())
         while True:
             try:
-                return answer.result(LOOK_SECONDS)
+                found, seconds = answer.result(LOOK_SECONDS)
             except TimeoutError:
                 self._look()
+                continue
+            if meter:
+                meter.seconds += seconds
+            return found
 
-    def _answer(self, request: bytes) -> dict[str, str]:
+    def _answer(self, request: bytes) -> tuple[dict[str, str], float]:
+        """The reply, and the seconds of work that it took."""
         try:
             process = self._started()
         except OSError as error:
-            return {"failed": f"no process could be started for it: {error}"}
+            return {"failed": f"no process could be started for it: {error}"}, 0.0
         assert process.stdin is not None
         assert process.stdout is not None
         reply = b""
@@ -64,11 +79,11 @@ class Renderer:
             process.stdin.flush()
             reply = process.stdout.readline()
         if reply.endswith(b"\n"):
-            found: dict[str, str] = json.loads(reply)
-            return found
+            found, seconds = json.loads(reply)
+            return found, seconds
         self._open.close()
         most = f"{self.seconds:g} seconds and {self._memory_bytes >> 20} MiB"
-        return {"failed": f"it did not come to an end within {most}"}
+        return {"failed": f"it did not come to an end within {most}"}, self.seconds
 
     def _started(self) -> Process:
         process = self._process

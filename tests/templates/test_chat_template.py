@@ -20,7 +20,7 @@ from localspec.errors import ModelFileError, UsageError
 from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes
 from localspec.templates.chat_template import ChatTemplate
-from localspec.templates.renderer import Renderer
+from localspec.templates.renderer import Meter, Renderer
 from localspec.testing import Alphabet
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
@@ -373,10 +373,9 @@ BOMBS = (
 @pytest.mark.parametrize("source", BOMBS)
 def test_a_template_that_wants_too_much_is_refused_in_time(source, quick):
     subject = ChatTemplate(worded(source), quick)
-    start = time.monotonic()
     with pytest.raises(UsageError, match=r"chat template (failed|needs)"):
         subject.render([ASKED], extra={"n": 10})
-    assert time.monotonic() - start < 5
+    assert subject.worked_seconds < 5
 
 
 def test_memory_is_bounded_however_long_one_waits():
@@ -431,6 +430,21 @@ def test_a_process_that_was_killed_is_started_again():
     assert renderer.ask("{{ a }}", {"a": 1}) == {"text": "1"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="seconds of work are not limited there")
+def test_a_template_may_wait_for_a_busy_machine():
+    renderer, meter = Renderer(seconds=1.0), Meter()
+    process = started(lambda: renderer.ask("", None))
+    loop = "{% set x = namespace(n=0) %}{% for i in range(99999) %}{% set x.n = i %}{% endfor %}"
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(renderer.ask, loop + "{{ x.n }}", {}, meter)
+        time.sleep(0.03)
+        process.suspend()
+        time.sleep(1.2)
+        process.resume()
+        assert asked.result(30) == {"text": "99998"}
+    assert 0 < meter.seconds < 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent otherwise there")
 def test_an_interrupt_from_the_terminal_does_not_end_the_process():
     renderer = Renderer()
@@ -449,7 +463,7 @@ def test_a_program_that_has_rendered_ends_in_silence():
 
 ABANDONED = """
 import os, sys, threading, time, psutil
-from localspec.templates.renderer import Renderer
+from localspec.templates.renderer import Meter, Renderer
 renderer = Renderer(seconds=0.5)
 renderer.ask("", None)
 threading.Thread(target=renderer.ask, args=(sys.argv[1], {}), daemon=True).start()
