@@ -16,7 +16,12 @@ Control = Callable[[str], int | None]  # the control token with this text
 
 SPLIT = re.compile(f"({MARK.pattern})")
 # JSON on several lines, as some templates write it.
-LINES = {"whitespace_flexible": True, "whitespace_pattern": r"[ \n]{0,64}"}
+LINES = {
+    "whitespace_flexible": True,
+    "whitespace_pattern": r"[ \n]{0,64}",
+    "item_separator": ",",
+    "key_separator": ":",
+}
 IDENTIFIER = "/[A-Za-z0-9_.:-]{1,64}/"
 TERMINALS = (
     "TEXT: /(?s:.*)/",
@@ -133,7 +138,7 @@ def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> 
 def schema(value: Mapping[str, Json], function: Function, style: ObjectStyle = PLAIN) -> str:
     """A value that follows a schema; only a strict function's must be followed to the letter."""
     layout = {**LAYOUT, "item_separator": style.comma, "key_separator": style.colon}
-    layout = LINES if style.lines else layout
+    layout = {**LAYOUT, **LINES} if style.lines else layout
     found = in_order(value) if style.in_order else value
     return "%json " + json.dumps(
         {**found, "x-guidance": {**layout, "lenient": not function.strict}}

@@ -18,6 +18,7 @@ LAYOUT: JsonCompileOptions = {
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
+    "json_allow_general_unicode_escapes": True,  # some models write them, and some templates
 }
 LONGEST = 1 << 18  # characters
 
