@@ -17,13 +17,13 @@ from localspec.dialects.families import (
 )
 from localspec.dialects.form import Form
 from localspec.dialects.harmony import Harmony
-from localspec.dialects.layout import Layout
+from localspec.dialects.layout import SLOT, Layout
 from localspec.dialects.learn import NOTHING, Learned, learned
 from localspec.dialects.marked import Marked
 from localspec.dialects.parts import Arguments, Call
 from localspec.dialects.probe import KEYS, KINDS, NAMES, TOOLS, Probe, of_all_kinds
 from localspec.dialects.reader import Reader
-from localspec.dialects.written import SLOT, Written
+from localspec.dialects.written import Written
 from localspec.errors import LocalSpecError
 from localspec.templates.message import Tool
 

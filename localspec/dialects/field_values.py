@@ -151,8 +151,6 @@ def _blank_end(text: str) -> str:
 
 def parameters(lark: Lark, fields: Fields, function: Function) -> str:
     """An expression for all arguments of a function, in the order of its schema."""
-    if fields.raw:  # with quotes, as models of these families write them
-        fields = replace(fields, quotes=("'", "'"), python=True, nested=True, raw=False)
     names = sorted(function.properties, key=str.lower) if fields.in_order else function.properties
     each = {name: _argument(lark, fields, function, name) for name in names}
     if not fields.between:
@@ -161,6 +159,32 @@ def parameters(lark: Lark, fields: Fields, function: Function) -> str:
         )
     members = [(name in function.required, rule) for name, rule in each.items()]
     return separated(lark, lark.literal(fields.between), members)
+
+
+def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> str:
+    """An expression for arguments that quotes may be missing in, and for their end.
+
+    A string without quotes goes on to the next key, or to the end.
+    """
+    quoted_fields = replace(fields, quotes=("'", "'"), python=True, nested=True, raw=False)
+    begun = after = lark.literal(end)
+    within = lark.upto(end)
+    for name in reversed(list(function.properties)):
+        head, wanted = fields.key + name + fields.middles[0].text, function.parameter(name)
+        plain = _plain(lark, quoted_fields, function, wanted)
+        text = "string" in (kinds(wanted) or ("string",))
+        also = within if text else f'"\\"" {plain} "\\"" {after}'  # some have quotes around all
+        value = lark.rule(f"{plain} {after} | {also}")
+        needed = name in function.required
+        between = fields.between + head
+        begun = _or(lark, f"{lark.literal(head)} {value}", "" if needed else begun)
+        after = _or(lark, f"{lark.literal(between)} {value}", "" if needed else after)
+        within = _or(lark, f"{lark.upto(between)} {value}", "" if needed else within)
+    return begun
+
+
+def _or(lark: Lark, one: str, other: str) -> str:
+    return lark.rule(f"{one} | {other}" if other else one)
 
 
 def _argument(lark: Lark, fields: Fields, function: Function, name: str) -> str:

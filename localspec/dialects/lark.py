@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from localspec.dialects.functions import Function
-from localspec.dialects.layout import PLAIN, ObjectStyle
+from localspec.dialects.layout import ID, INDEX, PLAIN, SLOT, ObjectStyle
 from localspec.dialects.segments import MARK
 from localspec.grammar.grammar import LAYOUT
 from localspec.templates.message import Json
@@ -23,6 +23,7 @@ LINES = {
     "key_separator": ":",
 }
 IDENTIFIER = "/[A-Za-z0-9_.:-]{1,64}/"
+NUMBER = "/[0-9]{1,3}/"
 TERMINALS = (
     "TEXT: /(?s:.*)/",
     "BLANKS: /[ \\t\\r\\n]{0,32}/",
@@ -49,6 +50,18 @@ class Lark:
     def literal(self, text: str) -> str:
         """A text, with the control tokens that are in it."""
         return " ".join(map(self.mark, self._cut(text)))
+
+    def slots(self, text: str) -> str:
+        """An expression for a text, with a place for each identifier."""
+        found = []
+        for part in SLOT.split(text):
+            if part == ID:
+                found.append(IDENTIFIER)
+            elif part == INDEX:
+                found.append(NUMBER)
+            elif part:
+                found.append(self.literal(part))
+        return " ".join(found)
 
     def after_blanks(self, text: str) -> str:
         """An expression for a text after blanks, in one piece with what is no control token."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number of a call stands
+SLOT = re.compile(f"([{ID}{INDEX}])")
 KEY = "\ue002"  # in the end of a value: where its key stands again
 
 
@@ -59,7 +61,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`head` NAME `name_end` ARGUMENTS `end`, then `again` with the next NAME, at last `close`."""
+    """`head` NAME `name_end` ARGUMENTS `end`, then `again` with the next NAME, at last `close`.
+
+    Where the name stands last, it and the arguments change places.
+    """
 
     head: str
     name_end: str
@@ -67,6 +72,7 @@ class Layout:
     again: str | None = None  # None: a reply has one call
     close: str = ""
     closes_one: bool = True  # whether a single call is closed, too
+    name_last: bool = False  # only where calls are JSON objects
     keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
     fields: Fields | None = None  # None: arguments are one JSON object
     style: ObjectStyle = PLAIN  # of that object

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from localspec.dialects.layout import ID, INDEX, Layout
+from localspec.dialects.layout import INDEX, Layout
 from localspec.dialects.learn_call import (
     OneCall,
     call_of,
+    name_first,
     named_once,
     object_in,
     spelled,
@@ -55,7 +56,7 @@ def learned(probe: Probe) -> Learned:
         return NOTHING
     thought = thought_of(probe, said)
     layout, ending, around = (
-        _layout(probe, said, thought) if probe.takes.calls else (None, "", None)
+        _any_layout(probe, said, thought) if probe.takes.calls else (None, "", None)
     )
     if layout and len(repr(layout)) > LONGEST:
         layout = None
@@ -79,10 +80,22 @@ def _seen(ending: str, shown: Sequence[str]) -> str:
 Around = tuple[str, str]
 
 
+def _any_layout(
+    probe: Probe, said: str, thought: Thought | None
+) -> tuple[Layout | None, str, Around | None]:
+    """Learn the layout of calls, whether their names stand first or last."""
+    found, ending, around = _layout(probe, said, thought)
+    if found:
+        return found, ending, around
+    found, ending, around = _layout(probe.seen_as(name_first), said, thought)
+    return (replace(found, name_last=True) if found and found.keys else None), ending, around
+
+
 def _layout(
     probe: Probe, said: str, thought: Thought | None
 ) -> tuple[Layout | None, str, Around | None]:
     """Learn how calls are written, what ends any reply, and what is around content beside calls."""
+    alone = named_once(spelled(probe.reply(calls(*GIVEN[:1])))).removeprefix(probe.prompt)
     for beside in (TALK, {}):
         one = probe.reply({**calls(*GIVEN[:1]), **beside})
         call = call_of(one, said)
@@ -92,6 +105,8 @@ def _layout(
         head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
         if not head or (call.head and MARK.search(common_start(head, said.lstrip()))):
             continue  # no beginning, or a turn of its own
+        if beside and _begins_amid(head, probe.prompt, alone):
+            continue  # a turn whose beginning a prompt has, where no content is
         two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
         layout, ending = _closed(call, head, two, said, probe.prompt)
         around = _around(layout, one, said) if beside else None
@@ -103,10 +118,19 @@ def _layout(
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
         layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
-        within = bool(beside) and not layout.openings and ID not in layout.head
-        layout = replace(layout, within=within and INDEX not in layout.head)
-        return _readable(with_keys(layout, one)), ending, around
+        layout = replace(layout, within=bool(beside) and not layout.openings)
+        return (
+            _readable(with_keys(layout, probe.written({**calls(*GIVEN[:1]), **beside}))),
+            ending,
+            around,
+        )
     return None, "", None
+
+
+def _begins_amid(head: str, prompt: str, alone: str) -> bool:
+    """Whether a prompt ends with a part of what begins a call, which then goes on."""
+    starts = (at for at in range(len(head) - 1, 3, -1) if prompt.endswith(head[:at]))
+    return any(alone.startswith(head[at:]) for at in starts)
 
 
 def _blanks(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:

@@ -81,10 +81,23 @@ def object_in(text: str) -> tuple[int, int] | None:
     return None
 
 
+def name_first(text: str) -> str:
+    """Exchange each name with the object before it, so that names stand first."""
+    found = ""
+    for name in NAMES:
+        at, whole = text.find(name), object_in(text)
+        if not whole or at < whole[1]:
+            break
+        start, end = whole
+        found += text[:start] + name + text[end:at] + text[start:end]
+        text = text[at + len(name) :]
+    return found + text
+
+
 def with_keys(layout: Layout, text: str) -> Layout:
     """The layout, told that its calls are JSON objects if they are."""
-    at = text.find(NAMES[0] + layout.name_end.partition(ID)[0])
-    for opening in reversed([each.start() for each in re.finditer(r"\{", text[:at])]):
+    at = text.rfind(NAMES[0])
+    for opening in reversed([each.start() for each in re.finditer(r"\{", text[: max(at, 0)])]):
         try:
             value, _ = json.JSONDecoder().raw_decode(text, opening)
         except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ import re
 
 from localspec.dialects.layout import Layout
 from localspec.dialects.probe import GIVEN, SAID, TALK, THINKING, THOUGHT, Probe, calls
-from localspec.dialects.segments import MARK, MARK_LAST, closing_of, marks
+from localspec.dialects.segments import MARK, MARK_LAST, closing_of, common_start, marks
 from localspec.dialects.thought import Thought
 
 LONGEST = 200  # characters of both marks of reasoning
@@ -24,7 +24,21 @@ def thought_of(probe: Probe, said: str) -> Thought | None:
         if shown and opening and closing and SAID not in before:
             found = Thought(opening, closing[1] + _header(after[closing.end() :], prompt))
             return found if len(found.open + found.close) < LONGEST else None
-    return None
+    return _in_words(probe, said)
+
+
+def _in_words(probe: Probe, said: str) -> Thought | None:
+    """Learn what is before and after reasoning where that is no mark."""
+    before, _, after = probe.reply({**TALK, **THINKING}).partition(THOUGHT)
+    closing, shown, _ = after.partition(SAID)
+    plain = said.partition(SAID)[0]
+    last = MARK.split(probe.prompt)[-1].strip().splitlines()[-1:]
+    opening = before[len(common_start(before, plain)) :].strip()
+    if before == probe.prompt and last and not last[0].isalnum():  # a prompt begins it
+        opening = last[0]
+    found = Thought(opening, closing.strip())
+    whole = shown and found.open and found.close and SAID not in before
+    return found if whole and len(found.open + found.close) < LONGEST else None
 
 
 def _begun(before: str, plain: str, prompt: str) -> str:

@@ -204,7 +204,10 @@ class _Calls:
     def forced(self) -> str:
         """Allow nothing but calls."""
         if self._alone:
-            return choice([f"{quoted(''.join(each.words))} {each.rest}" for each in self._alone])
+            lark = self._lark
+            return choice(
+                [f"{lark.slots(''.join(each.words))} {each.rest}" for each in self._alone]
+            )
         lark = self._lark
         opening = choice([f"{lark.literal(each)} {self._whom}" for each in self._openings])
         call = lark.rule(f"{opening} {self._after}")
@@ -229,7 +232,7 @@ class _Calls:
         if self.begun:
             return f"({self._whom} {self._after} {self._more()})"
         lark = self._lark
-        heads = [lark.terminal(_flexible(each)) for each in self._alone]
+        heads = [lark.terminal(_flexible(lark, each)) for each in self._alone]
         rests = [each.rest for each in self._alone]
         text = "TEXT"
         if heads or others:
@@ -254,6 +257,6 @@ class _Calls:
         return choice([f"{self._lark.upto(each, first)} {self._whom}" for each in self._openings])
 
 
-def _flexible(bare: Bare) -> str:
+def _flexible(lark: Lark, bare: Bare) -> str:
     """A terminal for how a bare call begins, whatever the blanks."""
-    return " ".join(f"BLANKS {quoted(word.strip())}" for word in bare.words) + " BLANKS"
+    return " ".join(f"BLANKS {lark.slots(word.strip())}" for word in bare.words) + " BLANKS"

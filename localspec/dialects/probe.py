@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from localspec.errors import UsageError
@@ -54,13 +55,24 @@ class Probe:
         self.takes = self._template.takes
         self._most = self._template.worked_seconds + SECONDS
         self._tools = TOOLS
+        self._seen: Callable[[str], str] = str
         self.prompt = self._prompt()  # what follows a question that is to be answered
         if not self.prompt:  # some read what not every schema says
             self._tools = [_tool(name, PLAIN) for name in NAMES]
             self.prompt = self._prompt()
 
+    def seen_as(self, seen: Callable[[str], str]) -> Probe:
+        """The same, with each reply put in another way."""
+        found = copy(self)
+        found._seen = seen
+        return found
+
     def reply(self, message: Message) -> str:
         """Return what follows a question: a reply and its end."""
+        return self._seen(self.written(message))
+
+    def written(self, message: Message) -> str:
+        """Return a reply as the template has it."""
         messages: list[Message] = [{"role": "user", "content": ASKED}]
         messages.append({"role": "assistant", **message})
         # Some ask for another reply whether they are told to or not.

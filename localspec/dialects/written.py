@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from localspec.dialects.envelope import KEYS, arguments, envelope
-from localspec.dialects.field_values import given, parameters
+from localspec.dialects.field_values import given, parameters, raw_parameters
 from localspec.dialects.form import Bare
 from localspec.dialects.functions import Function
-from localspec.dialects.lark import IDENTIFIER, Lark, choice, quoted, schema
-from localspec.dialects.layout import ID, INDEX, KEY, Layout
+from localspec.dialects.lark import Lark, choice, quoted, schema
+from localspec.dialects.layout import ID, INDEX, KEY, SLOT, Layout
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
 
-SLOT = re.compile(f"([{ID}{INDEX}])")
 IDENTITY = re.compile(r"[\w.:-]+")
+SHORTEST = 3  # letters that many texts have; more of them may begin a call
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"\s*|\S\s*')
 
 
@@ -46,11 +46,12 @@ class Written:
         return (*self.layout.openings, *self.also)
 
     def within(self, functions: Sequence[Function]) -> tuple[str, ...]:
-        if not self.layout.within:
+        if not self.layout.within or self.layout.name_last:
             return ()
-        begun = (self.layout.head + self._name(each) for each in functions)
-        end = self.layout.name_end.partition(ID)[0].rstrip()
-        return tuple(each + end for each in begun)
+        end = self.layout.name_end.rstrip()
+        calls = (self.layout.head + self._name(each) + end for each in functions)
+        begun = dict.fromkeys(SLOT.split(each)[0] for each in calls)
+        return tuple(each for each in begun if len(each) > SHORTEST)
 
     @property
     def blanks(self) -> tuple[str, str]:
@@ -82,8 +83,10 @@ class Written:
         first = yield from tape.ahead()
         if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
             fence = opening[:3] if opening.startswith("`") else ""
-            yield from _rest(tape, re.split(r"[{\[]", head)[0])
-            yield from self._objects(tape, parts, known.keys() if strict else None, fence)
+            before, within = _before_object(head)
+            yield from _rest(tape, before)
+            if not within or (yield from _all(tape, within)):
+                yield from self._objects(tape, parts, known.keys() if strict else None, fence)
         else:
             yield from self._calls(tape, parts, known, head, strict)
         parts.say(tape.written())
@@ -169,25 +172,28 @@ class Written:
         head = head.removeprefix(ID) if self.addressed else head
         call = lark.rule(choice([self._call(lark, each) for each in functions]))
         again = layout.again
-        more, close = "", slots(lark, layout.close)
+        more, close = "", lark.slots(layout.close)
         if parallel and again is not None and self.repeats is None:
-            more = f"({slots(lark, again)} {call})*"
+            more = f"({lark.slots(again)} {call})*"
         rest = f"{more} {close}" if layout.closes_one or not close else f"({more} {close})?"
-        return f"{slots(lark, head)} {call} {rest}"
+        return f"{lark.slots(head)} {call} {rest}"
 
     def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
         if not self.bare or self.layout.openings:
             return ()
         end = self._alone_end(lark, functions, parallel)
+        if self.layout.name_last:
+            words = tuple(WORD.findall(self.layout.head))
+            return [Bare(words, f"{self._turned(lark, each)} {end}") for each in functions]
         return [Bare(self._words(each), f"{self._given(lark, each)} {end}") for each in functions]
 
     def _alone_end(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
         layout = self.layout
         if not parallel or layout.again is None:
-            return lark.terminal(f"BLANKS {quoted(layout.end + layout.close)}")
+            return lark.terminal(f"BLANKS {quoted(self._end + layout.close)}")
         call = choice([self._call(lark, each) for each in functions])
-        more = f"({slots(lark, layout.again)} {call})*"
-        return lark.rule(f"{slots(lark, layout.end)} {more} {slots(lark, layout.close)}")
+        more = f"({lark.slots(layout.again)} {call})*"
+        return lark.rule(f"{lark.slots(self._end)} {more} {lark.slots(layout.close)}")
 
     def _words(self, function: Function) -> tuple[str, ...]:
         """Cut the beginning of a call where there may be blanks."""
@@ -198,28 +204,51 @@ class Written:
 
     def _call(self, lark: Lark, function: Function) -> str:
         layout = self.layout
+        if layout.name_last:
+            return f"{self._turned(lark, function)} {_optional(lark, self._end)}"
         head = f"{quoted(self._name(function))} "
         usual = f"{_optional(lark, layout.name_end)} {self._given(lark, function)}"
-        found = f"{usual} {_optional(lark, layout.end)}"
+        found = f"{usual} {_optional(lark, self._end)}"
         if layout.empty is not None and not function.required:
-            found = choice([found, slots(lark, layout.empty)])
+            found = choice([found, lark.slots(layout.empty)])
         return head + found
 
+    def _turned(self, lark: Lark, function: Function) -> str:
+        """An expression for arguments and the name that follows them."""
+        name_end = lark.slots(self.layout.name_end)
+        return f"{self._given(lark, function)} {name_end} {quoted(self._name(function))}"
+
     def _name(self, function: Function) -> str:
-        if self.layout.head.endswith('"'):
+        before = self.layout.name_end if self.layout.name_last else self.layout.head
+        if before.endswith('"'):
             return json.dumps(function.name, ensure_ascii=False)[1:-1]
         return function.name
 
     def _given(self, lark: Lark, function: Function) -> str:
         if self.layout.fields is None:
             return schema(function.schema, function, self.layout.style)
+        if self.layout.fields.raw:
+            return raw_parameters(lark, self.layout.fields, function, self.layout.end)
         return parameters(lark, self.layout.fields, function)
+
+    @property
+    def _end(self) -> str:
+        """The end of a call, unless its arguments have it with them."""
+        fields = self.layout.fields
+        return "" if fields and fields.raw else self.layout.end
 
 
 def _from(head: str, opening: str) -> str:
     """Return the rest of a head after an opening, which may have left out its first mark."""
     _, found, rest = head.partition(opening) if opening else ("", "", "")
     return rest if found else head
+
+
+def _before_object(head: str) -> tuple[str, str]:
+    """Return the text before all braces, and the beginning of an object that lists all calls."""
+    before = re.split(r"[{\[]", head)[0]
+    within = head[len(before) : head.rfind("[") + 1]
+    return before, within if "{" in within else ""
 
 
 def _after_objects(layout: Layout) -> str:
@@ -270,24 +299,11 @@ def _rest(tape: Tape, text: str) -> Reading[None]:
                 tape.begin()
 
 
-def slots(lark: Lark, text: str) -> str:
-    """An expression for a text, with a place for each identifier."""
-    found = []
-    for part in SLOT.split(text):
-        if part == ID:
-            found.append(IDENTIFIER)
-        elif part == INDEX:
-            found.append("/[0-9]{1,3}/")
-        elif part:
-            found.append(lark.literal(part))
-    return " ".join(found)
-
-
 def _optional(lark: Lark, text: str) -> str:
     """An expression for a text that may do without its identifiers."""
     before, found, after = text.partition(ID)
     if not found:
-        return slots(lark, text)
+        return lark.slots(text)
     quote = '"' if before.endswith('"') and after.startswith('"') else ""
     after = after.removeprefix(quote)
-    return f"({slots(lark, before + ID + quote)})? {_optional(lark, after)}"
+    return f"({lark.slots(before + ID + quote)})? {_optional(lark, after)}"

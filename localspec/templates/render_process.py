@@ -1,6 +1,7 @@
 """The process that renders chat templates: requests in, replies and their seconds of work out.
 
-Each is one line of JSON. It is run by its path, imports nothing of LocalSpec, and ends with its input.
+Each is one line of JSON. The process is run by its path, imports nothing of LocalSpec, and ends
+with its input.
 """
 
 from __future__ import annotations
