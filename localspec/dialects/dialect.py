@@ -102,4 +102,4 @@ def _written(layout: Layout, tells: bool, answer: tuple[str, str] | None = None)
     if layout.openings:  # where tools are told in words, they ask for JSON
         return Written(layout, bare="" if tells else GENERIC.bare)
     also = (*GENERIC.also, *filter(None, answer[1:])) if answer else GENERIC.also
-    return Written(layout, explicit=False, also=also, bare=GENERIC.bare)
+    return Written(layout, explicit=False, also=also, bare=GENERIC.bare + layout.head[:1])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number of a call stands
 SLOT = re.compile(f"([{ID}{INDEX}])")
 KEY = "\ue002"  # in the end of a value: where its key stands again
+NAME = "\ue003"  # after the name of a call: where it stands again
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +81,11 @@ class Layout:
     openings: tuple[str, ...] = ()  # marks that begin calls; none: they have none
     blanks: tuple[str, str] = ("", "")  # before all calls where no content is, and after them
     within: bool = False  # whether calls without marks may follow content
+
+    def of(self, name: str) -> Layout:
+        """The same, for one function."""
+        if NAME not in self.name_end + self.end:
+            return self
+        name_end, end = (each.replace(NAME, name) for each in (self.name_end, self.end))
+        empty = self.empty and self.empty.replace(NAME, name)
+        return replace(self, name_end=name_end, end=end, empty=empty)

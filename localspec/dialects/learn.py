@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from localspec.dialects.layout import INDEX, Layout
+from localspec.dialects.layout import INDEX, NAME, Layout
 from localspec.dialects.learn_call import (
     OneCall,
     call_of,
@@ -261,7 +261,8 @@ def _opened(probe: Probe, layout: Layout, call: OneCall, said: str, nothing: str
     else:
         found = call.arguments.described(layout, probe)
         if found.empty is None and NAMES[0] in nothing:
-            after = nothing.rpartition(NAMES[0])[2]
+            again = (found.name_end + found.end).count(NAME)
+            after = NAME.join(nothing.rsplit(NAMES[0], again)).rpartition(NAMES[0])[2]
             usual = found.name_end + found.end
             whole = usual + found.close
             if not after.startswith(usual) and not after.startswith(whole):
@@ -283,7 +284,8 @@ def _openings(head: str, said: str) -> tuple[str, ...]:
             return (found[0],)
         if head[:1] in ("{", "["):
             return ()
-        return tuple(filter(None, [re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()]))
+        opening = re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()
+        return (opening,) if len(opening) > 1 or opening.isalnum() else ()
     first = distinct(head, [said])
     more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
     second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 
-from localspec.dialects.layout import ID, PLAIN, Layout, ObjectStyle
+from localspec.dialects.layout import ID, NAME, PLAIN, Layout, ObjectStyle
 from localspec.dialects.learn_fields import TwoArguments, fields
 from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID
 from localspec.dialects.segments import common_start
@@ -30,8 +30,10 @@ def spelled(text: str) -> str:
 
 
 def named_once(text: str) -> str:
-    """Put identifiers where a name stands before it names the function."""
-    for name in NAMES:
+    """Put identifiers where a name stands before it names the function, and signs after that."""
+    for name, given in zip(NAMES, GIVEN, strict=True):
+        at = max(map(text.rfind, given.values()))
+        text = text[:at] + text[at:].replace(name, NAME) if at >= 0 else text
         before, found, after = text.rpartition(name)
         text = before.replace(name, ID) + found + after
     return text

@@ -204,10 +204,7 @@ class _Calls:
     def forced(self) -> str:
         """Allow nothing but calls."""
         if self._alone:
-            lark = self._lark
-            return choice(
-                [f"{lark.slots(''.join(each.words))} {each.rest}" for each in self._alone]
-            )
+            return choice([f"{self._head(each)} {each.rest}" for each in self._alone])
         lark = self._lark
         opening = choice([f"{lark.literal(each)} {self._whom}" for each in self._openings])
         call = lark.rule(f"{opening} {self._after}")
@@ -215,6 +212,11 @@ class _Calls:
         if self._between is None:
             return first
         return f"{first} ({lark.literal(self._between)} {call})*"
+
+    def _head(self, bare: Bare) -> str:
+        """An expression for how a bare call begins, in one piece with blanks that may be there."""
+        words = self._lark.slots("".join(bare.words))
+        return self._lark.terminal(f"BLANKS {words}") if self._blanks else words
 
     def _first(self, call: str) -> str:
         """An expression for the first call, before which blanks may stand."""

@@ -12,7 +12,7 @@ from localspec.dialects.field_values import given, parameters, raw_parameters
 from localspec.dialects.form import Bare
 from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark, choice, quoted, schema
-from localspec.dialects.layout import ID, INDEX, KEY, SLOT, Layout
+from localspec.dialects.layout import ID, INDEX, KEY, NAME, SLOT, Layout
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
@@ -37,7 +37,7 @@ class Written:
         if fields:
             texts += [fields.key, fields.end, fields.between, *(fields.quotes or ())]
             texts += [middle.text for middle in fields.middles]
-        found = [mark for text in texts for mark in marks(text) if KEY not in mark]
+        found = [mark for text in texts for mark in marks(text) if not {KEY, NAME} & set(mark)]
         whole = (each for each in self.openings if MARK.fullmatch(each) or "<" not in each)
         return tuple(dict.fromkeys((*whole, *found)))
 
@@ -124,6 +124,11 @@ class Written:
 
     def _goes_on(self, tape: Tape, again: Sequence[str]) -> Reading[bool]:
         """Whether another call follows, of which the first piece is then read."""
+        closing = pieces(self.layout.close)[:1]
+        begins_alike = again and closing and closing[0].startswith(again[0])
+        if begins_alike and (yield from tape.starts(*closing)):
+            tape.back(closing[0])
+            return False
         if again:
             return bool((yield from tape.starts(again[0])))
         ahead = yield from tape.ahead()
@@ -139,6 +144,7 @@ class Written:
         yield from tape.blank()
         name = yield from tape.run(_name(layout))
         right = name in functions if strict else name.isprintable() and name
+        layout = layout.of(name)
         if not right or not (yield from _literal(tape, layout.name_end)):
             return False
         yield from tape.blank()
@@ -148,7 +154,7 @@ class Written:
                 return False
         else:
             first, *_ = pieces(end)
-            ends = (first, *self._ends(functions))
+            ends = (first, *_ends(layout, functions))
             values = yield from given(tape, layout.fields, ends, functions.get(name))
             if values is None:
                 return False
@@ -157,12 +163,6 @@ class Written:
             end = end.lstrip()[len(first) :]
         yield from _rest(tape, end)
         return True
-
-    def _ends(self, functions: Iterable[str]) -> list[str]:
-        """List what ends the last value of a call where no mark does."""
-        layout = self.layout
-        more = [] if layout.again is None else [layout.again + each for each in functions]
-        return [layout.end + each for each in (layout.close, *more)]
 
     def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
         if not self.explicit:
@@ -181,42 +181,53 @@ class Written:
     def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
         if not self.bare or self.layout.openings:
             return ()
-        end = self._alone_end(lark, functions, parallel)
-        if self.layout.name_last:
-            words = tuple(WORD.findall(self.layout.head))
-            return [Bare(words, f"{self._turned(lark, each)} {end}") for each in functions]
-        return [Bare(self._words(each), f"{self._given(lark, each)} {end}") for each in functions]
+        ends = dict.fromkeys(map(self._end, functions), "")
+        for end in ends:
+            ends[end] = self._alone_end(lark, functions, parallel, end)
+        return [
+            Bare(self._words(each), f"{self._rest(lark, each)} {ends[self._end(each)]}")
+            for each in functions
+        ]
 
-    def _alone_end(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+    def _alone_end(
+        self, lark: Lark, functions: Sequence[Function], parallel: bool, end: str
+    ) -> str:
         layout = self.layout
         if not parallel or layout.again is None:
-            return lark.terminal(f"BLANKS {quoted(self._end + layout.close)}")
+            return lark.terminal(f"BLANKS {quoted(end + layout.close)}")
         call = choice([self._call(lark, each) for each in functions])
         more = f"({lark.slots(layout.again)} {call})*"
-        return lark.rule(f"{lark.slots(self._end)} {more} {lark.slots(layout.close)}")
+        return lark.rule(f"{lark.slots(end)} {more} {lark.slots(layout.close)}")
 
     def _words(self, function: Function) -> tuple[str, ...]:
         """Cut the beginning of a call where there may be blanks."""
-        head, name, after = self.layout.head, self._name(function), self.layout.name_end
+        layout, name = self._of(function), self._name(function)
+        head, after = layout.head, layout.name_end
+        if layout.name_last:
+            return tuple(WORD.findall(head))
         if head.endswith('"'):
             return tuple(WORD.findall(head + name + after))
         return (*WORD.findall(head), name, *WORD.findall(after))
 
     def _call(self, lark: Lark, function: Function) -> str:
-        layout = self.layout
+        layout = self._of(function)
+        whole = f"{self._rest(lark, function)} {_optional(lark, self._end(function))}"
         if layout.name_last:
-            return f"{self._turned(lark, function)} {_optional(lark, self._end)}"
-        head = f"{quoted(self._name(function))} "
-        usual = f"{_optional(lark, layout.name_end)} {self._given(lark, function)}"
-        found = f"{usual} {_optional(lark, self._end)}"
+            return whole
+        found = f"{_optional(lark, layout.name_end)} {whole}"
         if layout.empty is not None and not function.required:
             found = choice([found, lark.slots(layout.empty)])
-        return head + found
+        return f"{quoted(self._name(function))} {found}"
 
-    def _turned(self, lark: Lark, function: Function) -> str:
-        """An expression for arguments and the name that follows them."""
-        name_end = lark.slots(self.layout.name_end)
-        return f"{self._given(lark, function)} {name_end} {quoted(self._name(function))}"
+    def _rest(self, lark: Lark, function: Function) -> str:
+        """An expression for arguments, and the name where it follows them."""
+        given = self._given(lark, function)
+        if not self.layout.name_last:
+            return given
+        return f"{given} {lark.slots(self.layout.name_end)} {quoted(self._name(function))}"
+
+    def _of(self, function: Function) -> Layout:
+        return self.layout.of(self._name(function))
 
     def _name(self, function: Function) -> str:
         before = self.layout.name_end if self.layout.name_last else self.layout.head
@@ -231,11 +242,16 @@ class Written:
             return raw_parameters(lark, self.layout.fields, function, self.layout.end)
         return parameters(lark, self.layout.fields, function)
 
-    @property
-    def _end(self) -> str:
+    def _end(self, function: Function) -> str:
         """The end of a call, unless its arguments have it with them."""
         fields = self.layout.fields
-        return "" if fields and fields.raw else self.layout.end
+        return "" if fields and fields.raw else self._of(function).end
+
+
+def _ends(layout: Layout, functions: Iterable[str]) -> list[str]:
+    """List what ends the last value of a call where no mark does."""
+    more = [] if layout.again is None else [layout.again + each for each in functions]
+    return [layout.end + each for each in (layout.close, *more)]
 
 
 def _from(head: str, opening: str) -> str:
