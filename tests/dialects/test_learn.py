@@ -199,6 +199,31 @@ def test_reasoning_is_found_that_the_prompt_begins_in_words():
     assert letters.accepts(grammar(source, letters), text)
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("◁think▷", "◁/think▷"), ("# Plan\n", "\n# Reply\n")]
+)
+def test_reasoning_is_found_between_marks_of_any_letters(opening, closing):
+    said = "<|{{ m.role }}|>{% if m.reasoning_content %}" + opening
+    said += "{{ m.reasoning_content }}" + closing + "{% endif %}{{ m.content or '' }}"
+    calls = EACH + '<call>{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS + "}</call>" + DONE
+    source, letters = template(calls, said=said), Letters(())
+    parts, _ = read(source, text := reply(source, CASES["one"], **WORDS), cuts=True)
+    assert parts[:2] == [Reasoning(WORDS["reasoning_content"]), Content(WORDS["content"])]
+    assert calls_of(parts) == CASES["one"]
+    assert letters.accepts(grammar(source, letters), text)
+    assert read(source, "Hi")[0] == [Content("Hi")]
+
+
+def test_a_call_is_read_of_whose_turn_the_prompt_has_the_beginning():
+    calls = EACH + '<|{{ m.role }}|>/call\n{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS
+    said = "{% if m.content %}<|{{ m.role }}|>\n{{ m.content }}<|end|>{% endif %}"
+    source = template(calls + "}" + DONE, said=said)
+    letters, text = Letters(()), reply(source, CASES["one"])
+    assert text.startswith("/call\n{")
+    assert calls_of(read(source, text)[0]) == CASES["one"]
+    assert letters.accepts(grammar(source, letters, required=True), text)
+
+
 def test_a_prompt_that_has_ended_reasoning_begins_none():
     source = thinking(TEMPLATES["hermes"], "<think>\n\n</think>\n\n")
     assert read(source, "Hi")[0] == [Content("Hi")]
@@ -298,6 +323,10 @@ def test_values_that_a_template_does_not_quote_are_read_up_to_what_follows(writt
     letters = Letters(())
     rules = grammar(source, letters, required=True)
     assert letters.accepts(rules, "[search_all(limit=3, text='it\\'s')]")
+    plain = reply(source, [("now", {}), ("search_all", {**GIVEN, "text": "é, [e] = 'f'"})])
+    assert letters.accepts(rules, plain)
+    assert not letters.accepts(rules, plain.replace("deep", "deeper"))
+    assert not letters.accepts(rules, "[search_all(limit=many, text=x)]")
 
 
 def test_a_call_is_read_whose_name_and_arguments_stand_in_an_object_of_their_own():

@@ -289,6 +289,34 @@ TEMPLATES = {
         + "]"
     ),
     "word in brackets": template(EACH + "\n[tool_call] {{ f.name }} " + ARGUMENTS + DONE),
+    "name last": template(
+        EACH
+        + '<tool_call>\n{"arguments": '
+        + ARGUMENTS
+        + ', "name": "{{ f.name }}"}\n</tool_call>\n'
+        + DONE
+    ),
+    "listed in an object": template(
+        '{"thought": "", "tool_calls": ['
+        + EACH
+        + '{"name": "{{ f.name }}", "arguments": '
+        + ARGUMENTS
+        + "}{{ ', ' if not loop.last }}"
+        + DONE
+        + "]}"
+    ),
+    "closed by names": template(
+        EACH + "<fn:{{ f.name }}>" + ARGUMENTS + "</fn:{{ f.name }}>\n" + DONE
+    ),
+    "named elements": template(
+        "<calls>"
+        + EACH
+        + "\n<{{ f.name }}>\n"
+        + fields("<", ">", "</{{ k }}>\n")
+        + "</{{ f.name }}>"
+        + DONE
+        + "\n</calls>"
+    ),
     "name in brackets": template(EACH + "[FN={{ f.name }}]" + ARGUMENTS + "[/FN]" + DONE),
     "requests in brackets": template(
         EACH
