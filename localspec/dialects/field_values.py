@@ -104,11 +104,20 @@ def _raw(tape: Tape, ends: Sequence[str], wanted: Mapping[str, Json]) -> Reading
 def _value(
     tape: Tape, fields: Fields, middle: Middle, wanted: Mapping[str, Json]
 ) -> Reading[str | None]:
-    """One value as JSON."""
+    """One value as JSON, and what closes it."""
     if fields.quotes is None:
         return (yield from _text(tape, fields, middle, wanted))
     yield from tape.blank()
-    if fields.own:
+    text = yield from _quoted(tape, fields, wanted)
+    for each in pieces(fields.end):
+        yield from tape.blank()
+        yield from tape.starts(each)
+    return text
+
+
+def _quoted(tape: Tape, fields: Fields, wanted: Mapping[str, Json]) -> Reading[str | None]:
+    """One value whose strings have quotes."""
+    if fields.own and fields.quotes:
         text = yield from read(tape, fields.quotes)
         bare = text is not None and text[0] not in '"{['
         return json.dumps(text) if bare and kinds(wanted) == frozenset({"string"}) else text
@@ -166,7 +175,7 @@ def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> 
 
     A string without quotes goes on to the next key, or to the end.
     """
-    quoted_fields = replace(fields, quotes=("'", "'"), python=True, nested=True, raw=False)
+    quoted_fields = replace(fields, quotes=("'", "'"), raw=False)
     begun = after = lark.literal(end)
     within = lark.upto(end)
     for name in reversed(list(function.properties)):

@@ -285,7 +285,7 @@ def _openings(head: str, said: str) -> tuple[str, ...]:
         if head[:1] in ("{", "["):
             return ()
         opening = re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()
-        return (opening,) if len(opening) > 1 or opening.isalnum() else ()
+        return (opening,) if len(opening) > 1 or not opening.isascii() else ()
     first = distinct(head, [said])
     more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
     second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from localspec.dialects.layout import KEY, Fields, Layout, Middle
 from localspec.dialects.probe import GIVEN, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
-from localspec.dialects.segments import common_end, common_start
+from localspec.dialects.segments import MARK, common_end, common_start
 
 VALUES = {
     "number": r"7419",
@@ -44,7 +44,7 @@ def _parted(layout: Layout) -> Layout:
     """The same layout, in which a key and the end of all arguments begin differently."""
     found = layout.fields
     assert found is not None
-    shared = common_start(found.key, layout.end)
+    shared = "" if found.between else common_start(found.key, layout.end)
     return replace(
         layout,
         name_end=layout.name_end + shared,
@@ -112,7 +112,8 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
         return replace(fields, middles=_middles(regions))
     if item := _item(fields, regions):
         return replace(fields, item=item)
-    if fields.end.strip() in ("", "'", '"') and fields.between.strip():
+    follows = fields.between.strip() or MARK.match(fields.key)
+    if fields.end.strip() in ("", "'", '"') and follows:
         middle = fields.middles[0].text.removesuffix(fields.end)
         return replace(fields, middles=(Middle(middle),), end="", raw=True)
     return replace(fields, wrapping=_wrapping(fields, regions["text"]))

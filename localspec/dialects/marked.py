@@ -101,8 +101,7 @@ class Marked:
             return None  # a lexer cannot tell a call from reasoning in time
         lark = bounds.lark()
         calls = _Calls(lark, self.form, bounds, self.thought) if bounds.offered else None
-        _, after = self.form.blanks
-        end = f"({self._end(lark)})?" if self.ending else lark.optional(after)
+        end = self._end(lark)
         if calls and bounds.form is None and not bounds.required:
             return lark.source(f"({self._free(lark, calls, bounds.prompt_end)}) {end}")
         if calls and bounds.form is not None and calls.are_bare:
@@ -142,10 +141,17 @@ class Marked:
         return choice([free, f"{opened} {lark.upto(closing)} {more}", f"{opened} TEXT"])
 
     def _end(self, lark: Lark) -> str:
-        """An expression for how a reply ends."""
-        if lark.is_text(self.ending):  # in one piece, as what follows a call may begin alike
-            return lark.terminal(f"{quoted(self.ending)} BLANKS")
-        return f"{lark.literal(self.ending)} BLANKS"
+        """An expression for how a reply may end."""
+        _, after = self.form.blanks
+        if not self.ending:
+            return lark.optional(after)
+        if not lark.is_text(self.ending):
+            return f"{lark.optional(after)} ({lark.literal(self.ending)} BLANKS)?"
+        if not after or self.form.repeats:  # the blanks may be those before another call
+            return f"{lark.optional(after)} ({lark.terminal(f'{quoted(self.ending)} BLANKS')})?"
+        # In one piece, as what follows a call may begin alike.
+        end = lark.terminal(f"({quoted(after)})? {quoted(self.ending)} BLANKS")
+        return f"({end} | {quoted(after)})?"
 
     def _nothing(self, lark: Lark) -> str:
         """An expression for content that is empty, which some write before calls."""

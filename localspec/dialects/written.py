@@ -207,7 +207,8 @@ class Written:
             return tuple(WORD.findall(head))
         if head.endswith('"'):
             return tuple(WORD.findall(head + name + after))
-        return (*WORD.findall(head), name, *WORD.findall(after))
+        blanks = after[: len(after) - len(after.lstrip())]
+        return (*WORD.findall(head), name + blanks, *WORD.findall(after))
 
     def _call(self, lark: Lark, function: Function) -> str:
         layout = self._of(function)
