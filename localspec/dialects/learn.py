@@ -119,11 +119,8 @@ def _layout(
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
         layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
         layout = replace(layout, within=bool(beside) and not layout.openings)
-        return (
-            _readable(with_keys(layout, probe.written({**calls(*GIVEN[:1]), **beside}))),
-            ending,
-            around,
-        )
+        one = probe.written({**calls(*GIVEN[:1]), **beside})
+        return _readable(with_keys(layout, one)), ending, around
     return None, "", None
 
 

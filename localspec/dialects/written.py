@@ -12,12 +12,12 @@ from localspec.dialects.field_values import given, parameters, raw_parameters
 from localspec.dialects.form import Bare
 from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark, choice, quoted, schema
-from localspec.dialects.layout import ID, INDEX, KEY, NAME, SLOT, Layout
+from localspec.dialects.layout import ID, KEY, NAME, SLOT, Layout
+from localspec.dialects.literal import literal, rest, whole
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
 
-IDENTITY = re.compile(r"[\w.:-]+")
 SHORTEST = 3  # letters that many texts have; more of them may begin a call
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"\s*|\S\s*')
 
@@ -84,8 +84,8 @@ class Written:
         if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
             fence = opening[:3] if opening.startswith("`") else ""
             before, within = _before_object(head)
-            yield from _rest(tape, before)
-            if not within or (yield from _all(tape, within)):
+            yield from rest(tape, before)
+            if not within or (yield from whole(tape, within)):
                 yield from self._objects(tape, parts, known.keys() if strict else None, fence)
         else:
             yield from self._calls(tape, parts, known, head, strict)
@@ -105,7 +105,7 @@ class Written:
                 while (yield from tape.starts("}", "]")):
                     tape.begin()
                     yield from tape.blank()
-                yield from _rest(tape, fence or _after_objects(self.layout))
+                yield from rest(tape, fence or _after_objects(self.layout))
                 return
 
     def _calls(
@@ -114,11 +114,11 @@ class Written:
         again = pieces(self.layout.again or "")
         while (yield from self._one(tape, parts, functions, head, strict)):
             if self.layout.again is None or self.repeats is not None:
-                yield from _rest(tape, self.layout.close)
+                yield from rest(tape, self.layout.close)
                 return
             yield from tape.blank()
             if not (yield from self._goes_on(tape, again)):
-                yield from _rest(tape, self.layout.close)
+                yield from rest(tape, self.layout.close)
                 return
             head = self.layout.again.lstrip()[len(again[0]) :] if again else ""
 
@@ -139,13 +139,13 @@ class Written:
     ) -> Reading[bool]:
         """Read one call; return whether it was made and is whole."""
         layout = self.layout
-        if not (yield from _literal(tape, head)):
+        if not (yield from literal(tape, head)):
             return False
         yield from tape.blank()
         name = yield from tape.run(_name(layout))
         right = name in functions if strict else name.isprintable() and name
         layout = layout.of(name)
-        if not right or not (yield from _literal(tape, layout.name_end)):
+        if not right or not (yield from literal(tape, layout.name_end)):
             return False
         yield from tape.blank()
         end = layout.end
@@ -161,7 +161,7 @@ class Written:
             parts.make(name, values)
             tape.begin()
             end = end.lstrip()[len(first) :]
-        yield from _rest(tape, end)
+        yield from rest(tape, end)
         return True
 
     def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
@@ -240,7 +240,7 @@ class Written:
         if self.layout.fields is None:
             return schema(function.schema, function, self.layout.style)
         if self.layout.fields.raw:
-            return raw_parameters(lark, self.layout.fields, function, self.layout.end)
+            return raw_parameters(lark, self.layout.fields, function, self._of(function).end)
         return parameters(lark, self.layout.fields, function)
 
     def _end(self, function: Function) -> str:
@@ -280,40 +280,6 @@ def _name(layout: Layout) -> re.Pattern[str]:
     follows = pieces(layout.name_end + (layout.fields.key if layout.fields else ""))
     first = follows[0][0] if follows and not follows[0][0].isalnum() else ""
     return re.compile(rf"""[^\s<>{{}}\[\]()"'=,{re.escape(first)}]+""")
-
-
-def _literal(tape: Tape, text: str) -> Reading[bool]:
-    """Read a text whatever its blanks; identifiers in it may be missing with what is before."""
-    before = ""
-    for part in SLOT.split(text):
-        if part in (ID, INDEX) and part:
-            if not before or (yield from _all(tape, before)):
-                yield from tape.blank()
-                yield from tape.run(IDENTITY)
-            before = ""
-        else:
-            before = part
-    return not before or (yield from _all(tape, before))
-
-
-def _all(tape: Tape, text: str) -> Reading[bool]:
-    for each in pieces(text):
-        yield from tape.blank()
-        if not (yield from tape.starts(each)):
-            return False
-    return True
-
-
-def _rest(tape: Tape, text: str) -> Reading[None]:
-    """Read what closes calls as far as it is there."""
-    for each in SLOT.split(text):
-        if each in (ID, INDEX) and each:
-            yield from tape.run(IDENTITY)
-            continue
-        for piece in pieces(each):
-            yield from tape.blank()
-            if (yield from tape.starts(piece)):
-                tape.begin()
 
 
 def _optional(lark: Lark, text: str) -> str:
