@@ -26,7 +26,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 MOST = 1 << 23  # characters of a rendered conversation
-WAITING = 20  # times as long as it may work, a process may wait for the machine
 WORDS = 500  # characters of what a template says of itself
 
 
@@ -170,17 +169,17 @@ def _words(error: Exception) -> str:
 def limited(seconds: float) -> Iterator[None]:
     """End this process after so many seconds of work; on a busy machine they last longer.
 
-    Neither limit needs the interpreter: not even one long power, or a dead program, stops them.
+    A timer needs no interpreter: not even one long power, or a dead program, stops it.
     """
-    with open(os.devnull, "w") as nowhere:
-        wall = seconds if sys.platform == "win32" else WAITING * seconds
-        faulthandler.dump_traceback_later(wall, exit=True, file=nowhere)
-        if sys.platform != "win32":
-            signal.setitimer(signal.ITIMER_PROF, seconds)
+    if sys.platform == "win32":  # has a clock of the wall only
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+            yield
+            faulthandler.cancel_dump_traceback_later()
+    else:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         yield
-        if sys.platform != "win32":
-            signal.setitimer(signal.ITIMER_PROF, 0)
-        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main(seconds: float) -> None:
