@@ -176,11 +176,14 @@ def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> 
     A string without quotes goes on to the next key, or to the end.
     """
     quoted_fields = replace(fields, quotes=("'", "'"), raw=False)
+    middle = fields.middles[0].text
+    keys = [fields.between + fields.key + name + middle for name in function.properties]
+    stands = lark.terminal(f"TEXT & ~(TEXT {choice([*map(quoted, keys), quoted(end)])} TEXT)")
     begun = after = lark.literal(end)
-    within = lark.upto(end)
+    within = lark.upto(end, stands)
     for name in reversed(list(function.properties)):
-        head, wanted = fields.key + name + fields.middles[0].text, function.parameter(name)
-        plain = _plain(lark, quoted_fields, function, wanted)
+        head, wanted = fields.key + name + middle, function.parameter(name)
+        plain = lark.shared(_plain(lark, quoted_fields, function, wanted))
         text = "string" in (kinds(wanted) or ("string",))
         also = within if text else f'"\\"" {plain} "\\"" {after}'  # some have quotes around all
         value = lark.rule(f"{plain} {after} | {also}")
@@ -188,7 +191,7 @@ def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> 
         between = fields.between + head
         begun = _or(lark, f"{lark.literal(head)} {value}", "" if needed else begun)
         after = _or(lark, f"{lark.literal(between)} {value}", "" if needed else after)
-        within = _or(lark, f"{lark.upto(between)} {value}", "" if needed else within)
+        within = _or(lark, f"{lark.upto(between, stands)} {value}", "" if needed else within)
     return begun
 
 

@@ -37,6 +37,7 @@ class Lark:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._rules = list(TERMINALS)
+        self._shared: dict[str, str] = {}
 
     def mark(self, text: str) -> str:
         """A mark, as the control token it is or as plain text."""
@@ -95,6 +96,12 @@ class Lark:
         name = f"r{len(self._rules)}"
         self._rules.append(f"{name}{option}: {body}")
         return name
+
+    def shared(self, body: str) -> str:
+        """Find the rule that says this, or add it; return its name."""
+        if body not in self._shared:
+            self._shared[body] = self.rule(body)
+        return self._shared[body]
 
     def reserved(self) -> str:
         """The name of a rule that is yet to be filled."""

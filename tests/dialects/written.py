@@ -305,6 +305,18 @@ TEMPLATES = {
         + DONE
         + "]}"
     ),
+    "json in elements": template(
+        EACH
+        + '<call name="{{ f.name }}">\n'
+        + FIELDS
+        + '<arg name="{{ k }}">{{ v | tojson }}</arg>\n'
+        + DONE
+        + "</call>\n"
+        + DONE
+    ),
+    "ended by the next key": template(
+        EACH + "<|call|>{{ f.name }}" + fields("<|arg|>", "<|value|>", "") + "<|/call|>" + DONE
+    ),
     "closed by names": template(
         EACH + "<fn:{{ f.name }}>" + ARGUMENTS + "</fn:{{ f.name }}>\n" + DONE
     ),
