@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +21,13 @@ from localspec.backend import Roll, Row
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
-from localspec.tokens import NONE, Logits, Tokens, common_prefix
+from localspec.tokens import NONE, Logits, common_prefix
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
+from localspec_llamacpp.held_text import LAG, HeldText
 
 LOG = logging.getLogger("localspec")
-LAG = 64  # tokens that the head may be behind; it reads them together with its next draft
-
-
-@dataclass(slots=True)
-class HeldText:
-    """The tokens that the trunk holds of one text, and how far the head has read them."""
-
-    before: Hidden | None  # states before the tokens that are not read, and before the next one
-    tokens: Tokens = field(default_factory=lambda: NONE)
-    read: int = 0
-    lost: bool = False  # the trunk holds more than is known here: nothing can be drafted
 
 
 class LlamaHead:
@@ -72,18 +62,27 @@ class LlamaHead:
         end = 0
         for row, position in zip(rows, positions, strict=True):
             start, end = end, end + len(row.tokens)
-            for at in range(start, end, self._batch):
-                stop = min(at + self._batch, end)
-                piece = row._replace(tokens=row.tokens[at - start : stop - start])
-                self._append(piece, position + at - start, states[at:stop])
-                if stop < end and not row.tentative:
-                    self._read_late([piece])
+            if end - start <= self._batch:
+                self._append(row, position, states[start:end])
+            else:
+                self._append_pieces(row, position, start, states)
         self._read_late(rows)
+
+    def _append_pieces(self, row: Row, position: int, start: int, states: States) -> None:
+        for at in range(0, len(row.tokens), self._batch):
+            tokens = row.tokens[at : at + self._batch]
+            piece, end = row._replace(tokens=tokens), at + len(tokens)
+            self._append(piece, position + at, states[start + at : start + end])
+            if end < len(row.tokens) and not row.tentative:
+                self._read_late([piece])
 
     def _read_late(self, rows: Sequence[Row]) -> None:
         """Read where much is unread; what may be taken back is read once that is settled."""
-        unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
-        late = {slot: n for slot, n in unsettled.items() if self._behind(slot) - n > LAG}
+        late = {}
+        for row in rows:
+            unsettled = len(row.tokens) if row.tentative else 0
+            if self._behind(row.slot) - unsettled > LAG:
+                late[row.slot] = unsettled
         try:
             self._catch_up(late)
         except BackendError as error:
@@ -94,15 +93,15 @@ class LlamaHead:
         trail = self._trails[row.slot]
         if trail.lost:
             return
-        known = common_prefix(trail.tokens[position:], row.tokens)
-        if known < min(len(trail.tokens) - position, len(row.tokens)):
-            self.truncate(row.slot, position + known)
+        known = 0
+        if position < len(trail.tokens):
+            known = common_prefix(trail.tokens[position:], row.tokens)
+            if known < min(len(trail.tokens) - position, len(row.tokens)):
+                self.truncate(row.slot, position + known)
         if trail.before is None:
             trail.before = self._state_before(trail.read, position, hidden)
         if known < len(row.tokens):
-            assert trail.before is not None
-            trail.tokens = np.concatenate((trail.tokens, row.tokens[known:]))
-            trail.before = np.concatenate((trail.before, hidden[known:]))
+            trail.append(row.tokens[known:], hidden[known:])
 
     def _state_before(self, read: int, position: int, hidden: Hidden) -> Hidden | None:
         """Take the state before the next entry, if the trunk reads its token again by now."""
@@ -114,12 +113,12 @@ class LlamaHead:
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
         """Read what is known of these slots, but for so many tokens of each."""
-        while parts := self._portions(kept_back):
+        while kept_back and (parts := self._portions(kept_back)):
             self._blocks.read(parts)
             for part in parts:
-                self._advance(part.sequence, len(part.tokens))
+                self._trails[part.sequence].advance(len(part.tokens))
         for slot in kept_back:
-            self._forget_states(slot)
+            self._trails[slot].forget_states()
 
     def _portions(self, kept_back: Mapping[int, int]) -> list[Part]:
         share = max(self._batch // max(len(kept_back), 1), 1)
@@ -131,18 +130,6 @@ class LlamaHead:
         assert trail.before is not None
         tokens = trail.tokens[trail.read + self._shift :][:count]
         return Part(slot, trail.read, tokens, 0, trail.before[:count])
-
-    def _advance(self, slot: int, count: int) -> None:
-        trail = self._trails[slot]
-        assert trail.before is not None
-        trail.read += count
-        trail.before = trail.before[count:]
-
-    def _forget_states(self, slot: int) -> None:
-        """Free the states that were read: a view keeps all of them."""
-        trail = self._trails[slot]
-        if trail.before is not None:
-            trail.before = trail.before.copy()
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the trunk holds and the newest token, the only one of each row."""
@@ -173,8 +160,8 @@ class LlamaHead:
         if texts := list(self._drafted.values()):
             self._blocks.finish(texts)
         for text in texts:
-            self._advance(text.slot, text.settled)
-            self._forget_states(text.slot)
+            self._trails[text.slot].advance(text.settled)
+            self._trails[text.slot].forget_states()
         return drafts
 
     def _give_up(self, slots: Iterable[int], error: BackendError) -> None:
@@ -238,7 +225,7 @@ class LlamaHead:
         self.truncate(target, 0)
         copied = not self._trails[source].read or self._memory.copy(source, target, -1)
         self._trails[target] = (
-            replace(self._trails[source]) if copied else HeldText(None, lost=True)
+            self._trails[source].copied() if copied else HeldText(None, lost=True)
         )
 
     def save(self, slot: int, trunk: Data, most: int) -> Data | None:

@@ -8,11 +8,12 @@ from localspec.backend import Options
 from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
-from localspec_llamacpp.head import LAG, LlamaHead
+from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3
 from localspec_llamacpp.head_kinds import kind_of
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
+from localspec_llamacpp.held_text import LAG
 
 BLOCK = 16  # tokens that a DFlash head fills at once, where its file says nothing
 GRAPHS = 4 << 20  # bytes that a context takes to describe what it computes

@@ -16,7 +16,8 @@ from localspec.errors import ContextFull, ModelFileError
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.blocks import OneBlock
-from localspec_llamacpp.head import LAG, LlamaHead
+from localspec_llamacpp.head import LlamaHead
+from localspec_llamacpp.held_text import LAG
 from tests import engines
 from tests.backends.gguf_copies import copied
 
@@ -192,7 +193,7 @@ class Reading(Refusing):
 def test_a_copy_that_its_context_refuses_is_not_drafted_for():
     head = LlamaHead(OneBlock(Refusing()), slots=2, batch=16)
     head.note([Row(0, TEXT[:4])], [0], np.zeros((4, 8), np.float32))
-    head._advance(0, 4)  # as if its context held them
+    head._trails[0].advance(4)  # as if its context held them
     head.copy(0, 1)
     head.note([Row(1, TEXT[4:7])], [4], np.zeros((3, 8), np.float32))
     assert roll(SimpleNamespace(head=head), 1, TEXT[:8]) == []

@@ -124,7 +124,7 @@ class Context:
         self._inner_width = weights.inner_width
         self._last_layer = weights.layers
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
-        self._views: dict[tuple[int, int], Logits] = {}
+        self._views: dict[tuple[int, int, int], NDArray[np.float32]] = {}
 
     @property
     def snapshots(self) -> int:
@@ -198,7 +198,7 @@ class Context:
         found = [
             self.hidden(rows)
             if layer == self._last_layer
-            else nextn.hidden_before(self.pointer, layer, rows, self._inner_width)
+            else self._viewed(nextn.hidden_before(self.pointer, layer), rows, self._inner_width)
             for layer in self._layers
         ]
         return States(found)
@@ -209,7 +209,7 @@ class Context:
 
     def hidden(self, rows: int) -> Hidden:
         """The first hidden states of the newest batch."""
-        return nextn.hidden(self.pointer, rows, self.hidden_width)
+        return self._viewed(nextn.hidden(self.pointer), rows, self.hidden_width)
 
     def hidden_of_outputs(self, parts: Sequence[Part]) -> Hidden:
         """The hidden states of the newest batch, at its outputs."""
@@ -228,14 +228,16 @@ class Context:
         if not rows:
             lib.llama_synchronize(self.pointer)
             return np.empty((0, self._width), np.float32)
-        pointer = lib.llama_get_logits(self.pointer)
-        key = (ctypes.addressof(pointer.contents), rows)
+        return self._viewed(lib.llama_get_logits(self.pointer), rows, self._width)
+
+    def _viewed(self, place: Any, rows: int, width: int) -> NDArray[np.float32]:
+        """View what llama.cpp keeps at a place; making a view takes longer than finding one."""
+        key = (ctypes.addressof(place.contents), rows, width)
         view = self._views.get(key)
         if view is None:
             if len(self._views) > 256:
                 self._views.clear()
-            view = np.ctypeslib.as_array(pointer, (rows, self._width))
-            self._views[key] = view
+            view = self._views[key] = np.ctypeslib.as_array(place, (rows, width))
         return view
 
     def remove(self, sequence: int, start: int) -> bool:

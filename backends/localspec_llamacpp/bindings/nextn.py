@@ -8,10 +8,8 @@ from types import ModuleType
 from typing import Any, cast
 
 import llama_cpp.llama_cpp as lib
-import numpy as np
 
 from localspec.errors import BackendError
-from localspec_llamacpp.bindings.batch import Hidden
 
 try:  # another release may name them in another way
     from llama_cpp import llama_cpp_ext as found
@@ -82,20 +80,19 @@ def tell_before(context: object, layer: int, *, on: bool = True) -> None:
     tell_of(context, layer, on)
 
 
-def hidden_before(context: object, layer: int, rows: int, width: int) -> Hidden:
-    """Return the hidden states before a layer, valid until the next batch."""
+def hidden_before(context: object, layer: int) -> Any:
+    """Point to the hidden states before a layer, valid until the next batch."""
     assert states_of is not None
-    return viewed(states_of(context, layer), rows, width)
+    return required(states_of(context, layer))
 
 
-def hidden(context: object, rows: int, width: int) -> Hidden:
-    """Return the hidden states of the newest batch, valid until the next one."""
+def hidden(context: object) -> Any:
+    """Point to the hidden states of the newest batch, valid until the next one."""
     assert ext is not None
-    return viewed(ext.llama_get_embeddings_nextn(context), rows, width)
+    return required(ext.llama_get_embeddings_nextn(context))
 
 
-def viewed(place: Any, rows: int, width: int) -> Hidden:
+def required(place: Any) -> Any:
     if not place:
         raise BackendError("llama.cpp gave no hidden states")
-    view: Hidden = np.ctypeslib.as_array(place, (rows, width))
-    return view
+    return place
