@@ -223,6 +223,18 @@ class Head(Protocol):
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft on from what the target holds of each slot; a row is the newest token alone."""
 
+    def behind(self, slot: int) -> int | None:
+        """Count the tokens of a slot that it has yet to read; None: it does not follow this text.
+
+        It reads by itself before it is more than 64 behind, and before it drafts.
+        """
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        """Read now what it has yet to read of these slots."""
+
+    def leave(self, slot: int) -> None:
+        """Note that nothing will be drafted for the text in a slot: it may follow it no more."""
+
 
 class Model(Protocol):
     """One loaded model. One thread calls it."""

@@ -83,6 +83,20 @@ class LearningProposer(Proposer, Protocol):
         """Learn the cost of a round; called after each."""
 
 
+@runtime_checkable
+class FollowingProposer(Proposer, Protocol):
+    """A proposer that reads along with the target, some tokens late."""
+
+    def behind(self, slot: int) -> int | None:
+        """Count the tokens that it has yet to read of a text; None: it does not follow the text."""
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        """Read now what it has yet to read of these texts."""
+
+    def leave(self, slot: int) -> None:
+        """Note that nothing will be drafted for a text: it may follow it no more."""
+
+
 def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:
     """Collect the `note` of each proposer that has one."""
     return tuple(each.note for each in proposers if isinstance(each, LearningProposer))

@@ -52,7 +52,7 @@ class LlamaHead:
     def _behind(self, slot: int) -> int:
         """Count the entries that could be read."""
         trail = self._trails[slot]
-        return len(trail.tokens) - self._shift - trail.read
+        return 0 if trail.lost else len(trail.tokens) - self._shift - trail.read
 
     def note(self, rows: Sequence[Row], positions: Sequence[int], states: States) -> None:
         """Take in what the trunk has just read, and its hidden state at every token.
@@ -164,11 +164,26 @@ class LlamaHead:
             self._trails[text.slot].forget_states()
         return drafts
 
+    def behind(self, slot: int) -> int | None:
+        return None if self._trails[slot].lost else max(self._behind(slot), 0)
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        try:
+            self._catch_up(dict.fromkeys(slots, 0))
+        except BackendError as error:
+            self._give_up(slots, error)
+
+    def leave(self, slot: int) -> None:
+        """Take in no more of a text, until it is truncated to what was read of it."""
+        trail = self._trails[slot]
+        self._trails[slot] = HeldText(None, trail.tokens, trail.read, lost=True)
+
     def _give_up(self, slots: Iterable[int], error: BackendError) -> None:
         """Draft no more for these texts: no request ends because of its head."""
         LOG.warning("the drafting head leaves a text: %s", error)
         for slot in slots:
-            self._trails[slot].lost = True
+            self._memory.clear(slot)
+            self._trails[slot] = HeldText(None, lost=True)
 
     def _follows(self, slot: int, length: int) -> bool:
         """Whether it knows so many tokens, and the state at the last of them."""
@@ -217,6 +232,7 @@ class LlamaHead:
         if entries < trail.read:
             self._memory.remove(slot, entries)
             trail.read, trail.before = entries, None if self._lag else self._nothing
+            trail.lost = False
         elif trail.before is not None:
             trail.before = trail.before[: entries - trail.read + self._lag]
 

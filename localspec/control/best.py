@@ -10,12 +10,13 @@ from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
 from localspec.draft import EMPTY, RESTING, Draft
-from localspec.proposer import Ask, Proposer, RoundCost, notes_of
+from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, notes_of
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
 IDLE = 16  # rounds without drafts after which the next is expected to have none either
 SELDOM = 4  # rounds between two looks for drafts, after four times as many
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
+LATE = 48  # tokens behind: a proposer that follows a text is told whether to read them
 STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
 
 
@@ -94,6 +95,9 @@ class Best:
         self.depth = depth
         self._proposers = proposers
         self._notes = notes_of(proposers.values())
+        self._following = {
+            by: each for by, each in proposers.items() if isinstance(each, FollowingProposer)
+        }
         self._clock = clock
         self._drafting = 0.0  # seconds of this round
         self._rounds = 0
@@ -109,11 +113,19 @@ class Best:
         for ask in looking:
             self._judge(ask)
         if reading:
-            for by in self._proposers:
-                if not self.depth.hopeless(by, LOOK):
-                    self._consult(by, [ask for ask in reading if ask.wants(by)])
+            self._read(reading)
         drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
         return [drafts[ask.slot] if ask.slot in drafts else self._none(ask) for ask in asks]
+
+    def _read(self, asks: Sequence[Ask]) -> None:
+        """Let those that may ever draft keep up with prompts; some do so by themselves."""
+        for by in self._proposers:
+            hopeless, following = self.depth.hopeless(by, LOOK), self._following.get(by)
+            if hopeless and following:
+                for ask in asks:
+                    following.leave(ask.slot)
+            elif not hopeless and not following:
+                self._consult(by, [ask for ask in asks if ask.wants(by)])
 
     def _looks(self, ask: Ask) -> bool:
         """Whether to look for a draft; more rarely for a text that has not been drafted of late.
@@ -196,9 +208,17 @@ class Best:
                 offer.pays = length
 
     def _ask_if_it_pays(self, by: str, asks: Sequence[Ask], now: Pass) -> None:
+        following = self._following.get(by)
+        if following:
+            asks = [ask for ask in asks if following.behind(ask.slot) is not None]
+            if not asks:
+                return
         seats = [self._seat(by, ask, now) for ask in asks]
         wishes = self.depth.wish(by, now.batch, seats)
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
+        if following:
+            idle = zip(seats, wishes, strict=True)
+            self._keep_up(by, [seat for seat, wish in idle if not wish.limit], now.batch)
         drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
         for (seat, wish), draft in zip(wanted, drafts, strict=True):
             survivals: Sequence[float] = ()
@@ -210,6 +230,27 @@ class Best:
                     offer.tries, offer.pays = True, len(draft)
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
+
+    def _keep_up(self, by: str, seats: Sequence[Seat], batch: Batch) -> None:
+        """Let a proposer read what it is far behind with, or leave the text where that is dear."""
+        following, slots, behind = self._following[by], [], 0
+        for seat in seats:
+            if seat.missed < LATE:
+                continue
+            missed = behind + seat.missed
+            able = not self.depth.hopeless(by, LOOK)
+            if able and self.depth.affords_reading(by, batch, missed):
+                slots.append(seat.ask.slot)
+                behind = missed
+                self._shown[by, seat.ask.slot] = len(seat.ask.history)
+            else:
+                following.leave(seat.ask.slot)
+        if slots:
+            begun = self._clock()
+            following.catch_up(slots)
+            seconds = self._clock() - begun
+            self._drafting += seconds
+            self.depth.costs.note_drafting(by, 1, 0, seconds, behind)
 
     def _weigh(
         self, by: str, ask: Ask, draft: Draft, now: Pass, caution: float = 0.0
@@ -267,7 +308,9 @@ class Best:
 
     def _missed(self, by: str, ask: Ask) -> int:
         """Count the tokens that a proposer has not seen of a text, without the newest one."""
-        return max(len(ask.history) - self._shown.get((by, ask.slot), 0) - 1, 0)
+        missed = max(len(ask.history) - self._shown.get((by, ask.slot), 0) - 1, 0)
+        following = self._following.get(by)
+        return min(missed, following.behind(ask.slot) or 0) if following else missed
 
 
 def generous(confidences: Sequence[float]) -> bool:

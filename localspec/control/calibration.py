@@ -24,7 +24,7 @@ HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and a
 FAR_APART = 96  # tokens more, by which attention is told from the rest
 FILLING = 0.25  # of the time may go into these
 HEADS = 0.5  # of the time of forwards goes into drafts of a head
-READ_ALONG = 1e-6  # seconds: a head reads with its target, at almost no time of its own
+LEAST_READING = 1e-6  # seconds that a head takes for a token that it reads
 LEAST = 0.25  # of a forward, at least, is not attention to so few tokens
 LOOKS = 3  # at each size, if there is time
 LATE = 4  # times the time there was, after which there is none
@@ -83,9 +83,9 @@ def calibrate(
     found = CostProbe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
     if target.head is not None:
-        drafting = CostProbe(target, clock).head(target.head, share * HEADS)
+        drafting, reading = CostProbe(target, clock).head(target.head, share * HEADS)
         by = target.head.proposer
-        return Calibration(found.points, {by: drafting}, {by: READ_ALONG}, *found[1:])
+        return Calibration(found.points, {by: drafting}, {by: reading}, *found[1:])
     if draft_model is None:
         return Calibration(found.points, attention=found.attention, held=found.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
@@ -131,18 +131,28 @@ class CostProbe:
         few = self._measure(ends, seconds * FILLING)
         return ForwardTimes(points, slopes(few, points, held - SHORT), held)
 
-    def head(self, head: Head, seconds: float) -> Points:
-        """Time drafts of the model's own head by depth."""
+    def head(self, head: Head, seconds: float) -> tuple[Points, float]:
+        """Time drafts of the model's own head by depth; and of each token that it reads first."""
         depths = [depth for depth in DEPTHS if depth <= self._model.tentative]
         self._read(0)
         times = self._measure({depth: partial(self._ask, head, depth) for depth in depths}, seconds)
+        longer = min(READ, self._model.batch, self._model.context - SHORT - max(DEPTHS) - 1)
+        read = {0: partial(self._ask, head, 1, longer)}
+        late = self._measure(read, seconds * FILLING, partial(self._run_ahead, longer))[0]
         self._model.truncate(0, 0)
-        return times
+        return times, max((late - times[1]) / longer, LEAST_READING)
 
-    def _ask(self, head: Head, depth: int) -> None:
-        newest = Row(0, self._text[self._held : self._held + 1])
+    def _run_ahead(self, count: int) -> None:
+        """Let the model read what its head has yet to read."""
+        self._go_back()
+        text = self._text[self._held : self._held + count]
+        self._model.forward([Row(0, text, outputs=0)])
+
+    def _ask(self, head: Head, depth: int, behind: int = 0) -> None:
+        length = self._held + behind
+        newest = Row(0, self._text[length : length + 1])
         sampler = Sampler(GREEDY, 0, self._text[:1])
-        head.roll([Roll(newest, depth, sampler, self._held + 1)])
+        head.roll([Roll(newest, depth, sampler, length + 1)])
 
     def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
         """Time drafts by depth; return also the seconds of each token that is read first."""
@@ -153,16 +163,22 @@ class CostProbe:
         reading = max(found.pop(0) - found[1], 0.0) / longer
         return found, reading
 
-    def _measure(self, tasks: Mapping[int, Callable[[], None]], seconds: float) -> dict[int, float]:
+    def _measure(
+        self,
+        tasks: Mapping[int, Callable[[], None]],
+        seconds: float,
+        prepare: Callable[[], None] | None = None,
+    ) -> dict[int, float]:
         """Time the tasks round-robin until the budget is spent; keep the minimum of each.
 
         Interference only adds time.
         """
+        prepare = prepare or self._go_back
         found: dict[int, list[float]] = {size: [] for size in tasks}
         end, late = (self._clock() + seconds * times for times in (1, LATE))
         while (now := self._clock()) < end or (len(found[max(found)]) < LOOKS and now < late):
             for size, task in tasks.items():
-                self._go_back()
+                prepare()
                 begun = self._clock()
                 task()
                 found[size].append(self._clock() - begun)

@@ -30,6 +30,7 @@ STAKE = 0.5  # of the purse, which one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 12.0  # and later at most, times what rounds take of late
+FOLLOWING = 0.005  # plain rounds a token, for which a proposer may always read along
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 WINDOW = 1 / 32  # weight of the latest round in the rate
 PLAIN = 64  # rounds with drafts after which one goes without, to measure that
@@ -164,6 +165,11 @@ class Depth:
             and not self._bill(by, ALONE, 1, self.prices(ALONE, limit)).least()
         )
 
+    def affords_reading(self, by: str, batch: Batch, behind: int) -> bool:
+        """Whether a proposer may read what it is behind of a text that it does not draft for."""
+        rounds = self.costs.reading(by, behind) / self.costs.at(batch, batch.rows)
+        return rounds <= max(FOLLOWING * behind, STAKE * self._purse)
+
     def _bill(self, by: str, batch: Batch, sharers: int, prices: Sequence[float]) -> Bill:
         curve = self.costs.drafting(by, sharers)
         assert curve is not None
@@ -272,7 +278,8 @@ class Depth:
         self.costs.note(batch, cost.tokens, cost.seconds - drafting)
         # The time of such rounds, not of this one: no draft is to blame for a hiccup.
         plain = self.costs.at(batch, cost.rows)
-        spent = (self.costs.at(batch, cost.tokens) + drafting) / plain
+        wide = plain if cost.tokens == cost.rows else self.costs.at(batch, cost.tokens)
+        spent = (wide + drafting) / plain
         won = cost.emitted / cost.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)

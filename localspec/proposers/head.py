@@ -29,6 +29,15 @@ class HeadProposer:
     def release(self, slot: int) -> None:
         pass
 
+    def behind(self, slot: int) -> int | None:
+        return self._head.behind(slot)
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        self._head.catch_up(slots)
+
+    def leave(self, slot: int) -> None:
+        self._head.leave(slot)
+
     def _start(self, ask: Ask) -> Roll:
         newest = Row(ask.slot, ask.history[-1:])
         return Roll(newest, ask.limit, ask.sampler, len(ask.history), ask.pays_above(self._floor))

@@ -64,10 +64,8 @@ class SimulatedMachine:
         """Return what a calibration would measure."""
         target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in MEASURED}
         drafting = {by: {d: max(self.draft(by, d), 1e-6) for d in (1, 4, 8)} for by in proposers}
-        reading = {by: self.read(by, 32) / 32 for by in proposers if by not in READING}
-        return Costs(
-            target, drafting, reading | dict.fromkeys(READING.keys() & set(proposers), 1e-6)
-        )
+        reading = {by: max(self.read(by, 32) / 32, 1e-6) for by in proposers}
+        return Costs(target, drafting, reading)
 
 
 class KnownDrafts:
@@ -87,21 +85,49 @@ class KnownDrafts:
         drafts = self._drafts[place]
         sure = drafts.confidences[: ask.limit]
         length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
-        missed = max(len(ask.history) - self.read - 1, 0)
-        self._clock.spend(self._machine.read(self._by, missed))
+        self.catch_up(len(ask.history) - 1)
         self.read = len(ask.history) + min(length, drafts.right)
         self._clock.spend(self._machine.draft(self._by, length))
         tokens = [place + at if at < drafts.right else WRONG for at in range(length)]
         return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
 
-    def follow(self, length: int) -> None:
-        """Let a head read with its target, once it has missed much of a text."""
-        if self._by in READING and length - self.read > LAG:
-            self._clock.spend(self._machine.read(self._by, length - self.read))
-            self.read = length
+    def catch_up(self, length: int) -> None:
+        """Read what is missed of the first so many tokens."""
+        self._clock.spend(self._machine.read(self._by, max(length - self.read, 0)))
+        self.read = max(length, self.read)
 
     def release(self, slot: int) -> None:
         pass
+
+
+class KnownHead:
+    """A head whose drafts are known; it follows the text, some tokens late, unless it is left."""
+
+    def __init__(self, drafts: KnownDrafts) -> None:
+        self._drafts = drafts
+        self._length = 1
+        self._left = False
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        return self._drafts.propose(asks)
+
+    def release(self, slot: int) -> None:
+        pass
+
+    def follow(self, length: int) -> None:
+        """Note the length of the text; read once much of it is missed."""
+        self._length = length
+        if not self._left and length - self._drafts.read > LAG:
+            self._drafts.catch_up(length)
+
+    def behind(self, slot: int) -> int | None:
+        return None if self._left else max(self._length - self._drafts.read, 0)
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        self._drafts.catch_up(self._length)
+
+    def leave(self, slot: int) -> None:
+        self._left = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +151,8 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
     """Let the controller decode a text that is new to it, on a machine it has measured."""
     rng, clock = np.random.default_rng(seed), Clock()
     known = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
-    best = Best(known, Depth(machine.costs(rng, list(known))), clock)
+    heads = {by: KnownHead(each) for by, each in known.items() if by in READING}
+    best = Best({**known, **heads}, Depth(machine.costs(rng, list(known))), clock)
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
     sampler = Sampler(GREEDY, 0, history[:1], shares_dice=True)
     times: list[float] = []
@@ -143,8 +170,8 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
         ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
         draft = best.propose([ask])[0] if limit else EMPTY
         clock.spend(machine.forward(1 + len(draft)), noise(rng))
-        for each in known.values():
-            each.follow(place + 1)
+        for head in heads.values():
+            head.follow(place + 1)
         emitted = 1 + right(draft, place)
         best.note(RoundCost(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
         times += [clock.true] * emitted

@@ -40,9 +40,9 @@ class Storm:
         return self.rng.integers(300, 380, self.rng.integers(1, most)).astype(np.int32)
 
     def disturb(self, slot):
-        """Give up, save, copy or verify in a slot; return the text to go on with."""
+        """Give up, save, copy, verify or catch up in a slot; return the text to go on with."""
         text = self.held[slot]
-        match self.rng.integers(5):
+        match self.rng.integers(6):
             case 0:
                 text = text[: len(text) // 2]
             case 1 if len(text):
@@ -58,6 +58,8 @@ class Storm:
                 self.model.forward([Row(slot, wrong, 4, 3)])
                 text = np.concatenate((text, wrong[:2]))
                 self.held[slot] = text[: self.model.truncate(slot, len(text))]
+            case 4:
+                self.model.head.catch_up([slot])
         return text
 
     def follow(self, slot, text):

@@ -240,6 +240,73 @@ def test_a_prompt_is_shown_while_it_is_read_but_not_to_the_hopeless():
     assert hopeless[0].asked == []
 
 
+class Follower(Counter):
+    """A head that is always wrong, and reads what the text has more when it is told to."""
+
+    def __init__(self, clock, reading):
+        super().__init__(clock, 2e-3, step=2)
+        self.read, self.caught_up, self.left = 1, 0, []
+        self._reading, self._length = reading, 1
+
+    def propose(self, asks):
+        self.catch_up([0])
+        return super().propose(asks)
+
+    def grows(self, length):
+        self._length = length
+
+    def behind(self, slot):
+        return None if slot in self.left else self._length - self.read
+
+    def catch_up(self, slots):
+        self._clock.now += self._reading * (self._length - self.read)
+        self.caught_up, self.read = self.caught_up + 1, self._length
+
+    def leave(self, slot):
+        self.left.append(slot)
+
+
+def followed(reading, rounds, drafting=2e-3):
+    """Let a text grow without a right draft; return the head, and the seconds of it all."""
+    clock = Clock()
+    head = Follower(clock, reading)
+    costs = Costs({1: 0.01, 9: 0.03}, {"head": {1: drafting, 8: 8 * drafting}}, {"head": reading})
+    best = Best({"head": head}, Depth(costs), clock)
+    for length in range(2, 2 + rounds):
+        head.grows(length - 1)
+        begun = clock.now
+        drafted = len(best.propose([ask(length)])[0])
+        clock.now += 0.01 + 0.0025 * drafted
+        best.note(RoundCost(1, 1 + drafted, 1, clock.now - begun, reads=False))
+    return head, clock.now
+
+
+def test_a_head_that_does_not_pay_is_left_where_reading_along_is_dear():
+    head, seconds = followed(reading=8e-4, rounds=500)
+    assert head.left == [0]
+    asked = len(head.asked)
+    assert asked
+    assert seconds < 0.01 * 500 * 1.03
+    assert len(followed(reading=8e-4, rounds=1000)[0].asked) == asked
+
+
+def test_a_head_reads_along_where_that_costs_next_to_nothing():
+    head, seconds = followed(reading=2e-5, rounds=500)
+    assert not head.left
+    assert head.behind(0) <= best_module.LATE
+    assert seconds < 0.01 * 500 * 1.03
+
+
+def test_a_head_that_can_never_pay_reads_nothing():
+    assert followed(reading=2e-5, rounds=60, drafting=1.0)[0].read == 1
+    clock = Clock()
+    head = Follower(clock, 2e-5)
+    best = made(clock, head=(head, 1.0))
+    best.propose([ask(5, limit=0)])
+    assert head.left == [0]
+    assert not head.caught_up
+
+
 def test_a_seeded_text_is_the_plain_one_whatever_time_decides():
     """Drafts of a model are drawn with the target's dice then, and held against its draws."""
     settings = Settings(max_tokens=60, sampling=Sampling(1.0), seed=9, ignore_end=True)

@@ -233,6 +233,24 @@ class MlxHead:
         text = self._texts[slot]
         return not text.lost and text.before is not None and len(text.tokens) == length
 
+    def behind(self, slot: int) -> int | None:
+        text = self._texts[slot]
+        return None if text.lost else max(text.behind, 0)
+
+    def catch_up(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self._foresights[slot].drop()
+            self.slots.truncate(slot, self._texts[slot].entries)
+        try:
+            with mx.stream(self._stream):
+                self._catch_up(dict.fromkeys(slots, 0))
+                self._host.start(self.arrays(slots))
+        except Exception as error:  # as MLX reports whatever goes wrong
+            self._give_up(slots, error)
+
+    def leave(self, slot: int) -> None:
+        """Follow on: a device reads 64 tokens in about the time of one."""
+
     def _give_up(self, slots: Iterable[int], error: Exception) -> None:
         """Draft no more for these texts: no request ends because of its head."""
         LOG.warning("the drafting head leaves a text: %s", error)
