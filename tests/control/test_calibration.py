@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from localspec.cli import run
-from localspec.control.calibration import Calibration, calibrate
+from localspec.control.calibration import SHORT, Calibration, calibrate
 from localspec.control.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -67,6 +67,30 @@ def test_a_pair_is_measured_as_it_is_and_left_empty():
     assert found.reading["draft-model"] == pytest.approx(0.0001)
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
     assert 1.0 <= clock.now < 2.0
+
+
+class LateHead:
+    """A head that has read the first tokens of its model, and reads the others each time."""
+
+    proposer = "mtp"
+
+    def __init__(self, clock, model):
+        self._clock, self._model = clock, model
+
+    def roll(self, rolls):
+        behind = self._model.truncate(0, 1 << 20) - SHORT
+        self._clock.now += 5e-4 * behind + 0.002 * rolls[0].depth
+        return []
+
+
+def test_a_head_is_measured_by_its_drafts_and_by_what_it_reads_first():
+    clock = Clock()
+    target = Timed(clock, 0.01, 0.002)
+    target.head = LateHead(clock, target)
+    found = calibrate(target, seconds=1.0, clock=clock)
+    assert found.drafting["mtp"] == pytest.approx({1: 0.002, 4: 0.008, 8: 0.016})
+    assert found.reading["mtp"] == pytest.approx(5e-4)
+    assert target.truncate(0, 99) == 0
 
 
 class Attentive(Timed):
