@@ -21,6 +21,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits, Tokens
 
+LAYERSKIP = "layerskip"  # the proposer of a target's own first layers
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
@@ -89,6 +90,7 @@ class Footprint:
     # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
     mask_token: int | None = None
     made_of: Path | None = None  # the model whose layers these are, which lends its weights
+    leading: bool = False  # they are its first ones: its keys and values serve both
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those
@@ -101,6 +103,12 @@ class Footprint:
     @property
     def recurrent(self) -> bool:
         return self.state_bytes > 0
+
+    def drafter_for(self, target: Path) -> str:
+        """Name the proposer that drafts inside a target with this; empty: it is a draft model."""
+        if self.leading and self.made_of == target.resolve():
+            return LAYERSKIP
+        return self.drafter
 
 
 @dataclass(frozen=True, slots=True)

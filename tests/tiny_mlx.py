@@ -18,6 +18,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes as get_classes
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
+from localspec_mlx.folder.thinning import thin
 from tests.tiny_vocabulary import BEGIN, CHAT_TEMPLATE, CONTROL, END, Layout, vocabulary
 
 WINDOW = 16
@@ -204,6 +205,7 @@ WITH_HEADS: Mapping[str, str] = {
     "qwen3_5-dflash": "qwen3_5",
     "qwen3_5-medusa": "qwen3_5",
     "llama-mlp_speculator": "llama",
+    "llama-layerskip": "llama",
 }
 # What later kinds of DFlash add to a head's settings.
 LATER: Mapping[str, Mapping[str, Any]] = {
@@ -439,6 +441,13 @@ def write_speculator(target: Path, folder: Path, *, seed: int = 0, **changes: An
     return folder
 
 
+def write_first_layers(target: Path, folder: Path, *, seed: int = 0) -> Path:
+    """Write all layers of a model but the last."""
+    layers = json.loads((target / "config.json").read_text())["num_hidden_layers"]
+    thin(target, range(layers - 1), folder)
+    return folder
+
+
 # Heads that lie beside their model, by their kind.
 WRITERS = {
     "eagle3": write_eagle3,
@@ -446,6 +455,7 @@ WRITERS = {
     **{kind: partial(write_dflash, later=settings) for kind, settings in LATER.items()},
     "medusa": write_medusa,
     "mlp_speculator": write_speculator,
+    "layerskip": write_first_layers,
 }
 
 

@@ -94,6 +94,7 @@ class MlxModel:
         ahead = self._ahead
         if ahead and ahead.slots == tuple(row.slot for row in rows):
             alone = all(len(row.tokens) == row.outputs == 1 and not row.tentative for row in rows)
+            alone = alone and not any(map(runner.slots.overwritten, ahead.slots))
             if alone and self.host.read(ahead.tokens).tolist() == [row.tokens[0] for row in rows]:
                 self._ahead = None
                 return ahead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -24,9 +25,13 @@ def share(path: Path, model: Module) -> None:
     """Give a draft model the arrays of the model it was made of, if that is in use."""
     made_of = model_of(configuration.read(path))
     whole = LOADED.get(made_of.path) if made_of else None
-    if not made_of or whole is None:
-        return
-    theirs = renumbered(arrays(whole), {old: new for new, old in enumerate(made_of.layers)})
+    if made_of and whole is not None:
+        lend(whole, model, made_of.layers)
+
+
+def lend(whole: Module, model: Module, layers: Sequence[int]) -> None:
+    """Give a model of some layers of another the arrays of that one."""
+    theirs = renumbered(arrays(whole), {old: new for new, old in enumerate(layers)})
     own = arrays(model)
     same = [
         (name, theirs[name])

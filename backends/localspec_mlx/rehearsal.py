@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from localspec.backend import Footprint, Needs, Options, Rehearsal
+from localspec.backend import LAYERSKIP, Footprint, Needs, Options, Rehearsal
 from localspec.errors import UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import cells
@@ -53,7 +53,7 @@ class MlxRehearsal:
             kept=options.slots * kept(f, options) // options.members,
             working=working(f, options) + (drafting(f, options) if head else 0),
             layers=f.layers,
-            head=head.weight_bytes + head_kept(f, head, options) if head else 0,
+            head=head_bytes(f, head, options) if head else 0,
         )
 
 
@@ -74,6 +74,13 @@ def described_head(f: Footprint, path: Path) -> Footprint:
         raise UsageError(f"{path.name} has no drafting head (MTP) inside")
     inside = drafters.inside(configuration.read(path), shards.read(path))
     return replace(f, weight_bytes=inside.bytes, layers=inside.layers)
+
+
+def head_bytes(f: Footprint, head: Footprint, options: Options) -> int:
+    """Compute the bytes that a head adds; layers of its target's that draft are there already."""
+    if head.drafter_for(f.path) == LAYERSKIP:
+        return 0
+    return head.weight_bytes + head_kept(f, head, options)
 
 
 def head_kept(f: Footprint, head: Footprint, options: Options) -> int:

@@ -42,6 +42,7 @@ class Slot:
     marks: list[Mark] = field(default_factory=list)
     anchors: list[Mark] = field(default_factory=list)
     fewer: mx.array | None = None  # tokens by which it is shorter, which only the device knows
+    overwritten: bool = False  # its last token, by a draft
 
 
 class CacheSlots:
@@ -66,14 +67,34 @@ class CacheSlots:
         """Append so many tokens to slots, by a computation over their layers."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
-        call = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer(rows))
-        for layer in group.layers:
-            layer.begin(call)
-        result = by(group.layers)
+        spans = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer(rows))
+        result = self.compute_at(group, spans, by)
         for row, width in zip(rows, widths, strict=True):
-            row.reached = max(row.reached, row.length + call.width)
             row.length += width
         return result
+
+    def compute_at(
+        self, group: SlotGroup, spans: RowSpans, by: Callable[[Sequence[Layer]], Result]
+    ) -> Result:
+        """Compute over the layers of a group, from places at which its rows need not end."""
+        for layer in group.layers:
+            layer.begin(spans)
+        result = by(group.layers)
+        for slot, start in zip(group.slots, spans.starts, strict=True):
+            held = self._slots[slot]
+            if held.group is group:
+                held.reached = max(held.reached, start + spans.width)
+                held.overwritten |= start < held.length
+        return result
+
+    def ends(self, group: SlotGroup) -> list[int]:
+        """List where the rows of a group end; 0 of one that its slot has left."""
+        held = [self._slots[slot] for slot in group.slots]
+        return [each.length if each.group is group else 0 for each in held]
+
+    def overwritten(self, slot: int) -> bool:
+        """Whether a draft was written over the last token of a slot, which was fed ahead."""
+        return self._slots[slot].overwritten
 
     def groups(self, slots: Sequence[int]) -> list[SlotGroup]:
         """List the groups that slots are in."""
@@ -114,7 +135,7 @@ class CacheSlots:
     def truncate(self, slot: int, length: int) -> int:
         """Forget all but the first `length` tokens, or more where that cannot be done."""
         held = self._slots[slot]
-        held.fewer = None
+        held.fewer, held.overwritten = None, False
         if length >= held.length:
             return held.length
         mark = self._last_mark(held, length)

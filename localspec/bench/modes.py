@@ -81,6 +81,7 @@ def _kind(name: str, drafter: str) -> Kind:
     if name == AUTO:
         return Kind(name, registry.names("auto", drafter), None)
     proposer, colon, depth = name.partition(":")
+    proposer = registry.meant(proposer, drafter)
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
         known = ", ".join((PLAIN, AUTO, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")

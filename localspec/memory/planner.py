@@ -37,7 +37,7 @@ def planned(
 ) -> Plan:
     """Plan how to load a pair here; `insists` on the draft model."""
     machine = limited(target.engine.devices, limits)
-    if draft is not None and draft.footprint().drafter:
+    if draft is not None and draft.footprint().drafter_for(target.found.path):
         options, draft = replace(options, head=draft.found.path), None
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)

@@ -35,7 +35,7 @@ class Looks(NamedTuple):
     def drafter(self) -> str:
         """The proposer that these files are for, if they are for one."""
         if self.draft is not None:
-            return self.draft.footprint().drafter or DRAFT
+            return self.draft.footprint().drafter_for(self.target.found.path) or DRAFT
         return HEAD if self.target.footprint().drafting_layers else ""
 
     @property

@@ -55,7 +55,7 @@ def inspect(path: Path) -> Footprint:
     model = lay_out(config)
     settings = model.settings
     heads = config.number(HEADS, settings) if model.kept.heads else 0
-    inside = drafters.inside(config, held)
+    inside, made_of = drafters.inside(config, held), model_of(config)
     return Footprint(
         path=path,
         architecture=config.model_type,
@@ -82,7 +82,8 @@ def inspect(path: Path) -> Footprint:
         tokenizer=kind(folder),
         chat_template=chat_template(folder),
         mask_token=mask(config),
-        made_of=made_of.path if (made_of := model_of(config)) else None,
+        made_of=made_of.path if made_of else None,
+        leading=bool(made_of and made_of.leading and not model.kept.state_bytes),
     )
 
 

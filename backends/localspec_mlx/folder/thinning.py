@@ -24,6 +24,11 @@ class MadeOf(NamedTuple):
     path: Path
     layers: Sequence[int]
 
+    @property
+    def leading(self) -> bool:
+        """Whether these are its first layers."""
+        return list(self.layers) == list(range(len(self.layers)))
+
 
 def thin(path: Path, layers: Sequence[int], out: Path) -> None:
     """Write a folder with these layers of another, by their numbers from 0, in their order."""

@@ -16,8 +16,8 @@ from mlx.nn.layers.linear import Linear
 from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models.cache import make_prompt_cache
 
-from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
+from localspec_mlx.heads.counting import Found, by_groups, count_in, counting
 from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.heads.target import body, spread
 from localspec_mlx.layers import Keys
@@ -112,29 +112,20 @@ class TargetKeys:
     """Drafts with an assistant, a run for each group of slots that its target keeps together."""
 
     def __init__(self, assistant: Assistant, target: CacheSlots, count: int) -> None:
-        # It keeps nothing, so this only counts the tokens.
-        empty = Blueprint(assistant, list, (), frozenset(), recurrent=False, own=True)
-        self.slots = CacheSlots(empty, count)
+        self.slots = counting(count)
         self.limit = BOUNDLESS
         self.logits = assistant.logits
         self._assistant = assistant
         self._target = target
 
     def take_in(self, parts: Mapping[int, Part]) -> None:
-        for slot, part in parts.items():
-            self.slots.compute([slot], [len(part.tokens)], lambda layers: None)
+        count_in(self.slots, parts)
 
     def read(self, parts: Mapping[int, Part]) -> Read:
         self.take_in(parts)
-        found: dict[int, tuple[mx.array, mx.array]] = {}
-        for group in self._target.groups(list(parts)):
-            found |= self._read(group, parts)
-        states, outputs = zip(*(found[slot] for slot in parts), strict=True)
-        return Read(mx.concatenate(list(states)), mx.concatenate(list(outputs)))
+        return by_groups(self._target, parts, self._read)
 
-    def _read(
-        self, group: SlotGroup, parts: Mapping[int, Part]
-    ) -> dict[int, tuple[mx.array, mx.array]]:
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
         rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]
@@ -149,7 +140,9 @@ class TargetKeys:
             span.begins + 1,
         )
         return {
-            slot: (states[at], outputs[at]) for at, slot in enumerate(group.slots) if slot in parts
+            slot: (states[at, -1], outputs[at, -1])
+            for at, slot in enumerate(group.slots)
+            if slot in parts
         }
 
 

@@ -31,6 +31,7 @@ class FollowedText:
     before: mx.array | None = None  # states before the tokens that are not read, and the next one
     ends: dict[int, mx.array] = field(default_factory=dict)  # states where long readings ended
     lost: bool = False  # it failed: nothing can be drafted
+    stateless: bool = False  # states have no numbers: none is ever missing
 
     @property
     def behind(self) -> int:
@@ -74,14 +75,18 @@ class FollowedText:
         The state at the last token that was read is gone once more was read: the target reads that
         token again, unless a long reading ended there.
         """
-        return length if length >= self.read or length in self.ends else length - 1
+        return length if length >= self.read or self._state(length) is not None else length - 1
+
+    def _state(self, length: int) -> mx.array | None:
+        """Return the state at the last of so many tokens that were read, if it was kept."""
+        return mx.zeros((1, 0)) if self.stateless else self.ends.get(length)
 
     def truncate(self, length: int) -> None:
         """Know no more than so many tokens; the target may hold fewer, and read the rest again."""
         if length >= self.read:
             self.before = None if self.before is None else self.before[: length - self.read + 1]
         else:
-            self.read, self.before = length, self.ends.get(length)
+            self.read, self.before = length, self._state(length)
         self.tokens = self.tokens[:length]
         self.ends = {end: state for end, state in self.ends.items() if end <= length}
 

@@ -77,6 +77,7 @@ class LoadedHead:
     proposer: str
     tap: Tap
     reader: Callable[[CacheSlots, int], Reader]  # by its target's slots, for so many
+    ahead: bool = True  # it may read on before it is settled what its target keeps
 
 
 class MlxHead:
@@ -85,13 +86,18 @@ class MlxHead:
     ) -> None:
         self.proposer = loaded.proposer
         self._reader = loaded.reader(target, options.slots)
+        self._ahead = loaded.ahead
         self.slots = self._reader.slots
         self._batch = options.batch
         self._stream = stream
         self._host = host
-        self._texts = [FollowedText() for _ in range(options.slots)]
+        self._stateless = loaded.tap.stateless
+        self._texts = [self._new_text() for _ in range(options.slots)]
         self._own: dict[int, OwnStates] = {}
         self._foresights = [Foresight() for _ in range(options.slots)]
+
+    def _new_text(self) -> FollowedText:
+        return FollowedText(stateless=self._stateless)
 
     def note(
         self, rows: Sequence[Row], positions: Sequence[int], states: Mapping[int, mx.array]
@@ -206,8 +212,9 @@ class MlxHead:
             fewest = min(len(path.tokens) for path in live)
             extend(self, self._host, [path for path in live if len(path.tokens) == fewest])
         drafts = [path.draft(self.proposer) for path in paths]
-        for roll, draft in zip(rolls, drafts, strict=True):
-            self._foresights[roll.row.slot].drafted(roll, draft.tokens)
+        if self._ahead:
+            for roll, draft in zip(rolls, drafts, strict=True):
+                self._foresights[roll.row.slot].drafted(roll, draft.tokens)
         return drafts
 
     def _take_up(self, path: RolledRow, *, by_forward: bool) -> None:
@@ -304,7 +311,7 @@ class MlxHead:
             if self._foresights[slot].begun is None:
                 self.slots.truncate(slot, self._texts[slot].entries)
         else:
-            self._texts[slot], self._foresights[slot] = FollowedText(), Foresight()
+            self._texts[slot], self._foresights[slot] = self._new_text(), Foresight()
             self.slots.clear(slot)
 
     def copy(self, source: int, target: int) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_model
 
-from localspec.backend import Footprint
+from localspec.backend import LAYERSKIP, Footprint
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
-from localspec_mlx import products
+from localspec_mlx import own_layers, products
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
@@ -30,9 +30,11 @@ from localspec_mlx.folder.drafters import (
     files,
 )
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.thinning import model_of
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
 from localspec_mlx.heads.eagle3 import Eagle3, layers_read
+from localspec_mlx.heads.first_layers import FirstLayers
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
@@ -41,8 +43,7 @@ from localspec_mlx.heads.tap import Tap
 from localspec_mlx.heads.target import body
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.slots import CacheSlots
-
-STAGED: Mapping[str, type[Medusa] | type[Speculator]] = {MEDUSA: Medusa, SPECULATOR: Speculator}
+from localspec_mlx.trial import width
 
 
 class Settings:
@@ -53,54 +54,96 @@ class Settings:
         return config
 
 
+class HeadFolder(NamedTuple):
+    """A folder with a head, and the model that is loaded already."""
+
+    path: Path
+    config: Config
+    target: Blueprint
+    vocabulary: int
+
+    @property
+    def inner(self) -> Module:
+        return body(self.target.model)
+
+
 def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
     """Load a head for a model that is loaded already, and watch what it reads of that model."""
     require_fit(folder, footprint)
     try:
-        return made(folder, target, footprint.vocabulary)
+        config = configuration.read(folder)
+        kind = LAYERSKIP if model_of(config) else drafter(config) or MTP
+        return MAKERS[kind](HeadFolder(folder, config, target, footprint.vocabulary))
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for the head in {folder.name}") from error
         raise ModelFileError(f"the head in {folder.name} cannot be loaded: {error}") from error
 
 
-def made(folder: Path, target: Blueprint, vocabulary: int) -> LoadedHead:
-    config = configuration.read(folder)
-    inner = body(target.model)
-    if config.model_type in ASSISTANTS:
-        if not target.own:
-            raise ValueError("its target keeps what it would look at in a way of its own")
-        assistant = weighed(folder, partial(Assistant, target.model))
-        return LoadedHead(MTP, Tap([inner.norm]), partial(TargetKeys, assistant))
-    if drafter(config) == EAGLE3:
-        layers = weighed(folder, partial(Eagle3, target.model, vocabulary))
-        places = layers_read(config.values, len(inner.layers))
-        reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
-        return LoadedHead(EAGLE3, Tap(reads), keeping(layers, target))
-    if drafter(config) == DFLASH:
-        head = weighed(folder, partial(DFlash, target.model))
-        alike = kept(head, target)
-        reads = [inner.layers[at] for at in filled_by(config.values, len(inner.layers))]
-        return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
-    if drafter(config) in STAGED:
-        stages = staged(config, target.model, vocabulary)
-        return LoadedHead(
-            drafter(config), Tap([inner.norm]), lambda _, count: StageReader(stages, count)
-        )
-    layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder)))
-    return LoadedHead(MTP, Tap([inner.norm]), keeping(layers, target))
+def mtp(folder: HeadFolder) -> LoadedHead:
+    tap, target = Tap([folder.inner.norm]), folder.target
+    if folder.config.model_type not in ASSISTANTS:
+        layers = weighed(folder.path, partial(QwenHead, target.model, as_stored(folder.path)))
+        return LoadedHead(MTP, tap, keeping(layers, target))
+    if not target.own:
+        raise ValueError("its target keeps what it would look at in a way of its own")
+    assistant = weighed(folder.path, partial(Assistant, target.model))
+    return LoadedHead(MTP, tap, partial(TargetKeys, assistant))
 
 
-def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculator:
+def eagle3(folder: HeadFolder) -> LoadedHead:
+    layers = weighed(folder.path, partial(Eagle3, folder.target.model, folder.vocabulary))
+    inner = folder.inner
+    places = layers_read(folder.config.values, len(inner.layers))
+    reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
+    return LoadedHead(EAGLE3, Tap(reads), keeping(layers, folder.target))
+
+
+def dflash(folder: HeadFolder) -> LoadedHead:
+    head = weighed(folder.path, partial(DFlash, folder.target.model))
+    alike, layers = kept(head, folder.target), folder.inner.layers
+    reads = [layers[at] for at in filled_by(folder.config.values, len(layers))]
+    return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
+
+
+def staged(kind: type[Medusa] | type[Speculator], folder: HeadFolder) -> LoadedHead:
     """Load a head with a stage for each token; numbers are of the kind of the target's states."""
     weights: dict[str, mx.array] = {}
-    for path in shards.read(config.path.parent, pattern=files(config)).paths:
+    for path in shards.read(folder.path, pattern=files(folder.config)).paths:
         loaded: Any = mx.load(str(path))
         weights |= loaded
-    head = STAGED[drafter(config)](target, config, weights, vocabulary)
-    head.set_dtype(body(target).norm.weight.dtype)
+    norm = folder.inner.norm
+    head = kind(folder.target.model, folder.config, weights, folder.vocabulary)
+    head.set_dtype(norm.weight.dtype)
     mx.eval(list(arrays_in(dict(head))))
-    return head
+    name = drafter(folder.config)
+    return LoadedHead(name, Tap([norm]), lambda _, count: StageReader(head, count))
+
+
+def first_layers(folder: HeadFolder) -> LoadedHead:
+    """Load layers of the target with its weights; their files are only laid out."""
+    target, part = folder.target, model_of(folder.config)
+    assert part is not None
+    model: Module = load_model(folder.path, lazy=True)[0]
+    own_layers.lend(target.model, model, part.layers)
+    mx.eval(list(arrays_in(dict(model))))
+    products.tune(model)
+    layers = own(model, slack=0)
+    if layers is None or target.recurrent:
+        raise ValueError("its target keeps more than keys and values")
+    if width(model) != folder.vocabulary:
+        raise ValueError(f"it has logits for {width(model):,} tokens, not {folder.vocabulary:,}")
+    return LoadedHead(LAYERSKIP, Tap([]), partial(FirstLayers, layers), ahead=False)
+
+
+MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
+    MTP: mtp,
+    EAGLE3: eagle3,
+    DFLASH: dflash,
+    MEDUSA: partial(staged, Medusa),
+    SPECULATOR: partial(staged, Speculator),
+    LAYERSKIP: first_layers,
+}
 
 
 def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
@@ -131,7 +174,7 @@ def require_fit(folder: Path, target: Footprint) -> None:
             raise UsageError(f"{folder.name} has no drafting head (MTP) inside")
         return
     head = inspect(folder)
-    if not head.drafter:
+    if not head.drafter_for(target.path):
         raise UsageError(f"{folder.name} is no drafting head: give it as a draft model")
     made = f"{folder.name} was made for another model than {target.path.name}"
     if head.embedding not in (0, target.embedding):

@@ -16,11 +16,10 @@ from mlx.nn.layers.embedding import Embedding
 from mlx.nn.layers.linear import Linear
 from mlx.nn.layers.normalization import RMSNorm
 
-from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.folder.config import Config
+from localspec_mlx.heads.counting import count_in, counting, together
 from localspec_mlx.heads.head import Part, Read
 from localspec_mlx.heads.target import body, output, spread
-from localspec_mlx.slots import CacheSlots
 
 MOST = 64  # stages; no draft is longer
 EPSILON = 1e-6
@@ -158,14 +157,12 @@ class StageReader:
     """Drafts a token with each stage; of the text it counts the tokens."""
 
     def __init__(self, head: Medusa | Speculator, count: int) -> None:
-        empty = Blueprint(head, list, (), frozenset(), recurrent=False, own=True)
-        self.slots = CacheSlots(empty, count)
+        self.slots = counting(count)
         self.limit = head.limit
         self._head = head
 
     def take_in(self, parts: Mapping[int, Part]) -> None:
-        for slot, part in parts.items():
-            self.slots.compute([slot], [len(part.tokens)], lambda layers: None)
+        count_in(self.slots, parts)
 
     def read(self, parts: Mapping[int, Part]) -> Read:
         self.take_in(parts)
@@ -179,7 +176,7 @@ class StageReader:
             states = mx.stack([part.states[part.newest] for part in these])
             states, logits = self._head.draft(stage, tokens, states)
             found |= {slot: (states[at], logits[at]) for at, slot in enumerate(slots)}
-        return Read(*(mx.stack(list(each)) for each in zip(*map(found.get, parts), strict=True)))
+        return together(found, parts)
 
     def logits(self, outputs: mx.array) -> mx.array:
         return outputs

@@ -9,12 +9,15 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from localspec.backend import CELLS, SLOTS
+
 
 class Tap:
     """Keeps what some modules of a model returned in its newest run."""
 
     def __init__(self, modules: Sequence[Module]) -> None:
         self._kept: list[mx.array | None] = [None] * len(modules)
+        self.stateless = not modules
         for at, module in enumerate(modules):
             watch(module, partial(self._keep, at))
 
@@ -25,6 +28,8 @@ class Tap:
         """Return the states of the newest run side by side, [rows, width, numbers]; forget them."""
         found = [each for each in self._kept if each is not None]
         assert len(found) == len(self._kept)
+        if not found:
+            return mx.zeros((SLOTS, CELLS, 0))  # states of no numbers, for any tokens
         self._kept = [None] * len(found)
         return found[0] if len(found) == 1 else mx.concatenate(found, axis=-1)
 

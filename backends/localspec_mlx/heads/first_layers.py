@@ -1,0 +1,57 @@
+"""LayerSkip: the first layers of a target draft for it, with its own keys and values.
+
+They write the keys and values of a draft behind the target's, which are not counted there. The
+target writes the same cells anew when it verifies the draft.
+
+    held by the target    x0 x1 ... x(n-1) |
+    written by a draft                     | xn d1 d2 ...
+    verified                               | xn d1 d2 ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mlx.core as mx
+
+from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.call import RowSpans
+from localspec_mlx.heads.counting import Found, by_groups, count_in, counting
+from localspec_mlx.heads.head import BOUNDLESS, Part, Read
+from localspec_mlx.slots import CacheSlots, SlotGroup
+
+
+class FirstLayers:
+    def __init__(self, layers: Blueprint, target: CacheSlots, count: int) -> None:
+        self.slots = counting(count)
+        self.limit = BOUNDLESS
+        self._layers = layers
+        self._target = target
+
+    def take_in(self, parts: Mapping[int, Part]) -> None:
+        count_in(self.slots, parts)
+
+    def read(self, parts: Mapping[int, Part]) -> Read:
+        self.take_in(parts)
+        return by_groups(self._target, parts, self._read)
+
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
+        """Run all rows of a group; those that draft nothing write behind what they hold."""
+        ends = zip(group.slots, self._target.ends(group), strict=True)
+        # Of the tokens of a text the first is not counted, and the newest is.
+        starts = [self.slots.length(slot) if slot in parts else end for slot, end in ends]
+        some = next(parts[slot] for slot in group.slots if slot in parts)
+        tokens = mx.stack([parts.get(slot, some).tokens[-1:] for slot in group.slots])
+        logits = self._target.compute_at(
+            group,
+            RowSpans(tuple(starts), (1,) * len(starts)),
+            lambda layers: self._layers.run(tokens, layers),
+        )
+        return {
+            slot: (parts[slot].states[-1], logits[at, -1])
+            for at, slot in enumerate(group.slots)
+            if slot in parts
+        }
+
+    def logits(self, outputs: mx.array) -> mx.array:
+        return outputs
