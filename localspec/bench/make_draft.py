@@ -54,7 +54,8 @@ def make_draft(context: click.Context, model: str) -> None:
     """Write a draft model of some of a model's own layers, and tell what it brings.
 
     The layers to leave out are given, or chosen by what promises most tokens a second on a text.
-    It costs memory of its own: the layers that it keeps, and the embedding.
+    It costs memory of its own: with llama.cpp the layers that it keeps and the embedding, and keys
+    and values; on MLX keys and values, or nothing where it keeps the first layers.
     """
     wanted = read(context, MakeDraftOptions)
     files = locate(model, read(context, EngineOptions).backend)

@@ -15,6 +15,7 @@ if sys.platform == "win32":
 import mlx.core as mx
 
 from localspec.backend import Next, Options, Roll, Row
+from localspec.cli import run
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.memory.planner import Limits, planned
@@ -176,3 +177,14 @@ def test_a_model_and_its_first_layers_run_by_name(kv_type, tmp_path):
             said.append(result.text)
             assert bool(result.speculation.drafted) == bool(draft)
     assert said[0] == said[1] == said[2]
+
+
+def test_the_command_times_first_layers_as_what_they_are(tmp_path, capsys):
+    target, _ = written(tmp_path)
+    text, out = tmp_path / "text.txt", tmp_path / "made"
+    text.write_text("the code is the code, and the return is the return of the code. " * 12)
+    arguments = ["--skip-layers", "2", "--text", str(text), "--out", str(out)]
+    assert run(["make-draft", str(target), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert f"{out}: 2 of 3 layers" in printed
+    assert "of plain decoding" in printed
