@@ -6,6 +6,7 @@ to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,6 +62,13 @@ class RowSpans:
 
 
 IDLE = RowSpans((0,), (0,))
+
+
+def device_counts(counts: Sequence[mx.array | None]) -> mx.array | None:
+    """Join counts of rows that only the device knows; None counts for 0, or for all of them."""
+    if all(count is None for count in counts):
+        return None
+    return mx.stack([mx.array(0) if count is None else count for count in counts])
 
 
 class CellView:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import mlx.core as mx
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.call import RowSpans
+from localspec_mlx.call import RowSpans, device_counts
 from localspec_mlx.layers import Layer, Memo
 
 Result = TypeVar("Result")
@@ -67,7 +67,8 @@ class CacheSlots:
         """Append so many tokens to slots, by a computation over their layers."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
-        spans = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer(rows))
+        fewer = device_counts([row.fewer for row in rows])
+        spans = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer)
         result = self.compute_at(group, spans, by)
         for row, width in zip(rows, widths, strict=True):
             row.length += width
@@ -214,13 +215,6 @@ class CacheSlots:
                 held = self._slots[slot]
                 if held.group is group:
                     held.group = self._alone(slot, self._row(slot, held.length))
-
-
-def fewer(rows: Sequence[Slot]) -> mx.array | None:
-    """Collect what only the device knows of the lengths of rows."""
-    if all(row.fewer is None for row in rows):
-        return None
-    return mx.stack([mx.array(0) if row.fewer is None else row.fewer for row in rows])
 
 
 def put_back(layers: Sequence[Layer], at: int, mark: Mark) -> None:

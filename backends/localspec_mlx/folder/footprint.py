@@ -52,7 +52,11 @@ def inspect(path: Path) -> Footprint:
     check_layers(config, held)
     from localspec_mlx.folder.skeleton import lay_out
 
-    model = lay_out(config)
+    return described(path, folder, config, held, lay_out(config))
+
+
+def described(path: Path, folder: Path, config: Config, held: Shards, model: Skeleton) -> Footprint:
+    """Describe a model by its configuration and its layout."""
     settings = model.settings
     heads = config.number(HEADS, settings) if model.kept.heads else 0
     inside, made_of = drafters.inside(config, held), model_of(config)

@@ -18,7 +18,8 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-KV_BYTES = 2  # of one 16-bit key or value
+from localspec_mlx.folder.drafters import KV_BYTES
+
 SHORT, LONG = 2047, 4095  # tokens by whose difference an unknown cache is known
 # Look at their numbers while they run, so only their first layer is seen.
 LOOKING = frozenset({"dbrx"})

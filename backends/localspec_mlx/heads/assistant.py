@@ -6,7 +6,7 @@ by the target's last state and then by states of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -16,7 +16,7 @@ from mlx.nn.layers.linear import Linear
 from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models.cache import make_prompt_cache
 
-from localspec_mlx.call import RowSpans
+from localspec_mlx.call import RowSpans, device_counts
 from localspec_mlx.heads.counting import Found, by_groups, count_in, counting
 from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.heads.target import body, spread
@@ -129,7 +129,8 @@ class TargetKeys:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
         rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]
-        span = RowSpans(tuple(row.held - 1 for row in rows), (1,) * len(rows), rejected(rows))
+        rejected = device_counts([row.rejected for row in rows])
+        span = RowSpans(tuple(row.held - 1 for row in rows), (1,) * len(rows), rejected)
         looked = {
             kind: look(group.layers[at], span) for kind, at in self._assistant.sources.items()
         }
@@ -144,13 +145,6 @@ class TargetKeys:
             for at, slot in enumerate(group.slots)
             if slot in parts
         }
-
-
-def rejected(rows: Sequence[Part]) -> mx.array | None:
-    """Collect what only the device knows of the tokens that a target keeps."""
-    if all(row.rejected is None for row in rows):
-        return None
-    return mx.stack([mx.array(0) if row.rejected is None else row.rejected for row in rows])
 
 
 def look(layer: Any, newest: RowSpans) -> Looked:

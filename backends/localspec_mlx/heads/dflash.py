@@ -43,10 +43,7 @@ class DFlash(Module):
             self[table[0]] = table[1]
         self._table_name = table[0] if table else ""
         if "conv_kernel_size" in own:
-            for layer in self.layers:
-                for name in ("attention_conv", "mlp_conv"):
-                    length, group = own["conv_kernel_size"], own["conv_group_size"]
-                    layer[name] = BlockConvolution(width, length, group)
+            convolve(self.layers, width, own["conv_kernel_size"], own["conv_group_size"])
         # DSpark counts what it drafts, and drafts at the newest token's place already.
         spark = "markov_rank" in own
         self.first = 0 if spark and own.get("sample_from_anchor", True) else 1
@@ -125,6 +122,13 @@ class DFlash(Module):
             for name, each in weights.items()
             if not any(part in name for part in ("embed_tokens", "lm_head", "confidence_head"))
         }
+
+
+def convolve(layers: Sequence[Module], width: int, length: int, group: int) -> None:
+    """Give layers the convolutions of DFlash 2."""
+    for layer in layers:
+        for name in ("attention_conv", "mlp_conv"):
+            layer[name] = BlockConvolution(width, length, group)
 
 
 def wishes(config: Mapping[str, Any]) -> Mapping[str, Any]:

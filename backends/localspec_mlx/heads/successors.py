@@ -14,7 +14,7 @@ from mlx.nn.layers.base import Module
 from mlx.nn.layers.embedding import Embedding
 from mlx.nn.layers.linear import Linear
 
-UNLIKELY = 30.0  # logits by which tokens that were not chosen lie below the others
+from localspec_mlx.heads.target import spread
 
 
 class Markov(Module):
@@ -54,9 +54,7 @@ class Selector(Module):
         wanted = (before * self.hidden_projection(states))[..., None]
         added = (self.successor_codebook(chosen) @ wanted).squeeze(-1)
         found = mx.take_along_axis(logits, chosen, axis=-1) + added
-        low = found.min(axis=-1, keepdims=True) - UNLIKELY
-        full = mx.broadcast_to(low, logits.shape)
-        return mx.put_along_axis(full, chosen, found, axis=-1)
+        return spread(found, chosen, logits.shape[-1])
 
 
 class BlockConvolution(Module):

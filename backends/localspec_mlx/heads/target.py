@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-UNLIKELY = 30.0  # logits by which tokens that a head has not lie below the others
+UNLIKELY = 30.0  # logits by which tokens that a head lacks or did not choose lie below the others
 
 
 def body(target: Module) -> Module:
