@@ -51,17 +51,21 @@ def read(model, slot, text, piece=25):
     return found[-1].copy()
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gpt_oss"])  # whose first layer has a window
-def test_a_draft_is_that_of_a_model_of_these_layers(architecture, tmp_path):
+@pytest.mark.parametrize(
+    ("architecture", "kv_type"),  # of gpt_oss, the first layer has a window
+    [("llama", "auto"), ("llama", "q8_0"), ("llama", "q4_0"), ("gpt_oss", "auto")],
+)
+def test_a_draft_is_that_of_a_model_of_these_layers(architecture, kv_type, tmp_path):
     target, first = written(tmp_path, architecture)
     texts = [TEXT[:7], TEXT[5:], TEXT[20:50]]
-    with closing(mlx.load(first, replace(OPTIONS, drafting=True))) as draft:
+    options = replace(OPTIONS, kv_type=kv_type)
+    with closing(mlx.load(first, replace(options, drafting=True))) as draft:
         expected = []
         for text in texts:
             draft.truncate(0, 0)
             read(draft, 0, text[:-1])
             expected.append(asked(draft, 0, text))
-    with closing(mlx.load(target, replace(OPTIONS, head=first))) as model:
+    with closing(mlx.load(target, replace(options, head=first))) as model:
         for slot, text in enumerate(texts):
             read(model, slot, text[:-2])
         model.forward([Row(slot, text[-2:-1]) for slot, text in enumerate(texts)])

@@ -106,18 +106,23 @@ def dflash(folder: HeadFolder) -> LoadedHead:
     return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
 
 
-def staged(kind: type[Medusa] | type[Speculator], folder: HeadFolder) -> LoadedHead:
+def stages(folder: HeadFolder) -> LoadedHead:
+    head = staged(folder.config, folder.target.model, folder.vocabulary)
+    name = drafter(folder.config)
+    return LoadedHead(name, Tap([folder.inner.norm]), lambda _, count: StageReader(head, count))
+
+
+def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculator:
     """Load a head with a stage for each token; numbers are of the kind of the target's states."""
     weights: dict[str, mx.array] = {}
-    for path in shards.read(folder.path, pattern=files(folder.config)).paths:
+    for path in shards.read(config.path.parent, pattern=files(config)).paths:
         loaded: Any = mx.load(str(path))
         weights |= loaded
-    norm = folder.inner.norm
-    head = kind(folder.target.model, folder.config, weights, folder.vocabulary)
-    head.set_dtype(norm.weight.dtype)
+    kind = Medusa if drafter(config) == MEDUSA else Speculator
+    head = kind(target, config, weights, vocabulary)
+    head.set_dtype(body(target).norm.weight.dtype)
     mx.eval(list(arrays_in(dict(head))))
-    name = drafter(folder.config)
-    return LoadedHead(name, Tap([norm]), lambda _, count: StageReader(head, count))
+    return head
 
 
 def first_layers(folder: HeadFolder) -> LoadedHead:
@@ -140,8 +145,8 @@ MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
     MTP: mtp,
     EAGLE3: eagle3,
     DFLASH: dflash,
-    MEDUSA: partial(staged, Medusa),
-    SPECULATOR: partial(staged, Speculator),
+    MEDUSA: stages,
+    SPECULATOR: stages,
     LAYERSKIP: first_layers,
 }
 
