@@ -73,6 +73,7 @@ def held(folder, head):
         return active() - before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "architecture"), KINDS.items())
 def test_a_head_takes_what_was_planned_for_it(name, architecture, tmp_path):
     kind, folder = name.rpartition("-")[2], tmp_path / "made"

@@ -49,7 +49,16 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+# Slow ones, of whose kind others are tried first.
+LATER = {f"mlx {name}" for name in ("qwen3", "qwen3_moe", "qwen3_next", "mamba2", "falcon_h1")}
+LATER |= {"mlx nemotron_h", "mlx granitemoehybrid"}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.long] if name in LATER else []) for name in MODELS
+    ]
+)
 def model(request):
     made = MODELS[request.param]()
     yield made
@@ -60,6 +69,10 @@ def model(request):
 def close():
     """Tell whether two rows of logits are the same but for the rounding of another batch shape."""
     return lambda a, b: np.allclose(a, b, atol=6e-3, rtol=1e-3)
+
+
+def longer(*lengths):
+    return [pytest.param(length, marks=pytest.mark.long) for length in lengths]
 
 
 def feed(model, slot, tokens, outputs=1, tentative=0):
@@ -201,7 +214,7 @@ def test_any_shorter_length_is_safe_to_ask_for(model, close):
         assert model.truncate(0, 0) == model.truncate(1, 0) == 0
 
 
-@pytest.mark.parametrize("length", [395, 300, 120, 20])
+@pytest.mark.parametrize("length", [300, *longer(395, 120, 20)])
 def test_going_far_back_in_a_long_text_is_safe(model, close, length):
     """A window may have moved on; what is gone must be fed again, not be taken for there."""
     long = [(at * at + at // 7) % 6 for at in range(400)]
@@ -217,7 +230,7 @@ def test_going_far_back_in_a_long_text_is_safe(model, close, length):
     assert close(feed(model, 0, [3]), feed(model, 1, [3]))
 
 
-@pytest.mark.parametrize("length", [398, 200, 1])
+@pytest.mark.parametrize("length", [200, *longer(398, 1)])
 def test_the_beginning_of_a_long_text_is_copied_rightly_or_not_at_all(model, close, length):
     long = [(at * at + at // 7) % 6 for at in range(400)]
     for start in range(0, 400, 40):
