@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from localspec.backend import Options
@@ -156,6 +157,8 @@ def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:
         return Eagle3(context, plan.width)
     if context.shares(trunk):
         return Sharing(context, trunk)
-    context.tell_hidden(outputs_only=cuts_hidden(context))
+    with ThreadPoolExecutor(1) as thread:  # that ends: OpenMP keeps threads for each that stays,
+        cuts = thread.submit(cuts_hidden, context).result()  # and then lets all spin less
+    context.tell_hidden(outputs_only=cuts)
     count = plan.weights.drafting_layers
     return Chain(context, count) if count > 1 else OneBlock(context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from functools import cache
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from localspec.control.calibration import calibrate
 from localspec.errors import ContextFull, ModelFileError
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
+from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.blocks import OneBlock
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.held_text import LAG
@@ -320,6 +322,20 @@ def test_a_head_that_does_not_follow_drafts_nothing(model):
 def test_without_its_head_a_model_has_none(name):
     with closing(engines.target(name, head=None)) as model:
         assert model.head is None
+
+
+@pytest.mark.parametrize("name", GGUF)
+def test_the_thread_that_loads_runs_nothing(name, monkeypatch):
+    """OpenMP would keep threads for it, and those of the engine would spin less for good."""
+    ran, run = set(), Context._run
+
+    def noted(*arguments):
+        ran.add(threading.current_thread())
+        return run(*arguments)
+
+    monkeypatch.setattr(Context, "_run", noted)
+    engines.target(name).close()
+    assert threading.current_thread() not in ran
 
 
 @pytest.mark.parametrize("name", ["hy_v3-chain-mtp", "step35-chain-mtp"])
