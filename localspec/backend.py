@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,6 +302,14 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Free everything; calling it twice is safe."""
+
+
+@runtime_checkable
+class RestingModel(Protocol):
+    """A model that keeps something for the thread it runs on, which may slow other models down."""
+
+    def rest(self) -> None:
+        """Let it go until the next forward; called on that thread when there are no requests."""
 
 
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:

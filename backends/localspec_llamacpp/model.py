@@ -13,6 +13,7 @@ from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
+from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
@@ -196,6 +197,9 @@ class LlamaModel:
             self._head.close()
             self.head, self._head = None, FreedHead()
             self._context.tell_nothing()
+
+    def rest(self) -> None:
+        openmp.end_threads()
 
     def close(self) -> None:
         if not self._closed:

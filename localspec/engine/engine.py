@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from localspec.backend import Model
+from localspec.backend import Model, RestingModel
 from localspec.control.costs import Costs
 from localspec.decoding.generation import Generation
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
@@ -160,6 +160,11 @@ class Engine:
     def idle(self) -> None:
         if self._relief:
             self._relief.idle()
+
+    def rest(self) -> None:
+        """Note that there are no requests for now."""
+        if isinstance(self.target, RestingModel):
+            self.target.rest()
 
     def close(self) -> None:
         """Free models that the engine loaded by itself; the prefix cache may be saved to disk."""

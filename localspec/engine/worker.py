@@ -87,6 +87,8 @@ class Worker:
 
     def _collect(self) -> bool:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""
+        if not self._engine.busy and self._inbox.empty():
+            self._engine.rest()
         while True:
             try:
                 timeout = IDLE if self._engine.waits else None

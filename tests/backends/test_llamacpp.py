@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import closing, nullcontext
@@ -14,6 +15,7 @@ from localspec.backend import Options, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
+from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.log import Log
 from localspec_llamacpp.loading import granted_cores, kv_type
 from tests import engines
@@ -34,6 +36,22 @@ def test_what_ends_llamacpp_is_one_line_without_its_trace_of_calls():
     done = subprocess.run([sys.executable, "-c", ABORTED], capture_output=True, timeout=60)
     assert done.returncode
     assert done.stderr == b"llama.cpp: out of luck; some.cpp:12: no room for / this\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed on Linux only")
+def test_a_model_at_rest_has_no_threads_and_runs_again():
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    with closing(engines.target("llama", threads=2)) as model:
+        openmp.end_threads()
+        before = threads()
+        first = model.forward([Row(0, tokens_of([5, 3, 1, 4]))])[0].copy()
+        assert threads() == before + 1
+        model.rest()
+        assert threads() == before
+        model.truncate(0, 0)
+        assert (model.forward([Row(0, tokens_of([5, 3, 1, 4]))])[0] == first).all()
 
 
 def test_what_a_driver_says_of_itself_is_kept():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import queue
 import subprocess
 import sys
 import threading
@@ -38,6 +39,17 @@ def test_a_stream_is_the_reply_in_pieces(runtime):
     assert "".join(chunk.text for chunk in chunks) == result.text
     assert tuple(t for chunk in chunks for t in chunk.tokens) == result.tokens
     assert runtime.generate("abc", SHORT).text == result.text
+
+
+def test_a_model_may_rest_whenever_there_are_no_requests():
+    model, rested = scripted(), queue.SimpleQueue()
+    model.rest = lambda: rested.put(threading.current_thread().name)
+    with Runtime(Engine(model, Silent())) as runtime:
+        for _ in range(3):
+            assert rested.get(timeout=10) == "localspec"
+            runtime.generate("abc", SHORT)
+        assert rested.get(timeout=10)
+    assert rested.qsize() == 0
 
 
 def test_a_prompt_may_be_tokens(runtime):
