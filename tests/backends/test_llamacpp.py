@@ -43,7 +43,7 @@ def test_a_model_at_rest_has_no_threads_and_runs_again():
     def threads():
         return len(os.listdir("/proc/self/task"))
 
-    with closing(engines.target("llama", threads=2)) as model:
+    with closing(engines.target("llama", threads=2, gpu_layers=0)) as model:
         openmp.end_threads()
         before = threads()
         first = model.forward([Row(0, tokens_of([5, 3, 1, 4]))])[0].copy()
