@@ -17,8 +17,8 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models.cache import make_prompt_cache
 
 from localspec_mlx.call import RowSpans, device_counts
-from localspec_mlx.heads.counting import Found, by_groups, count_in, counting
-from localspec_mlx.heads.head import BOUNDLESS, Part, Read
+from localspec_mlx.heads.counting import Found, GroupedReader
+from localspec_mlx.heads.head import Part
 from localspec_mlx.heads.target import body, spread
 from localspec_mlx.layers import Keys
 from localspec_mlx.slots import CacheSlots, SlotGroup
@@ -108,22 +108,13 @@ class Assistant(Module):
         return weights
 
 
-class TargetKeys:
+class TargetKeys(GroupedReader):
     """Drafts with an assistant, a run for each group of slots that its target keeps together."""
 
     def __init__(self, assistant: Assistant, target: CacheSlots, count: int) -> None:
-        self.slots = counting(count)
-        self.limit = BOUNDLESS
+        super().__init__(target, count)
         self.logits = assistant.logits
         self._assistant = assistant
-        self._target = target
-
-    def take_in(self, parts: Mapping[int, Part]) -> None:
-        count_in(self.slots, parts)
-
-    def read(self, parts: Mapping[int, Part]) -> Read:
-        self.take_in(parts)
-        return by_groups(self._target, parts, self._read)
 
     def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""

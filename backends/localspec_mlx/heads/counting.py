@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.heads.head import Part, Read
+from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
 Found = Mapping[int, tuple[mx.array, mx.array]]  # states and outputs of one text, by slot
@@ -30,13 +31,24 @@ def together(found: Found, parts: Mapping[int, Part]) -> Read:
     return Read(*(mx.stack(list(each)) for each in zip(*map(found.get, parts), strict=True)))
 
 
-def by_groups(
-    target: CacheSlots,
-    parts: Mapping[int, Part],
-    read: Callable[[SlotGroup, Mapping[int, Part]], Found],
-) -> Read:
-    """Read texts in a run for each group of slots that their target keeps together."""
-    found: dict[int, tuple[mx.array, mx.array]] = {}
-    for group in target.groups(list(parts)):
-        found |= read(group, parts)
-    return together(found, parts)
+class GroupedReader(ABC):
+    """Reads texts in a run for each group of slots that their target keeps together."""
+
+    def __init__(self, target: CacheSlots, count: int) -> None:
+        self.slots = counting(count)
+        self.limit = BOUNDLESS
+        self._target = target
+
+    def take_in(self, parts: Mapping[int, Part]) -> None:
+        count_in(self.slots, parts)
+
+    def read(self, parts: Mapping[int, Part]) -> Read:
+        self.take_in(parts)
+        found: dict[int, tuple[mx.array, mx.array]] = {}
+        for group in self._target.groups(list(parts)):
+            found |= self._read(group, parts)
+        return together(found, parts)
+
+    @abstractmethod
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
+        """Read those texts that are in a group."""

@@ -16,24 +16,17 @@ import mlx.core as mx
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
-from localspec_mlx.heads.counting import Found, by_groups, count_in, counting
-from localspec_mlx.heads.head import BOUNDLESS, Part, Read
+from localspec_mlx.heads.counting import Found, GroupedReader
+from localspec_mlx.heads.head import Part
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
 
-class FirstLayers:
+class FirstLayers(GroupedReader):
+    """Drafts with the first layers of a target."""
+
     def __init__(self, layers: Blueprint, target: CacheSlots, count: int) -> None:
-        self.slots = counting(count)
-        self.limit = BOUNDLESS
+        super().__init__(target, count)
         self._layers = layers
-        self._target = target
-
-    def take_in(self, parts: Mapping[int, Part]) -> None:
-        count_in(self.slots, parts)
-
-    def read(self, parts: Mapping[int, Part]) -> Read:
-        self.take_in(parts)
-        return by_groups(self._target, parts, self._read)
 
     def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
         """Run all rows of a group; those that draft nothing write behind what they hold."""

@@ -44,8 +44,8 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     @routes.get("/api/v0/models")
     async def models() -> Object:
         """List the models."""
-        offers = list(house.offers.values())
-        return {"object": "list", "data": [await told(offer, described) for offer in offers]}
+        offers = [await told(offer, described) for offer in list(house.offers.values())]
+        return {"object": "list", "data": offers}
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
@@ -62,8 +62,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     @routes.get("/api/v1/models")
     async def keys() -> Object:
         """List the models, with those of them that are loaded."""
-        offers = list(house.offers.values())
-        return {"models": [await told(offer, listed) for offer in offers]}
+        return {"models": [await told(offer, listed) for offer in list(house.offers.values())]}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)
     async def load(body: LoadRequest) -> Object:
@@ -72,9 +71,9 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
         await desk.downloads.look_for(body.model)
         async with house.lease(body.model) as served:
             seconds = time.perf_counter() - begun
-            found: Object = {"type": "llm", "status": "loaded", "config": config(served)}
-            names = {"instance_id": served.name, "model_instance_id": served.name}
-            return found | names | {"load_time_seconds": seconds}
+            names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
+            found: Object = {"type": "llm", "status": "loaded", "config": config(served), **names}
+            return found | {"load_time_seconds": seconds}
 
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:

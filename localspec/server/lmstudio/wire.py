@@ -25,7 +25,7 @@ class Greeting(RequestPart):
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What may be an API key: the passkey, or a token that the SDK has split."""
+        """List what may be an API key: the passkey, or a token that the SDK has split."""
         return self.passkey, f"sk-lm-{self.identifier}:{self.passkey}"
 
 
