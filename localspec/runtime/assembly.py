@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -52,16 +53,21 @@ def assembled(
 class ProposerFactory:
     """Makes the proposers of a pair; all but what has gone keep what they know."""
 
-    def __init__(self, wanted: Sequence[str], depth: Depth | None = None) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[str],
+        depth: Depth | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._wanted = tuple(wanted)
-        self._depth = depth
+        self._depth, self._clock = depth, clock
         self._known: dict[str, Proposer] = {}
 
     def __call__(self, pair: Pair) -> Proposer:
         proposers = self._proposers(pair)
         if not proposers:
             return Silent()
-        return Best(proposers, self._depth) if self._depth else FirstOf(proposers)
+        return Best(proposers, self._depth, self._clock) if self._depth else FirstOf(proposers)
 
     def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
         names = self._wanted

@@ -82,8 +82,9 @@ class Desk:
         needs = Needs(100 * MB, 10 * MB, 10 * MB)
         wanted = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
         found = plan(wanted, cpu(8 * GB))
+        # A draft takes a tenth of a round, however busy this machine is.
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
-        factory = ProposerFactory(self.wanted, depth if self.depth else None)
+        factory = ProposerFactory(self.wanted, depth if self.depth else None, Clock(step=0.001))
         known = ResolvedPair(TARGET, DRAFT, found)
         self.opened = Reopened(Pair(scripted(), self.draft()), known)
         self.relief = DraftModelRelief(self.opened, factory, self.memory, self.clock)
@@ -91,7 +92,8 @@ class Desk:
             self.opened.pair.target,
             self.relief,
             4,
-            parts=EngineParts(depth.costs if self.depth else None, relief=self.relief),
+            Clock(step=0.01),
+            EngineParts(depth.costs if self.depth else None, relief=self.relief),
         )
 
     def draft(self):
