@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
+    """Tokens and their weights, which need not add up to one: to divide them all takes time."""
+
     ids: NDArray[np.int64]  # ascending
-    probs: NDArray[np.float64]  # sums to one
+    weights: NDArray[np.floating]
 
     @staticmethod
     @lru_cache(maxsize=4096)  # greedy decoding makes one for every token
@@ -23,19 +25,27 @@ class Distribution:
     def is_certain(self) -> bool:
         return len(self.ids) == 1
 
+    @property
+    def probs(self) -> NDArray[np.float64]:
+        weights = self.weights.astype(np.float64)
+        weights /= weights.sum()
+        return weights
+
     def prob(self, token: int) -> float:
         at = int(self.ids.searchsorted(token))
-        return float(self.probs[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
+        if at == len(self.ids) or self.ids[at] != token:
+            return 0.0
+        return float(self.weights[at] / self.weights.sum(dtype=np.float64))
 
     def draw(self, uniform: float) -> int:
         """Return the token at this quantile, 0 <= uniform < 1."""
         if len(self.ids) <= BLOCK:
-            return int(self.ids[_quantile(self.probs, uniform)[0]])
+            return int(self.ids[_quantile(self.weights, uniform)[0]])
         # First which block, then which of it: adding up everything in turn is slow.
         starts = np.arange(0, len(self.ids), BLOCK)
-        block, left = _quantile(np.add.reduceat(self.probs, starts), uniform)
+        block, left = _quantile(np.add.reduceat(self.weights, starts), uniform)
         first = int(starts[block])
-        at, _ = _quantile(self.probs[first : first + BLOCK], left)
+        at, _ = _quantile(self.weights[first : first + BLOCK], left)
         return int(self.ids[first + at])
 
     def beyond(self, other: Distribution) -> Distribution:
@@ -43,19 +53,19 @@ class Distribution:
 
         Where rounding leaves nothing, the two are equal and this one is returned.
         """
-        rest = self.probs.copy()
+        rest = self.probs
         at = self.ids.searchsorted(other.ids).clip(max=len(self.ids) - 1)
         shared = self.ids[at] == other.ids
         rest[at[shared]] -= other.probs[shared]
         keep = np.flatnonzero(rest > 0)
         if not len(keep):
             return self
-        return Distribution(self.ids[keep], rest[keep] / rest[keep].sum())
+        return Distribution(self.ids[keep], rest[keep])
 
 
-def _quantile(weights: NDArray[np.float64], uniform: float) -> tuple[int, float]:
+def _quantile(weights: NDArray[np.floating], uniform: float) -> tuple[int, float]:
     """Find the index of a quantile, never of a zero; and its place within, from 0 to 1."""
-    totals = weights.cumsum()
+    totals = weights.cumsum(dtype=np.float64)
     goal = uniform * totals[-1]
     last = int(totals.searchsorted(totals[-1]))
     at = min(int(totals.searchsorted(goal, side="right")), last)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from localspec.tokens import Logits
 
-ROWS = 128  # of the grid a row of logits is laid out in, to find the highest
+STRETCH = 128  # logits of which the highest is found first
 
 Ids = NDArray[np.int64]
 
@@ -31,16 +31,9 @@ def top(logits: Logits, count: int) -> Ids:
 def _reaching(logits: Logits, count: int) -> Ids:
     """Ids of at least `count` logits, the highest among them.
 
-    The count-th highest of the maxima of columns is a floor under the count-th highest logit, so
-    only the few columns that reach it are searched: 0.1 ms for the 40 highest of 152k.
+    The count-th highest of the maxima of stretches is a floor under the count-th highest logit.
     """
-    width = len(logits) // ROWS
-    if count >= width:
-        return np.flatnonzero(logits >= np.partition(logits, -count)[-count])
-    grid = logits[: width * ROWS].reshape(ROWS, width)
-    maxima = grid.max(axis=0)
-    floor = np.partition(maxima, -count)[-count]
-    columns = np.flatnonzero(maxima >= floor)
-    row, at = np.nonzero(grid[:, columns] >= floor)
-    rest = np.flatnonzero(logits[width * ROWS :] >= floor)
-    return np.concatenate((row * width + columns[at], width * ROWS + rest))
+    maxima = np.maximum.reduceat(logits, all_ids(len(logits))[::STRETCH])
+    if count > len(maxima):
+        maxima = logits
+    return (logits >= np.partition(maxima, -count)[-count]).nonzero()[0]

@@ -62,13 +62,10 @@ class Sampling:
         if self.temperature < COLD or self.top_k == 1:
             return Distribution.certain(best)
         if 0 < self.top_k < len(logits):
-            ids, weights = self._top_k(logits)
-        elif self.top_p < 1:
-            ids, weights = self._nucleus(logits)
-        else:
-            ids, weights = self._everything(logits, highest)
-        weights /= weights.sum()  # in place: arrays of this size are dear
-        return Distribution(ids, weights)
+            return Distribution(*self._top_k(logits))
+        if self.top_p < 1:
+            return Distribution(*self._nucleus(logits))
+        return Distribution(*self._everything(logits, highest))
 
     def _top_k(self, logits: Logits) -> tuple[Ids, Floats]:
         ids = top(logits, self.top_k)
@@ -85,17 +82,18 @@ class Sampling:
                 return self._prefix(ids, weights, total)
             size *= 8
 
-    def _everything(self, logits: Logits, best: float) -> tuple[Ids, Floats]:
+    def _everything(self, logits: Logits, best: float) -> tuple[Ids, NDArray[np.floating]]:
         if self.min_p > 0:
             floor = best + self.temperature * np.log(self.min_p)
             ids = np.flatnonzero(logits >= floor)
             return ids, self._weights(logits[ids].astype(np.float64))
-        return all_ids(len(logits)), self._weights(logits).astype(np.float64)
+        return all_ids(len(logits)), self._weights(logits, best)
 
-    def _weights(self, logits: NDArray[F]) -> NDArray[F]:
+    def _weights(self, logits: NDArray[F], best: float | None = None) -> NDArray[F]:
         """Compute weights relative to the highest logit given, which weighs 1."""
-        weights: NDArray[F] = logits - logits.max()
-        weights /= self.temperature
+        weights: NDArray[F] = logits - (logits.max() if best is None else logits.dtype.type(best))
+        if self.temperature != 1:
+            weights /= self.temperature
         np.exp(weights, out=weights)
         return weights
 
