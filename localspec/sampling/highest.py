@@ -36,4 +36,5 @@ def _reaching(logits: Logits, count: int) -> Ids:
     maxima = np.maximum.reduceat(logits, all_ids(len(logits))[::STRETCH])
     if count > len(maxima):
         maxima = logits
-    return (logits >= np.partition(maxima, -count)[-count]).nonzero()[0]
+    found: Ids = (logits >= np.partition(maxima, -count)[-count]).nonzero()[0]
+    return found

@@ -13,7 +13,7 @@ from localspec.control.costs import Costs
 from localspec.engine.job import Chunk, Event
 from localspec.errors import LocalSpecError
 from localspec.server.faults import Fault, Refused
-from localspec.server.replies.bell import Bell
+from localspec.server.replies.bell import FRAME, Bell
 from localspec.server.replies.exchange import Exchange, Inbox, Limit, Watch
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_chat import CALL, WEATHER
@@ -307,13 +307,13 @@ def test_what_came_from_many_threads_is_taken_whole_and_in_order():
 @pytest.mark.parametrize("early", [False, True])
 def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, early):
     frame = 0.6  # long enough to tell it from a busy machine
-    monkeypatch.setattr("localspec.server.replies.exchange.FRAME", frame)
+    monkeypatch.setattr("localspec.server.replies.bell.FRAME", frame)
     end = Refused(Fault(500, "over"))
 
     async def takings() -> tuple[int, float, list[Event | None], float]:
         inbox = Inbox(Bell())
         clock = asyncio.get_running_loop().time
-        for _ in range(2):  # so close together that the second makes it a fast one
+        for _ in range(3):  # close together: the second makes it fast, the third begins a frame
             inbox.put(0, CHUNK)
             await inbox.take()
         begun = clock()
@@ -339,3 +339,19 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, ea
     assert waited > frame / 2
     assert last == [CHUNK, end]
     assert ended < frame / 2
+
+
+def test_frames_are_longer_beside_other_replies_and_begin_at_once_for_all():
+    async def frames() -> list[float]:
+        bell, found = Bell(), []
+        for bell.replies in (0, 1, 2, 3, 20):
+            now = asyncio.get_running_loop().time()
+            assert 0 < bell.next_frame() - now <= bell.frame * 1.001
+            assert (
+                bell.next_frame() % bell.frame < 1e-6
+                or bell.frame - bell.next_frame() % bell.frame < 1e-6
+            )
+            found.append(bell.frame / FRAME)
+        return found
+
+    assert asyncio.run(frames()) == pytest.approx([1, 1, 2, 2, 2])

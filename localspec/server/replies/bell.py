@@ -11,6 +11,9 @@ from contextlib import suppress
 
 Call = Callable[[], None]
 
+FRAME = 1 / 20  # seconds between two writes of a stream that has more to say
+WIDEST = 2.0  # times that, beside other streams
+
 
 class Bell:
     """Calls functions on an event loop for other threads, all that are due at once.
@@ -23,6 +26,7 @@ class Bell:
         self._loop = asyncio.get_running_loop()
         self._calls: deque[Call] = deque()
         self._rung = False  # whether the loop will come to look at them
+        self.replies = 0  # that are on their way
         self._descriptor: int | None = None
         if sys.platform == "linux":
             self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -34,6 +38,16 @@ class Bell:
         if not self._rung:
             self._rung = True
             self._ring()
+
+    @property
+    def frame(self) -> float:
+        """Seconds between two writes of a fast stream: the fewer, the more the models compute."""
+        return FRAME * min(max(self.replies, 1), WIDEST)
+
+    def next_frame(self) -> float:
+        """Return when the next frame begins, by the clock of the loop: for all streams at once."""
+        frame = self.frame
+        return (self._loop.time() // frame + 1) * frame
 
     def close(self) -> None:
         """Call nothing any more."""

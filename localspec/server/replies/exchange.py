@@ -17,7 +17,6 @@ from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 MOST = 64  # events that are taken at once: more of them wait for a client that is slow
-FRAME = 1 / 30  # seconds between two writes of a stream that has more to say
 
 Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
 
@@ -35,7 +34,7 @@ class Inbox:
     """A queue that any thread puts events in, and the event loop takes them out of.
 
     The loop is only woken if it waits: what came meanwhile is taken together. A fast reply is taken
-    once in a FRAME: each waking costs 0.25 ms beside a model that computes.
+    once in a frame: each waking costs 0.25 ms beside a model that computes.
     """
 
     def __init__(self, bell: Bell) -> None:
@@ -71,14 +70,14 @@ class Inbox:
             if not self._arrivals:  # else one came before it could be seen that somebody waits
                 await waiting
         now = self._loop.time()
-        self._fast, self._taken = now - self._taken < 1.5 * FRAME, now
+        self._fast, self._taken = now - self._taken < 1.5 * self._bell.frame, now
         return [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MOST))]
 
     async def _pause(self) -> None:
         """Wait until the frame is over, or the reply."""
         waiting = self._loop.create_future()
         self._waiting, self._pausing = waiting, True
-        timer = self._loop.call_at(self._taken + FRAME, _wake, waiting)
+        timer = self._loop.call_at(self._bell.next_frame(), _wake, waiting)
         if not self._urgent:
             await waiting
         timer.cancel()

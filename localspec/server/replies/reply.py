@@ -99,7 +99,8 @@ class Choices:
 
     def __init__(self, prompts: Sequence[Prepared], limit: Limit, copies: int) -> None:
         self.copies = copies  # replies to each prompt
-        self._inbox = Inbox(prompts[0].served.bell)
+        self._bell = prompts[0].served.bell
+        self._inbox = Inbox(self._bell)
         each = [sown(prompt, copy) for prompt in prompts for copy in range(copies)]
         self.replies = [
             Reply.to(one, Exchange(limit, self._inbox, number)) for number, one in enumerate(each)
@@ -130,6 +131,7 @@ class Choices:
         """Yield steps of all replies as they come, with their numbers; free slots at the end."""
         for reply in self.firsts:
             self._watch.start(reply.exchange)
+        self._bell.replies += 1
         try:
             while self._open:
                 steps, error = self._read(await self._inbox.take())
@@ -138,6 +140,7 @@ class Choices:
                 if error:
                     raise error
         finally:
+            self._bell.replies -= 1
             self.cancel()
             self._watch.stop()
             for task in self._beginning:
