@@ -6,6 +6,7 @@ Third-party proposers and tests use it in place of an engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,15 @@ Script = Callable[[Sequence[int]], Logits]
 def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULARY) -> Script:
     """Make logits that depend on the last three tokens, reproducibly."""
 
+    @cache
+    def drawn(*last: int) -> Logits:
+        rng = np.random.default_rng([seed, *last])
+        found: Logits = (sharpness * rng.normal(size=vocabulary)).astype(np.float32)
+        found.flags.writeable = False
+        return found
+
     def logits(context: Sequence[int]) -> Logits:
-        rng = np.random.default_rng([seed, *context[-3:]])
-        return (sharpness * rng.normal(size=vocabulary)).astype(np.float32)
+        return drawn(*context[-3:])
 
     return logits
 

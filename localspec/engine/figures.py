@@ -76,13 +76,14 @@ class Clockwork:
     def report(self, now: float) -> Timings:
         shares = [gap / tokens for gap, tokens in self.gaps for _ in range(tokens)]
         seconds = sum(gap for gap, _ in self.gaps)
+        found = np.percentile(shares, (50, 95, 99)).tolist() if shares else (None, None, None)
         return Timings(
             queued=(self.started if self.started is not None else now) - self.submitted,
             first_token=self.first - self.submitted if self.first is not None else None,
             total=now - self.submitted,
-            between_tokens_p50=float(np.percentile(shares, 50)) if shares else None,
-            between_tokens_p95=float(np.percentile(shares, 95)) if shares else None,
-            between_tokens_p99=float(np.percentile(shares, 99)) if shares else None,
+            between_tokens_p50=found[0],
+            between_tokens_p95=found[1],
+            between_tokens_p99=found[2],
             tokens_per_second=len(shares) / seconds if seconds else None,
         )
 
