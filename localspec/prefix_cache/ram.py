@@ -52,7 +52,7 @@ class Ram:
 
     def surplus(self) -> list[MemoryText]:
         """Remove and return the texts that there is no room for."""
-        if not self._texts:  # and the free memory, which takes a millisecond to find, is not needed
+        if not self._texts:  # finding the free memory takes as long as a short round
             return []
         room, given = self.room, []
         while self._texts and (self.bytes > room or len(self._texts) > MOST):
