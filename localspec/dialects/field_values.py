@@ -19,6 +19,8 @@ from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.values import kinds, strings, value
 from localspec.templates.message import Json
 
+CLOSED = ("'", '"', "{", "[")  # letters that begin a value with an end of its own
+
 
 def given(
     tape: Tape, fields: Fields, ends: Sequence[str], function: Function | None
@@ -49,9 +51,13 @@ def given(
         if middle is None:
             return None
         wanted = function.parameter(key) if function else {}
-        if fields.raw:
+        if fields.raw or fields.joined:
             left = [each for each in function.properties if each not in found] if function else []
-            text = yield from _raw(tape, [*_following(fields, left), *last], wanted)
+            follows = _following(fields, left)
+        if fields.raw:
+            text = yield from _raw(tape, fields, [*follows, *last], wanted)
+        elif fields.joined and (yield from tape.ahead()) not in CLOSED:
+            text = yield from _word(tape, [*follows, fields.between.strip(), end], wanted)
         elif fields.item is None:
             text = yield from _value(tape, fields.of(key), middle, wanted)
         else:
@@ -83,22 +89,39 @@ def _middle(tape: Tape, fields: Fields) -> Reading[Middle | None]:
 
 def _following(fields: Fields, keys: Sequence[str]) -> list[str]:
     """List what ends a value because another one of these keys begins."""
-    between = dict.fromkeys((fields.between, fields.between.strip()))
+    between = dict.fromkeys((fields.between, fields.between.strip(), *[""] * fields.joined))
     return [f"{each}{fields.key}{key}{fields.middles[0].text}" for each in between for key in keys]
 
 
-def _raw(tape: Tape, ends: Sequence[str], wanted: Mapping[str, Json]) -> Reading[str | None]:
+def _raw(
+    tape: Tape, fields: Fields, ends: Sequence[str], wanted: Mapping[str, Json]
+) -> Reading[str | None]:
     """A value as it stands, whatever quotes are in it; those around it are left out."""
+    quote = (yield from tape.starts("'", '"')) if fields.quotes else ""
     pieces: list[str] = []
-    end = yield from tape.until(ends, pieces.append)
+    end = yield from tape.until([quote + each for each in ends], pieces.append)
     if not end:
         return None
     tape.back(end)
-    text = "".join(pieces)
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        said = as_json(text)
-        text = json.loads(said) if said else text[1:-1]
-    return value(text, wanted)
+    yield from tape.starts(quote or "\0")
+    return value(unquoted("".join((quote, *pieces, quote))), wanted)
+
+
+def unquoted(text: str) -> str:
+    """A text without its quotes; a backslash means something only where quotes have one."""
+    quote = text[:1]
+    if len(text) < 2 or quote != text[-1] or quote not in "'\"":
+        return text
+    said = as_json(text) if f"\\{quote}" in text else None
+    return str(json.loads(said)) if said else text[1:-1]
+
+
+def _word(tape: Tape, ends: Sequence[str], wanted: Mapping[str, Json]) -> Reading[str | None]:
+    """A number or another word, which may touch what follows it."""
+    pieces: list[str] = []
+    end = yield from tape.until(ends, pieces.append)
+    tape.back(end)
+    return value("".join(pieces).strip(), wanted) if end else None
 
 
 def _value(
@@ -167,20 +190,25 @@ def parameters(lark: Lark, fields: Fields, function: Function) -> str:
             f"{rule}{'' if n in function.required else '?'}" for n, rule in each.items()
         )
     members = [(name in function.required, rule) for name, rule in each.items()]
-    return separated(lark, lark.literal(fields.between), members)
+    between = lark.literal(fields.between)
+    return separated(lark, f"({between})?" if fields.joined else between, members)
 
 
-def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> str:
-    """An expression for arguments that quotes may be missing in, and for their end.
+def raw_parameters(
+    lark: Lark, fields: Fields, function: Function, ends: Sequence[tuple[str, str]]
+) -> str:
+    """An expression for arguments that nothing in them may end, and for what follows them.
 
-    A string without quotes goes on to the next key, or to the end.
+    A string goes on to the next key, or to one of these ends, each with what comes after it.
     """
     quoted_fields = replace(fields, quotes=("'", "'"), raw=False)
+    quote, _ = fields.quotes or ("", "")
     middle = fields.middles[0].text
     keys = [fields.between + fields.key + name + middle for name in function.properties]
-    stands = lark.terminal(f"TEXT & ~(TEXT {choice([*map(quoted, keys), quoted(end)])} TEXT)")
-    begun = after = lark.literal(end)
-    within = lark.upto(end, stands)
+    follow = choice([quoted(quote + each) for each in (*keys, *(end for end, _ in ends))])
+    stands = lark.terminal(f"{quoted(quote)} (TEXT & ~(TEXT {follow} TEXT))")
+    begun = after = lark.rule(choice([f"{lark.literal(end)} {more}" for end, more in ends]))
+    within = lark.rule(choice([f"{lark.through(quote + e, stands)} {more}" for e, more in ends]))
     for name in reversed(list(function.properties)):
         head, wanted = fields.key + name + middle, function.parameter(name)
         plain = lark.shared(_plain(lark, quoted_fields, function, wanted))
@@ -191,7 +219,8 @@ def raw_parameters(lark: Lark, fields: Fields, function: Function, end: str) -> 
         between = fields.between + head
         begun = _or(lark, f"{lark.literal(head)} {value}", "" if needed else begun)
         after = _or(lark, f"{lark.literal(between)} {value}", "" if needed else after)
-        within = _or(lark, f"{lark.upto(between, stands)} {value}", "" if needed else within)
+        upto = lark.through(quote + between, stands)
+        within = _or(lark, f"{upto} {value}", "" if needed else within)
     return begun
 
 

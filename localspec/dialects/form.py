@@ -41,6 +41,10 @@ class Form(Protocol):
         """Blanks that may stand before calls where a reply has nothing else, and after them."""
 
     @property
+    def followed(self) -> bool:
+        """Whether content may follow calls without a mark."""
+
+    @property
     def addressed(self) -> bool:
         """Whether an identifier follows the opening, as a part of the same word."""
 

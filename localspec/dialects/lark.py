@@ -132,6 +132,14 @@ class Lark:
             return f"{self.rule(f'{text} {quoted(first)}', '[lazy]')} {rest}"
         return f"{text} {self.mark(first)} {rest}"
 
+    def through(self, end: str, text: str) -> str:
+        """A text to such an end, which it may have within where a control token is a part of it."""
+        first, *others = self._cut(end)
+        if not others or self._control(first) is not None:
+            return self.upto(end, text)
+        whole = self.terminal(f"{text} & (TEXT {quoted(first)})")
+        return " ".join([whole, *map(self.mark, others)])
+
     def source(self, start: str) -> str:
         return "\n".join(["%llguidance {}", f"start: {start}", *self._rules, ""])
 

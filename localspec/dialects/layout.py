@@ -43,7 +43,8 @@ class Fields:
     quotes: tuple[str, str] | None = None  # around strings; None: they stand as they are
     wrapping: tuple[str, str] | None = None  # around some of the strings that have no quotes
     python: bool = False  # whether words are those of Python: True, None
-    raw: bool = False  # whether nothing but what follows a value tells where it ends
+    raw: bool = False  # whether nothing but what follows a value, and its quote, tells its end
+    joined: bool = False  # whether arguments may follow one another without what is between
     nested: bool = False  # whether lists and objects are those of Python, too
     in_order: bool = False  # whether keys are in the order of the alphabet
     inner_in_order: bool = False  # whether those of nested objects are, too
@@ -81,6 +82,7 @@ class Layout:
     openings: tuple[str, ...] = ()  # marks that begin calls; none: they have none
     blanks: tuple[str, str] = ("", "")  # before all calls where no content is, and after them
     within: bool = False  # whether calls without marks may follow content
+    followed: bool = False  # whether content may follow them
 
     def of(self, name: str) -> Layout:
         """The same, for one function."""

@@ -118,10 +118,16 @@ def _layout(
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
         layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
-        layout = replace(layout, within=bool(beside) and not layout.openings)
+        layout = _bare(probe, layout, bool(beside)) if not layout.openings else layout
         one = probe.written({**calls(*GIVEN[:1]), **beside})
         return _readable(with_keys(layout, one)), ending, around
     return None, "", None
+
+
+def _bare(probe: Probe, layout: Layout, beside: bool) -> Layout:
+    """The layout of calls without marks, told whether content is before them or after them."""
+    _, _, after = probe.reply({**calls(*GIVEN[:1]), **TALK}).partition(NAMES[0])
+    return replace(layout, within=beside, followed=SAID in after)
 
 
 def _begins_amid(head: str, prompt: str, alone: str) -> bool:

@@ -101,21 +101,26 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
     middle, quote = number[0], string[0].removeprefix(number[0])
     if string[0] != number[0] and string[0].startswith(middle):
         closing = string[2].removesuffix(number[2])
-        return replace(
+        fields = replace(
             fields,
             middles=(Middle(middle),),
             end=fields.end.removeprefix(closing),
             between=fields.between.removeprefix(closing),
             quotes=(quote, closing),
         )
+        if not fields.key + fields.end + fields.between:  # as loops have it that forget their count
+            return replace(fields, between=", ", joined=True)
+        raw = quote in ("'", '"') and str(KINDS["zqkg"][1]) in regions["text"]
+        return replace(fields, raw=raw and not fields.end)
     if string[0] != number[0]:
         return replace(fields, middles=_middles(regions))
     if item := _item(fields, regions):
         return replace(fields, item=item)
     follows = fields.between.strip() or MARK.match(fields.key)
     if fields.end.strip() in ("", "'", '"') and follows:
-        middle = fields.middles[0].text.removesuffix(fields.end)
-        return replace(fields, middles=(Middle(middle),), end="", raw=True)
+        middle, quote = fields.middles[0].text.removesuffix(fields.end), fields.end.strip()
+        quotes = (quote, quote) if quote else None
+        return replace(fields, middles=(Middle(middle),), end="", quotes=quotes, raw=True)
     return replace(fields, wrapping=_wrapping(fields, regions["text"]))
 
 

@@ -197,6 +197,7 @@ class _Calls:
         self._openings = [each for each in form.openings if each.endswith(first)]
         self._between = form.repeats if parallel else None
         self._blanks, _ = form.blanks
+        self._followed = form.followed
         self._whom = IDENTIFIER if form.addressed else ""
         self._other = f"& ~(BLANKS {quoted(lark.first(thought.open))})" if thought else ""
         self._after = form.after(lark, offered, parallel)
@@ -245,7 +246,9 @@ class _Calls:
         text = "TEXT"
         if heads or others:
             text = lark.terminal(f"TEXT & ~({choice([*heads, *others])} TEXT)")
-        alone = [f"{head} {rest}" for head, rest in zip(heads, rests, strict=True)]
+        # What reads on as calls do is no content.
+        said = lark.terminal(r"TEXT & ~(BLANKS /[,;\[{]/ TEXT)") if self._followed else ""
+        alone = [f"{head} {rest} {said}" for head, rest in zip(heads, rests, strict=True)]
         return choice([self.text(text), *alone])
 
     def text(self, first: str = "TEXT") -> str:

@@ -58,6 +58,10 @@ class Written:
         return self.layout.blanks
 
     @property
+    def followed(self) -> bool:
+        return self.layout.followed
+
+    @property
     def addressed(self) -> bool:
         opening = self._opening
         return bool(opening) and self.layout.head.removeprefix(opening).startswith(ID)
@@ -170,6 +174,9 @@ class Written:
         layout = self.layout
         head = layout.head.removeprefix(self._opening)
         head = head.removeprefix(ID) if self.addressed else head
+        raw = self._raw_calls(lark, functions, parallel)
+        if raw:
+            return f"{lark.slots(head)} {choice([' '.join(each) for each in raw.values()])}"
         call = lark.rule(choice([self._call(lark, each) for each in functions]))
         again = layout.again
         more, close = "", lark.slots(layout.close)
@@ -181,6 +188,9 @@ class Written:
     def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
         if not self.bare or self.layout.openings:
             return ()
+        raw = self._raw_calls(lark, functions, parallel)
+        if raw:
+            return [Bare(self._words(each), raw[each.name][1]) for each in functions]
         ends = dict.fromkeys(map(self._end, functions), "")
         for end in ends:
             ends[end] = self._alone_end(lark, functions, parallel, end)
@@ -198,6 +208,24 @@ class Written:
         call = choice([self._call(lark, each) for each in functions])
         more = f"({lark.slots(layout.again)} {call})*"
         return lark.rule(f"{lark.slots(end)} {more} {lark.slots(layout.close)}")
+
+    def _raw_calls(
+        self, lark: Lark, functions: Sequence[Function], parallel: bool
+    ) -> dict[str, tuple[str, str]]:
+        """Expressions for a name, and for all that follows it, where nothing else ends values."""
+        layout, fields = self.layout, self.layout.fields
+        if fields is None or not fields.raw:
+            return {}
+        heads = {each.name: self._name(each) + self._of(each).name_end for each in functions}
+        rules = {each.name: lark.reserved() for each in functions}
+        several = parallel and layout.again is not None and self.repeats is None
+        for each in functions:
+            end = self._of(each).end
+            ends = [(end + layout.close, "")]
+            if several:
+                ends += [(f"{end}{layout.again}{heads[name]}", rules[name]) for name in rules]
+            lark.fill(rules[each.name], raw_parameters(lark, fields, each, ends))
+        return {name: (lark.literal(heads[name]), rules[name]) for name in rules}
 
     def _words(self, function: Function) -> tuple[str, ...]:
         """Cut the beginning of a call where there may be blanks."""
@@ -239,14 +267,10 @@ class Written:
     def _given(self, lark: Lark, function: Function) -> str:
         if self.layout.fields is None:
             return schema(function.schema, function, self.layout.style)
-        if self.layout.fields.raw:
-            return raw_parameters(lark, self.layout.fields, function, self._of(function).end)
         return parameters(lark, self.layout.fields, function)
 
     def _end(self, function: Function) -> str:
-        """The end of a call, unless its arguments have it with them."""
-        fields = self.layout.fields
-        return "" if fields and fields.raw else self._of(function).end
+        return self._of(function).end
 
 
 def _ends(layout: Layout, functions: Iterable[str]) -> list[str]:

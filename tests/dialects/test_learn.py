@@ -15,7 +15,7 @@ from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
 from tests.dialects.samples import joined
-from tests.dialects.written import ARGUMENTS, DONE, EACH, END, TEMPLATES, fields, template
+from tests.dialects.written import ARGUMENTS, DONE, EACH, END, FIELDS, TEMPLATES, fields, template
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 PLACE = {
@@ -327,6 +327,51 @@ def test_values_that_a_template_does_not_quote_are_read_up_to_what_follows(writt
     assert letters.accepts(rules, plain)
     assert not letters.accepts(rules, plain.replace("deep", "deeper"))
     assert not letters.accepts(rules, "[search_all(limit=many, text=x)]")
+
+
+BACKSLASHES = {"code": "C:\\new\\tmp", "text": "print('\\n', f(\"a\"))\n[f('b')], it's \\"}
+
+
+def test_strings_are_read_as_they_stand_where_a_template_escapes_nothing():
+    source, made = TEMPLATES["python without escapes"], [("search_all", BACKSLASHES), ("now", {})]
+    text = reply(source, made)
+    assert r"code='C:\new\tmp', " in text
+    for cuts in (False, True):
+        assert calls_of(read(source, text, cuts)[0]) == made
+    escaped = r"<|tool_call_start|>[search_all(text='it\'s\n')]<|tool_call_end|>"
+    assert calls_of(read(source, escaped)[0]) == [("search_all", {"text": "it's\n"})]
+    for kind in ((), dialect_of(source).marks):
+        letters = Letters(kind)
+        rules = grammar(source, letters, required=True)
+        assert letters.accepts(rules, text)
+        assert not letters.begins(rules, "<|tool_call_start|>[search_all(text=x")
+        assert not letters.accepts(rules, text.replace("now(", "never("))
+
+
+def test_arguments_without_commas_are_read_as_those_with_commas():
+    source = TEMPLATES["python without commas"]
+    text = reply(source, CASES["one"])
+    assert "deep=truelimit=-7near=" in text
+    proper = '[search_all(deep=true, limit=-7, text="x, limit=3"), now()]'
+    given = {"deep": True, "limit": -7, "text": "x, limit=3"}
+    assert calls_of(read(source, proper)[0]) == [("search_all", given), ("now", {})]
+    letters = Letters(())
+    assert letters.accepts(grammar(source, letters, required=True), proper)
+
+
+def test_content_may_follow_bare_calls_where_the_template_writes_it_there():
+    calls = "[" + EACH + "{{ f.name }}(" + FIELDS + "{{ k }}={{ v | tojson }}" + DONE + ")" + DONE
+    calls = "{% if m.tool_calls %}" + calls + "]{% endif %}"
+    said, letters = "<|{{ m.role }}|>", Letters(())
+    after = template("", said=said + calls + "{{ m.content or '' }}")
+    text = reply(after, CASES["short"], content="I look.")
+    assert text == '[search_all(text="x")]I look.'
+    assert read(after, text)[0][-1] == Content("I look.")
+    rules = grammar(after, letters)
+    assert letters.accepts(rules, text)
+    assert not letters.begins(rules, '[search_all(text="x")] [search_all(limit=')
+    before = template(calls, said=said + "{{ m.content or '' }}")
+    assert not letters.accepts(grammar(before, letters), text)
 
 
 def test_a_call_is_read_whose_name_and_arguments_stand_in_an_object_of_their_own():

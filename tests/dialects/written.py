@@ -288,6 +288,29 @@ TEMPLATES = {
         + DONE
         + "]"
     ),
+    "python without commas": template(
+        "["
+        + EACH
+        + "{{ f.name }}("
+        + FIELDS
+        + "{{ k }}={{ v | tojson }}"
+        + DONE
+        + "){{ ', ' if not loop.last }}"
+        + DONE
+        + "]"
+    ),
+    "python without escapes": template(
+        "<|tool_call_start|>["
+        + EACH
+        + "{{ f.name }}("
+        + FIELDS
+        + "{{ k }}={% if v is string %}'{{ v }}'{% elif v is mapping %}{{ v | tojson }}"
+        + "{% else %}{{ v }}{% endif %}{{ ', ' if not loop.last }}"
+        + DONE
+        + "){{ ', ' if not loop.last }}"
+        + DONE
+        + "]<|tool_call_end|>"
+    ),
     "word in brackets": template(EACH + "\n[tool_call] {{ f.name }} " + ARGUMENTS + DONE),
     "name last": template(
         EACH
