@@ -28,6 +28,7 @@ from localspec.dialects.segments import (
     common_start,
     distinct,
     marks,
+    pieces,
     segments,
 )
 from localspec.dialects.thought import Thought
@@ -102,7 +103,8 @@ def _layout(
         if call is None or SAID in call.rest:
             continue
         head = call.head.rpartition(thought.close)[2] if thought else call.head
-        head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
+        if not beside:
+            head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
         if not head or (call.head and MARK.search(common_start(head, said.lstrip()))):
             continue  # no beginning, or a turn of its own
         if beside and _begins_amid(head, probe.prompt, alone):
@@ -114,7 +116,7 @@ def _layout(
             layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
         nothing = spelled(probe.reply({**calls({}), **beside}))
         layout = _opened(probe, layout, call, said, nothing)
-        gap = _gap(probe, call.head, said, one) if beside else ""
+        gap = _gap(probe, call.head, said)
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
         layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
@@ -158,18 +160,27 @@ def _around(layout: Layout, one: str, said: str) -> Around | None:
 
 
 def _readable(layout: Layout) -> Layout | None:
-    """The layout, if it tells where each value ends."""
+    """The layout, if it tells where each value ends, and all of them."""
     fields = layout.fields
     endless = fields and fields.quotes is None and not (fields.raw or fields.end.strip())
-    return None if endless else layout
+    return None if endless or (fields and not pieces(layout.end)) else layout
 
 
-def _gap(probe: Probe, head: str, said: str, one: str) -> str:
-    """Find what ends content before a call, where an empty content is ended too."""
+def _gap(probe: Probe, head: str, said: str) -> str:
+    """Find what ends content before a call, where an empty one or a whole reply is ended too."""
     plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
-    gap = one.partition(SAID)[2].partition(head)[0].lstrip() if head else ""
+    _, _, one = spelled(probe.reply({**calls(*GIVEN[:1]), **TALK})).partition(SAID)
+    gap = one.partition(head)[0].lstrip() if head and head in one else ""
     alone = probe.reply(calls(*GIVEN[:1])).removeprefix(said.partition(SAID)[0])
-    return gap if plain and gap and alone.lstrip().startswith(gap + head) else ""
+    ended = alone.lstrip().startswith(gap + head) or _turn(gap, said, probe.prompt)
+    return gap if plain and gap and ended else ""
+
+
+def _turn(gap: str, said: str, prompt: str) -> bool:
+    """Whether a gap is the end of a reply and the beginning of another one."""
+    ending = said.partition(SAID)[2].strip()
+    begun = gap[len(ending) :].strip()
+    return bool(begun) and gap.startswith(ending) and prompt.lstrip().startswith(begun)
 
 
 def _mark_last(prompt: str) -> str:

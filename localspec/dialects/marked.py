@@ -46,7 +46,8 @@ class Marked:
     ) -> Reading[None]:
         tape.begin()
         if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
-            yield from self.thought.read(tape, parts, prompt_end)
+            breaks = [] if not offered else ending_content(self.form)
+            yield from self.thought.read(tape, parts, prompt_end, breaks)
         yield from tape.blank()
         opened = begun(self.form, prompt_end)
         answers = yield from self._answers(tape)
@@ -122,7 +123,8 @@ class Marked:
         if self.thought is None:
             return free
         if self.thought.opened_by(prompt_end):
-            return f"{lark.upto(self.thought.close)} {free} | TEXT"
+            broken = calls.text("TEXT", ending_content(self.form))
+            return f"{lark.upto(self.thought.close)} {free} | {broken}"
         opening = self.thought.opening(lark)
         thinking = f"({opening} {lark.upto(self.thought.close)} | {self._none(lark)})"
         other = calls.free((opening,)) if lark.is_text(self.thought.open) else free
@@ -186,15 +188,19 @@ def begun(form: Form, prompt_end: str) -> str:
     return next((each for each in form.openings if prompt_end.endswith(each)), "")
 
 
+def ending_content(form: Form) -> list[str]:
+    """List the beginnings of calls that end content with a mark of their own."""
+    first, *others = form.openings or ("",)
+    return [each for each in others if first and each.endswith(first)]
+
+
 class _Calls:
     """Expressions for calls, and for text that calls may stand in."""
 
     def __init__(self, lark: Lark, form: Form, bounds: Bounds, thought: Thought | None) -> None:
         offered, parallel = bounds.offered, bounds.parallel
         self._lark = lark
-        first = form.openings[0] if form.openings else ""
-        # Some end content before a call; then that is a part of what begins it.
-        self._openings = [each for each in form.openings if each.endswith(first)]
+        self._openings = [*form.openings[:1], *ending_content(form)]
         self._between = form.repeats if parallel else None
         self._blanks, _ = form.blanks
         self._followed = form.followed
@@ -251,21 +257,22 @@ class _Calls:
         alone = [f"{head} {rest} {said}" for head, rest in zip(heads, rests, strict=True)]
         return choice([self.text(text), *alone])
 
-    def text(self, first: str = "TEXT") -> str:
-        """Text with calls in it, before the first of which this stands."""
-        if not self._after:
+    def text(self, first: str = "TEXT", openings: Sequence[str] | None = None) -> str:
+        """Text with calls in it, before the first of which this stands, and one of these marks."""
+        begin = self._openings if openings is None else openings
+        if not self._after or not begin:
             return first
-        calls = f"{self._upto(first)} {self._after} {self._more()}"
+        calls = f"{self._upto(first, begin)} {self._after} {self._more()}"
         return choice([first, calls])
 
     def _more(self) -> str:
         if self._between is None:
             return ""
-        return f"({self._upto()} {self._after})* TEXT"
+        return f"({self._upto('TEXT', self._openings)} {self._after})* TEXT"
 
-    def _upto(self, first: str = "TEXT") -> str:
+    def _upto(self, first: str, openings: Sequence[str]) -> str:
         """Any text up to a call, and what begins that."""
-        return choice([f"{self._lark.upto(each, first)} {self._whom}" for each in self._openings])
+        return choice([f"{self._lark.upto(each, first)} {self._whom}" for each in openings])
 
 
 def _flexible(lark: Lark, bare: Bare) -> str:

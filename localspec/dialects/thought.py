@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.lark import Lark
@@ -24,8 +25,10 @@ class Thought:
     def opened_by(self, prompt_end: str) -> bool:
         return prompt_end.rstrip().endswith(self.open)
 
-    def read(self, tape: Tape, parts: Parts, prompt_end: str) -> Reading[None]:
-        """Read reasoning if the reply begins with it."""
+    def read(
+        self, tape: Tape, parts: Parts, prompt_end: str, breaks: Sequence[str] = ()
+    ) -> Reading[None]:
+        """Read reasoning if the reply begins with it; what breaks it off stays unread."""
         tape.begin()
         if not self.opened_by(prompt_end):
             yield from tape.blank()
@@ -35,7 +38,9 @@ class Thought:
                     tape.begin()
                 return
         parts.think("")
-        yield from tape.until((self.close,), parts.think)
+        found = yield from tape.until((self.close, *breaks), parts.think)
+        if found in breaks:
+            tape.back(found)
         tape.begin()
 
     def opening(self, lark: Lark) -> str:

@@ -224,6 +224,25 @@ def test_a_call_is_read_of_whose_turn_the_prompt_has_the_beginning():
     assert letters.accepts(grammar(source, letters, required=True), text)
 
 
+def test_a_turn_that_ends_breaks_off_reasoning_before_a_call():
+    said = "<|{{ m.role }}|>{% if m.role == 'assistant' and m.content %}<think>\n"
+    said += "{{ m.content.split('</think>')[-1] }}"
+    said += "{% if m.tool_calls %}<|end|><|assistant|>{% endif %}{% else %}{{ m.content or '' }}"
+    calls = EACH + '<call>{"name": "{{ f.name }}", "arguments": ' + ARGUMENTS + "}</call>" + DONE
+    end = "{% if m.role == 'assistant' %}<|end|>{% endif %}" + END.removeprefix("<|end|>")
+    source = thinking(template(calls, said=said + "{% endif %}", end=end), "<think>\n")
+    text = reply(source, CASES["two"], content="Hm")
+    assert text.startswith("Hm<|end|><|assistant|><call>")
+    for cuts in (False, True):
+        parts, complete = read(source, text, cuts)
+        assert complete
+        assert parts[0] == Reasoning("Hm")
+        assert calls_of(parts) == CASES["two"]
+    for kind in ((), dialect_of(source).marks):
+        letters = Letters(kind)
+        assert letters.accepts(grammar(source, letters), text)
+
+
 def test_a_prompt_that_has_ended_reasoning_begins_none():
     source = thinking(TEMPLATES["hermes"], "<think>\n\n</think>\n\n")
     assert read(source, "Hi")[0] == [Content("Hi")]
@@ -459,7 +478,24 @@ def test_calls_of_real_templates_are_read_back_whole(path):
     assert calls_of(read(source, text[head:])[0]) == calls
 
 
+@pytest.mark.parametrize("between", ["\n", "<|assistant|>"])
+def test_several_calls_are_read_that_begin_with_their_names(between):
+    calls = EACH + "{{ '" + between + "' if not loop.first }}{{ f.name }}\ncall(" + FIELDS
+    calls += "{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}" + DONE + ")" + DONE
+    source, letters = template(calls), Letters(())
+    text = reply(source, CASES["two"])
+    assert text.startswith("search_all\ncall(code=")
+    for cuts in (False, True):
+        assert calls_of(read(source, text, cuts)[0]) == CASES["two"]
+    rules = grammar(source, letters, required=True)
+    assert letters.accepts(rules, text)
+    assert not letters.begins(rules, between + text)
+
+
 HOSTILE = {
+    "no end": template(
+        EACH + "tool: {{ f.name }}\n" + FIELDS + "  {{ k }}: {{ v | tojson }}\n" + DONE + DONE
+    ),
     "endless": "{% for i in range(10 ** 9) %}{% for j in range(10 ** 9) %}{% endfor %}{% endfor %}",
     "huge": "{{ 'a' * 10 ** 10 }}",
     "large": "{{ messages[0].content * 10 ** 4 }}{{ tools }}",
