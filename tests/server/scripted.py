@@ -164,7 +164,7 @@ class Server:
         )
         self._thread.start()
         while not self.uvicorn.started:
-            pass
+            time.sleep(0.001)
 
         self.client = httpx.Client(base_url=self.address, timeout=30)
 
