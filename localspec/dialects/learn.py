@@ -8,6 +8,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from localspec.dialects.layout import INDEX, NAME, Layout
+from localspec.dialects.learn_around import (
+    Around,
+    around_of,
+    bare,
+    begins_amid,
+    blanks_of,
+    gap_of,
+)
 from localspec.dialects.learn_call import (
     OneCall,
     call_of,
@@ -78,9 +86,6 @@ def _seen(ending: str, shown: Sequence[str]) -> str:
     return found.strip() if MARK.match(found) else ""
 
 
-Around = tuple[str, str]
-
-
 def _any_layout(
     probe: Probe, said: str, thought: Thought | None
 ) -> tuple[Layout | None, str, Around | None]:
@@ -107,56 +112,23 @@ def _layout(
             head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
         if not head or (call.head and MARK.search(common_start(head, said.lstrip()))):
             continue  # no beginning, or a turn of its own
-        if beside and _begins_amid(head, probe.prompt, alone):
+        if beside and begins_amid(head, probe.prompt, alone):
             continue  # a turn whose beginning a prompt has, where no content is
         two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
         layout, ending = _closed(call, head, two, said, probe.prompt)
-        around = _around(layout, one, said) if beside else None
+        around = around_of(layout, one, said) if beside else None
         if around:  # content is closed here, rather than calls opened
             layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
         nothing = spelled(probe.reply({**calls({}), **beside}))
         layout = _opened(probe, layout, call, said, nothing)
-        gap = _gap(probe, call.head, said)
+        gap = gap_of(probe, call.head, said)
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
-        layout = replace(layout, blanks=_blanks(probe, head, call.rest, ending))
-        layout = _bare(probe, layout, bool(beside)) if not layout.openings else layout
+        layout = replace(layout, blanks=blanks_of(probe, head, call.rest, ending))
+        layout = bare(probe, layout, bool(beside)) if not layout.openings else layout
         one = probe.written({**calls(*GIVEN[:1]), **beside})
         return _readable(with_keys(layout, one)), ending, around
     return None, "", None
-
-
-def _bare(probe: Probe, layout: Layout, beside: bool) -> Layout:
-    """The layout of calls without marks, told whether content is before them or after them."""
-    _, _, after = probe.reply({**calls(*GIVEN[:1]), **TALK}).partition(NAMES[0])
-    return replace(layout, within=beside, followed=SAID in after)
-
-
-def _begins_amid(head: str, prompt: str, alone: str) -> bool:
-    """Whether a prompt ends with a part of what begins a call, which then goes on."""
-    starts = (at for at in range(len(head) - 1, 3, -1) if prompt.endswith(head[:at]))
-    return any(alone.startswith(head[at:]) for at in starts)
-
-
-def _blanks(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:
-    """Find the blanks before calls that stand alone, and those after them."""
-    alone = named_once(spelled(probe.reply(calls(*GIVEN[:1]))))
-    before = alone.removeprefix(probe.prompt).partition(head)[0] if head in alone else ""
-    last = rest[: len(rest) - len(ending)] if ending else rest
-    after = last[len(last.rstrip()) :] + ending[: len(ending) - len(ending.lstrip())]
-    return before[len(before.rstrip()) :], after
-
-
-def _around(layout: Layout, one: str, said: str) -> Around | None:
-    """Find the marks around content that only has them where a call follows."""
-    plain = said.partition(SAID)[0].rstrip()
-    before = one.partition(SAID)[0]
-    closing = MARK.match(layout.head)
-    if not before.startswith(plain) or not closing or closing[0] in (layout.again or closing[0]):
-        return None
-    opening = before[len(plain) :].strip()
-    bare = layout.head[closing.end() :].lstrip()[:1] in ("{", "[")
-    return (opening, closing[0]) if bare and MARK.fullmatch(opening) else None
 
 
 def _readable(layout: Layout) -> Layout | None:
@@ -164,23 +136,6 @@ def _readable(layout: Layout) -> Layout | None:
     fields = layout.fields
     endless = fields and fields.quotes is None and not (fields.raw or fields.end.strip())
     return None if endless or (fields and not pieces(layout.end)) else layout
-
-
-def _gap(probe: Probe, head: str, said: str) -> str:
-    """Find what ends content before a call, where an empty one or a whole reply is ended too."""
-    plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
-    _, _, one = spelled(probe.reply({**calls(*GIVEN[:1]), **TALK})).partition(SAID)
-    gap = one.partition(head)[0].lstrip() if head and head in one else ""
-    alone = probe.reply(calls(*GIVEN[:1])).removeprefix(said.partition(SAID)[0])
-    ended = alone.lstrip().startswith(gap + head) or _turn(gap, said, probe.prompt)
-    return gap if plain and gap and ended else ""
-
-
-def _turn(gap: str, said: str, prompt: str) -> bool:
-    """Whether a gap is the end of a reply and the beginning of another one."""
-    ending = said.partition(SAID)[2].strip()
-    begun = gap[len(ending) :].strip()
-    return bool(begun) and gap.startswith(ending) and prompt.lstrip().startswith(begun)
 
 
 def _mark_last(prompt: str) -> str:
