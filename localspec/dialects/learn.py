@@ -134,8 +134,10 @@ def _layout(
 def _readable(layout: Layout) -> Layout | None:
     """The layout, if it tells where each value ends, and all of them."""
     fields = layout.fields
-    endless = fields and fields.quotes is None and not (fields.raw or fields.end.strip())
-    return None if endless or (fields and not pieces(layout.end)) else layout
+    if fields is None:
+        return layout
+    closed = all(fields.quotes) if fields.quotes else fields.raw or fields.end.strip()
+    return layout if closed and pieces(layout.end) else None
 
 
 def _mark_last(prompt: str) -> str:

@@ -493,6 +493,15 @@ def test_several_calls_are_read_that_begin_with_their_names(between):
 
 
 HOSTILE = {
+    "no closing quote": template(
+        EACH
+        + "(call){{ f.name }}:"
+        + FIELDS
+        + "{{ k }}={% if v is string %}<|s|>{{ v }}{% else %}{{ v | tojson }}{% endif %},"
+        + DONE
+        + "(done)"
+        + DONE
+    ),
     "no end": template(
         EACH + "tool: {{ f.name }}\n" + FIELDS + "  {{ k }}: {{ v | tojson }}\n" + DONE + DONE
     ),
