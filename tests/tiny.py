@@ -110,6 +110,19 @@ def _qwen3(weights: Weights, block: str, gain: float) -> None:
     _query_and_key_norms(weights, block)
 
 
+def _mimo2_head(weights: Weights, block: str, gain: float) -> None:
+    """Attend with one matrix for queries, keys and values: the only layout the head may have."""
+    weights.norm(f"{block}.attn_norm")
+    rows = [
+        np.round(weights.normal(HEAD_WIDTH, WIDTH) * scale * WIDTH**-0.5 * 64) / 64
+        for scale in (*[1.0] * HEADS, FOCUS, 1.0)
+    ]
+    weights.add(f"{block}.attn_qkv.weight", np.concatenate(rows))
+    weights.matrix(f"{block}.attn_output", WIDTH, WIDTH, gain)
+    weights.norm(f"{block}.ffn_norm")
+    feed_forward(weights, block)
+
+
 def _gemma3(weights: Weights, block: str, gain: float) -> None:
     _qwen3(weights, block, gain=1.0)
     weights.norm(f"{block}.post_attention_norm", gain=gain)
@@ -315,7 +328,7 @@ WITH_HEADS: Mapping[str, Architecture] = {
         (*[_with_gain(_glm4moe, 0.1)] * 3, _drafts(_with_gain(_glm4moe_head, 0.1), 0.05)),
         _EXPERTS,
     ),
-    # Each block drafts one token. step35 gives hidden states of outputs only, hy_v3 of all.
+    # Each block drafts one token. step35 and mimo2 give hidden states of outputs only, hy_v3 of all.
     "hy_v3-chain-mtp": Architecture(
         (*_three(_qwen3), *[_drafts(_with_gain(_qwen3, LATER))] * 2),
         {**ATTENTION, **_DENSE, "nextn_predict_layers": 2},
@@ -327,6 +340,18 @@ WITH_HEADS: Mapping[str, Architecture] = {
             **_DENSE,
             "attention.sliding_window": WINDOW,
             "attention.sliding_window_pattern": [1, 1, 0, 1, 0, 1],
+            "nextn_predict_layers": 3,
+        },
+    ),
+    "mimo2-chain-mtp": Architecture(
+        (*_three(_llama), *[_drafts(_with_gain(_mimo2_head, LATER))] * 3),
+        {
+            **ATTENTION,
+            **_DENSE,
+            "attention.sliding_window": WINDOW,
+            "attention.sliding_window_pattern": [1, 1, 0, 1, 1, 1],
+            "expert_count": EXPERTS,
+            "expert_used_count": 1,
             "nextn_predict_layers": 3,
         },
     ),

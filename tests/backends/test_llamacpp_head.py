@@ -338,7 +338,7 @@ def test_the_thread_that_loads_runs_nothing(name, monkeypatch):
     assert threading.current_thread() not in ran
 
 
-@pytest.mark.parametrize("name", ["hy_v3-chain-mtp", "step35-chain-mtp"])
+@pytest.mark.parametrize("name", ["hy_v3-chain-mtp", "step35-chain-mtp", "mimo2-chain-mtp"])
 def test_short_drafts_keep_all_blocks_of_a_chain_in_step(name):
     with closing(engines.target(name)) as model:
         feed(model, 1, TEXT[:60])

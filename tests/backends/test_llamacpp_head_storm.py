@@ -88,6 +88,7 @@ class Storm:
         ("gemma4-mtp", False),
         ("hy_v3-chain-mtp", True),
         ("step35-chain-mtp", False),
+        ("mimo2-chain-mtp", True),
         ("qwen35-eagle3", True),
         ("llama-eagle3", False),
         ("qwen35-dflash", True),
