@@ -99,7 +99,8 @@ class Best:
             by: each for by, each in proposers.items() if isinstance(each, FollowingProposer)
         }
         self._clock = clock
-        self._drafting = 0.0  # seconds of this round
+        self._proposing = 0.0  # seconds of this round
+        self._drafting = 0.0  # of these, with proposers that cost something
         self._rounds = 0
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
         self._idle: dict[int, int] = {}  # rounds since anything was verified, by slot
@@ -107,6 +108,12 @@ class Best:
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        begun = self._clock()
+        drafts = self._propose(asks)
+        self._proposing += self._clock() - begun
+        return drafts
+
+    def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
         looking = [ask for ask in wanting if self._looks(ask)]
@@ -125,7 +132,7 @@ class Best:
                 for ask in asks:
                     following.leave(ask.slot)
             elif not hopeless and not following:
-                self._consult(by, [ask for ask in asks if ask.wants(by)])
+                self._consult(by, [ask for ask in asks if ask.wants(by)], self._clock())
 
     def _looks(self, ask: Ask) -> bool:
         """Whether to look for a draft; more rarely for a text that has not been drafted of late.
@@ -154,8 +161,8 @@ class Best:
 
     def note(self, cost: RoundCost) -> None:
         """Learn the cost of a round, and pass it on."""
-        self.depth.note(cost, self._drafting)
-        self._drafting = 0.0
+        self.depth.note(cost, self._drafting, self._proposing - self._drafting)
+        self._proposing = self._drafting = 0.0
         self._rounds += 1
         if self._rounds % STALE == 0:
             self._cheap.clear()
@@ -184,9 +191,10 @@ class Best:
         generously = [ask.until(ask.limit, generous) for ask in asks]
         for by in self._proposers:
             if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
-                drafts, seconds = self._timed(by, eager)
+                begun = self._clock()
+                drafts = self._proposers[by].propose(eager)
                 if looks:  # it is asked each round, so it has nothing to catch up on
-                    self._note(by, drafts, seconds, missed=0)
+                    self._note(by, drafts, begun, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if len(draft.tokens):
                         caution = 0.0 if draft.sources else CAUTION  # the text judges the rest
@@ -208,18 +216,20 @@ class Best:
                 offer.pays = length
 
     def _ask_if_it_pays(self, by: str, asks: Sequence[Ask], now: Pass) -> None:
-        following = self._following.get(by)
+        begun, following = self._clock(), self._following.get(by)
         if following:
             asks = [ask for ask in asks if following.behind(ask.slot) is not None]
-            if not asks:
-                return
+        if not any(self._stirs(by, ask) for ask in asks):
+            return
         seats = [self._seat(by, ask, now) for ask in asks]
         wishes = self.depth.wish(by, now.batch, seats)
         wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
+        limited = [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted]
+        drafts = self._consult(by, limited, begun)
         if following:
-            idle = zip(seats, wishes, strict=True)
-            self._keep_up(by, [seat for seat, wish in idle if not wish.limit], now.batch)
-        drafts = self._consult(by, [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted])
+            pairs = zip(seats, wishes, strict=True)
+            if idle := [seat for seat, wish in pairs if not wish.limit]:
+                self._keep_up(by, idle, now.batch)
         for (seat, wish), draft in zip(wanted, drafts, strict=True):
             survivals: Sequence[float] = ()
             worth = 0.0
@@ -231,14 +241,23 @@ class Best:
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
 
+    def _stirs(self, by: str, ask: Ask) -> bool:
+        """Whether there is anything to decide about a proposer's drafts for a text."""
+        following = self._following.get(by)
+        late = following is not None and (following.behind(ask.slot) or 0) >= LATE
+        return late or not self.depth.sleeps(by, ask.slot)
+
     def _keep_up(self, by: str, seats: Sequence[Seat], batch: Batch) -> None:
-        """Let a proposer read what it is far behind with, or leave the text where that is dear."""
+        """Let a proposer read what it is far behind with; leave a text where that is too dear.
+
+        One that could never pay leaves it at once.
+        """
         following, slots, behind = self._following[by], [], 0
+        able = not self.depth.hopeless(by, LOOK)
         for seat in seats:
-            if seat.missed < LATE:
+            if able and seat.missed < LATE:
                 continue
             missed = behind + seat.missed
-            able = not self.depth.hopeless(by, LOOK)
             if able and self.depth.affords_reading(by, batch, missed):
                 slots.append(seat.ask.slot)
                 behind = missed
@@ -283,28 +302,22 @@ class Best:
         acceptance, missed = self._acceptance(by, ask), self._missed(by, ask)
         return Seat(ask, acceptance, missed, now.worth(ask.slot))
 
-    def _consult(self, by: str, asks: Sequence[Ask]) -> list[Draft]:
+    def _consult(self, by: str, asks: Sequence[Ask], begun: float) -> list[Draft]:
         """Ask a costly proposer, which first reads the tokens that it has not seen."""
         if not asks:
             return []
         missed = max(self._missed(by, ask) for ask in asks)
-        drafts, seconds = self._timed(by, asks)
-        self._note(by, drafts, seconds, missed)
+        drafts = self._proposers[by].propose(asks)
+        self._drafting += self._note(by, drafts, begun, missed)
         for ask in asks:
             self._shown[by, ask.slot] = len(ask.history)
         return drafts
 
-    def _note(self, by: str, drafts: Sequence[Draft], seconds: float, missed: int) -> None:
-        depth = max(map(len, drafts))
+    def _note(self, by: str, drafts: Sequence[Draft], begun: float, missed: int) -> float:
+        """Learn how many seconds drafts took, with all that it took to ask for them."""
+        depth, seconds = max(map(len, drafts)), self._clock() - begun
         self.depth.costs.note_drafting(by, len(drafts), depth, seconds, missed)
-
-    def _timed(self, by: str, asks: Sequence[Ask]) -> tuple[list[Draft], float]:
-        """Ask a proposer, and time it."""
-        begun = self._clock()
-        drafts = self._proposers[by].propose(asks)
-        seconds = self._clock() - begun
-        self._drafting += seconds
-        return drafts, seconds
+        return seconds
 
     def _missed(self, by: str, ask: Ask) -> int:
         """Count the tokens that a proposer has not seen of a text, without the newest one."""

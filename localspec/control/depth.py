@@ -23,17 +23,18 @@ CHEAP = 0.02  # of a plain round: a proposer that drafts for less is always aske
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
+BEFORE = 5  # earlier drafts, at most, that a try is weighed against
 USUAL = 0.3  # weight of the latest text in the value expected of the next
 REST, LONGEST = 4, 24  # rounds until it is tried again; doubled each time that it fails
-TRYING = 0.014  # plain rounds of each round that trying may take; where it takes more, it is rarer
 STAKE = 0.5  # of the purse, which one round may lose
-ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
+ALLOWANCE = 0.003  # plain rounds that each round adds to what may be lost by trying
+HORIZON = 1000  # rounds for which the purse must suffice, if tries and reading along go on
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 12.0  # and later at most, times what rounds take of late
-FOLLOWING = 0.005  # plain rounds a token, for which a proposer may always read along
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 WINDOW = 1 / 32  # weight of the latest round in the rate
-PLAIN = 64  # rounds with drafts after which one goes without, to measure that
+ALIKE, SELDOM = 16, 4  # rounds without drafts after which only every so many-th is learned from
+PLAIN = 64  # rounds with drafts, times the gain, after which one goes without, to measure that
 
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
@@ -83,6 +84,7 @@ class Standing:
     rounds: int = REST
     latest: int = 0  # the round in which it drafted last
     enough: int = 0  # draft tokens that had to be right to pay, then; 0: all would not do
+    dear: int = 0  # the round until which the purse will hardly pay for a draft
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class Depth:
     _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
     _round: int = 0
     _plain: int = 0  # the last round without drafts
+    _drafted: int = 0  # the last round with any
     _purse: float = PURSE
     _won: float = 1.0  # tokens and plain rounds' time of late
     _spent: float = 1.0
@@ -155,8 +158,14 @@ class Depth:
             found.append(self._wish(known, seat, bill, reading))
         return found
 
+    def sleeps(self, by: str, slot: int) -> bool:
+        """Whether a costly proposer is not to be asked yet."""
+        known = self._standings.get((by, slot))
+        return known is not None and self._sleeps(known)
+
     def _sleeps(self, known: Standing) -> bool:
-        return not known.pays and known.value <= ENTER and self._round < known.until
+        unlikely = not known.pays and known.value <= ENTER
+        return self._round < (max(known.until, known.dear) if unlikely else known.dear)
 
     def hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
@@ -168,7 +177,7 @@ class Depth:
     def affords_reading(self, by: str, batch: Batch, behind: int) -> bool:
         """Whether a proposer may read what it is behind of a text that it does not draft for."""
         rounds = self.costs.reading(by, behind) / self.costs.at(batch, batch.rows)
-        return rounds <= max(FOLLOWING * behind, STAKE * self._purse)
+        return rounds * HORIZON <= behind * self._purse
 
     def _bill(self, by: str, batch: Batch, sharers: int, prices: Sequence[float]) -> Bill:
         curve = self.costs.drafting(by, sharers)
@@ -190,7 +199,9 @@ class Depth:
         if known.pays:
             stake = STAKE * (purse - reading)
             limit = bill.affordable(seat.ask.limit, seat.ask.limit, bill.total, stake)
-            known.latest = self._round if limit else known.latest
+            if not limit:
+                return self._too_dear(known)
+            known.latest = self._round
             return Wish(limit, bill.stop(seat, limit), bill)
         if self._round < known.until or seat.worth > 0:
             return NO
@@ -200,14 +211,18 @@ class Depth:
         stake = STAKE * purse - reading
         limit = bill.affordable(bill.best((), rates)[0], seat.ask.limit, prices, stake)
         if not limit:
-            return NO
-        affordable = (prices[limit] + reading) / bill.gain / TRYING
+            return self._too_dear(known)
+        affordable = (prices[limit] + reading) * HORIZON / max(purse, ENTER)
         known.until = self._round + known.rounds
         known.rounds = min(2 * known.rounds, max(LONGEST, int(affordable)))
-        known.asked, known.enough = 1, bill.least(bill.gain)
+        known.asked, known.enough = min(known.asked, BEFORE), bill.least(bill.gain)
         seat.acceptance.forget(self._round - known.latest)
         known.latest = self._round
         return Wish(limit, always, bill, rates)
+
+    def _too_dear(self, known: Standing) -> Wish:
+        known.dear = self._round + REST
+        return NO
 
     def brought(self, by: str, slot: int, worth: float) -> None:
         """Learn what a draft was worth, less what it cost to make."""
@@ -264,14 +279,17 @@ class Depth:
         if right >= known.enough > 0:
             known.until, known.rounds = self._round, REST
 
-    def note(self, cost: RoundCost, drafting: float) -> None:
-        """Learn the cost of a round, drafting apart."""
+    def note(self, cost: RoundCost, drafting: float, looking: float = 0.0) -> None:
+        """Learn the cost of a round, drafting apart, and looking for drafts that cost nothing."""
         self._round += 1
+        if drafting or cost.tokens > cost.rows:
+            self._drafted = self._round
         if cost.tokens == cost.rows:
             self._plain = self._round
-        if not cost.reads:
-            self._account(cost, drafting)
-        self._abstains = self._round - self._plain >= PLAIN and self.gain < 1.5
+        alike = self._round - self._drafted
+        if not cost.reads and (alike <= ALIKE or alike % SELDOM == 0):
+            self._account(cost._replace(seconds=cost.seconds - looking), drafting)
+        self._abstains = self._round - self._plain >= PLAIN * self.gain
 
     def _account(self, cost: RoundCost, drafting: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))

@@ -112,7 +112,7 @@ class KnownHead:
         return self._drafts.propose(asks)
 
     def release(self, slot: int) -> None:
-        pass
+        self._left = False  # it follows the next text
 
     def follow(self, length: int) -> None:
         """Note the length of the text; read once much of it is missed."""

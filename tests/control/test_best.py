@@ -298,13 +298,22 @@ def test_a_head_reads_along_where_that_costs_next_to_nothing():
 
 
 def test_a_head_that_can_never_pay_reads_nothing():
-    assert followed(reading=2e-5, rounds=60, drafting=1.0)[0].read == 1
+    head, _ = followed(reading=2e-5, rounds=5, drafting=1.0)
+    assert (head.read, head.left) == (1, [0])
     clock = Clock()
     head = Follower(clock, 2e-5)
     best = made(clock, head=(head, 1.0))
     best.propose([ask(5, limit=0)])
     assert head.left == [0]
     assert not head.caught_up
+
+
+def test_what_free_proposers_take_is_not_held_against_costly_ones():
+    clock = Clock()
+    best = made(clock, looks=(Counter(clock, 1.5e-5, step=2), 1.5e-5))
+    before = best.depth._purse
+    count(best, clock, rounds=300)
+    assert best.depth._purse >= before
 
 
 def test_a_seeded_text_is_the_plain_one_whatever_time_decides():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.costs import Attention, Batch, Costs
-from localspec.control.depth import ENTER, FULL, Depth, Seat
+from localspec.control.depth import ENTER, FULL, HORIZON, REST, Depth, Seat
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -330,6 +330,60 @@ def test_plain_decoding_is_looked_at_now_and_then_where_little_is_won():
         plain += not kept
         lap(made, 1 + kept, 1 + kept // 2)
     assert 2 <= plain <= 8
+
+
+def test_plain_decoding_is_looked_at_too_where_much_seems_to_be_won():
+    """Nothing else tells that a plain round takes less than is believed."""
+    made = depth(FLAT)
+    plain = 0
+    for _ in range(700):
+        kept = trimmed(made, [products([0.99] * 4)])[0]
+        plain += not kept
+        lap(made, 1 + kept, 1 + kept)
+    assert made.gain > 3
+    assert 1 <= plain <= 4
+
+
+def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
+    rests, reads = [], []
+    for purse in (2.0, 6.0, 18.0):
+        token = 4 / HORIZON * 0.01  # seconds, of a round of 0.01
+        made = Depth(Costs({1: 0.01, 17: 0.011}, {"draft": {1: 0.004, 8: 0.032}}, {"draft": token}))
+        known = made._standing("draft", 0)
+        known.value, known.rounds, made._purse = -1, 1000, purse
+        assert wish(made, limit=1).rates
+        rests.append(known.rounds)
+        reads.append(made.affords_reading("draft", Batch(1), 48))
+    assert rests == sorted(set(rests), reverse=True)
+    assert reads == [False, True, True]
+
+
+def test_a_proposer_that_the_purse_does_not_pay_for_is_not_thought_of_for_some_rounds():
+    made = depth({1: 1.0, 17: 4.0}, {"draft": {1: 0.1, 8: 0.8}})
+    made._standing("draft", 0).value, made._purse = 0.5, 0.01
+    assert not wish(made).limit
+    assert made.sleeps("draft", 0)
+    made._purse = 6.0
+    for _ in range(REST):
+        assert not wish(made).limit
+        lap(made, 1, 1)
+    assert wish(made).limit
+
+
+def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
+    made, purse = depth(FLAT), depth(FLAT)._purse
+    for _ in range(100):
+        made.note(RoundCost(1, 1, 1, 0.015, reads=False), 0.0, 0.005)
+    assert made.costs.target(1).at(1) == pytest.approx(0.01)
+    assert made._purse > purse
+
+
+def test_of_many_plain_rounds_some_are_learned_from():
+    made = depth(FLAT)
+    for seconds in (0.01, 0.02):
+        for _ in range(150):
+            made.note(RoundCost(1, 1, 1, seconds, reads=False), 0.0)
+        assert made.costs.target(1).at(1) == pytest.approx(seconds, rel=0.05)
 
 
 def test_what_a_slot_knew_is_forgotten_with_its_text():
