@@ -310,10 +310,11 @@ def test_a_head_that_can_never_pay_reads_nothing():
 
 def test_what_free_proposers_take_is_not_held_against_costly_ones():
     clock = Clock()
-    best = made(clock, looks=(Counter(clock, 1.5e-5, step=2), 1.5e-5))
+    best = made(clock, looks=(Counter(clock, 1.5e-5, most=0), 1.5e-5))
     before = best.depth._purse
-    count(best, clock, rounds=300)
+    count(best, clock, rounds=12)
     assert best.depth._purse >= before
+    assert best.depth.costs.target(1).at(1) == pytest.approx(0.01)
 
 
 def test_a_seeded_text_is_the_plain_one_whatever_time_decides():

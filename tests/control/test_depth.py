@@ -386,6 +386,18 @@ def test_of_many_plain_rounds_some_are_learned_from():
         assert made.costs.target(1).at(1) == pytest.approx(seconds, rel=0.05)
 
 
+def test_one_lucky_try_does_not_outweigh_what_was_learnt_before():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    known = made._standing("draft", 0)
+    known.value, known.asked = -0.5, 50
+    assert wish(made).rates
+    made.brought("draft", 0, 1.0)
+    assert -0.5 < known.value < 0
+    for _ in range(5):
+        made.brought("draft", 0, 1.0)
+    assert known.value > ENTER
+
+
 def test_what_a_slot_knew_is_forgotten_with_its_text():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     teach(made, 0, 40, limit=2)
