@@ -98,6 +98,7 @@ class Best:
         self._following = {
             by: each for by, each in proposers.items() if isinstance(each, FollowingProposer)
         }
+        depth.thrifty = bool(self._following)
         self._clock = clock
         self._proposing = 0.0  # seconds of this round
         self._drafting = 0.0  # of these, with proposers that cost something

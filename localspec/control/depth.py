@@ -23,12 +23,14 @@ CHEAP = 0.02  # of a plain round: a proposer that drafts for less is always aske
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
-BEFORE = 5  # earlier drafts, at most, that a try is weighed against
+BEFORE = 5  # earlier drafts of a head, at most, that a try is weighed against
 USUAL = 0.3  # weight of the latest text in the value expected of the next
 REST, LONGEST = 4, 24  # rounds until it is tried again; doubled each time that it fails
 STAKE = 0.5  # of the purse, which one round may lose
-ALLOWANCE = 0.003  # plain rounds that each round adds to what may be lost by trying
-HORIZON = 1000  # rounds for which the purse must suffice, if tries and reading along go on
+TRYING = 0.014  # plain rounds of each round that trying a draft model may take
+ALLOWANCE = 0.016  # plain rounds that each round adds to what may be lost by trying
+HORIZON = 1000  # rounds for which the purse must suffice, if tries of a head and its reading go on
+THRIFT = 0.003  # the allowance of heads
 PURSE = 6.0  # plain rounds that may be lost in the beginning
 FULL = 12.0  # and later at most, times what rounds take of late
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
@@ -94,6 +96,7 @@ class Depth:
     costs: Costs = field(default_factory=Costs)
     even: bool = False  # rows of one width are run at once, others in turn
     acceptances: Acceptances = field(default_factory=Acceptances)
+    thrifty: bool = False  # tries take what is left to lose, as is best for heads
     _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
     _left: dict[str, Standing] = field(default_factory=dict)  # with which earlier texts were left
     _round: int = 0
@@ -212,10 +215,12 @@ class Depth:
         limit = bill.affordable(bill.best((), rates)[0], seat.ask.limit, prices, stake)
         if not limit:
             return self._too_dear(known)
-        affordable = (prices[limit] + reading) * HORIZON / max(purse, ENTER)
+        share = max(purse, ENTER) / HORIZON if self.thrifty else bill.gain * TRYING
+        affordable = (prices[limit] + reading) / share
         known.until = self._round + known.rounds
         known.rounds = min(2 * known.rounds, max(LONGEST, int(affordable)))
-        known.asked, known.enough = min(known.asked, BEFORE), bill.least(bill.gain)
+        known.asked = min(known.asked, BEFORE) if self.thrifty else 1
+        known.enough = bill.least(bill.gain)
         seat.acceptance.forget(self._round - known.latest)
         known.latest = self._round
         return Wish(limit, always, bill, rates)
@@ -286,7 +291,7 @@ class Depth:
             self._drafted = self._round
         if cost.tokens == cost.rows:
             self._plain = self._round
-        alike = self._round - self._drafted
+        alike = self._round - self._drafted if self.thrifty else 0
         if not cost.reads and (alike <= ALIKE or alike % SELDOM == 0):
             self._account(cost._replace(seconds=cost.seconds - looking), drafting)
         self._abstains = self._round - self._plain >= PLAIN * self.gain
@@ -301,8 +306,9 @@ class Depth:
         won = cost.emitted / cost.rows
         self._won += WINDOW * (won - self._won)
         self._spent += WINDOW * (spent - self._spent)
+        allowance = THRIFT if self.thrifty else ALLOWANCE
         full = FULL * max(self._spent, 1.5)
-        self._purse = min(max(self._purse + ALLOWANCE * won + won - spent, 0.0), full)
+        self._purse = min(max(self._purse + allowance * won + won - spent, 0.0), full)
 
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)

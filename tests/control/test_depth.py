@@ -349,6 +349,7 @@ def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
     for purse in (2.0, 6.0, 18.0):
         token = 4 / HORIZON * 0.01  # seconds, of a round of 0.01
         made = Depth(Costs({1: 0.01, 17: 0.011}, {"draft": {1: 0.004, 8: 0.032}}, {"draft": token}))
+        made.thrifty = True
         known = made._standing("draft", 0)
         known.value, known.rounds, made._purse = -1, 1000, purse
         assert wish(made, limit=1).rates
@@ -380,6 +381,7 @@ def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
 
 def test_of_many_plain_rounds_some_are_learned_from():
     made = depth(FLAT)
+    made.thrifty = True
     for seconds in (0.01, 0.02):
         for _ in range(150):
             made.note(RoundCost(1, 1, 1, seconds, reads=False), 0.0)
@@ -389,7 +391,7 @@ def test_of_many_plain_rounds_some_are_learned_from():
 def test_one_lucky_try_does_not_outweigh_what_was_learnt_before():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     known = made._standing("draft", 0)
-    known.value, known.asked = -0.5, 50
+    known.value, known.asked, made.thrifty = -0.5, 50, True
     assert wish(made).rates
     made.brought("draft", 0, 1.0)
     assert -0.5 < known.value < 0
