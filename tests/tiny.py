@@ -328,7 +328,7 @@ WITH_HEADS: Mapping[str, Architecture] = {
         (*[_with_gain(_glm4moe, 0.1)] * 3, _drafts(_with_gain(_glm4moe_head, 0.1), 0.05)),
         _EXPERTS,
     ),
-    # Each block drafts one token. step35 and mimo2 give hidden states of outputs only, hy_v3 of all.
+    # Each block drafts one token. Only hy_v3 gives hidden states of all tokens, not of outputs.
     "hy_v3-chain-mtp": Architecture(
         (*_three(_qwen3), *[_drafts(_with_gain(_qwen3, LATER))] * 2),
         {**ATTENTION, **_DENSE, "nextn_predict_layers": 2},
