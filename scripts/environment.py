@@ -175,6 +175,8 @@ def build_engine() -> None:
 
 
 def create() -> None:
+    if VENV.is_symlink():
+        raise SetupFailed(f"{VENV} is a link, and what it leads to would be cleared: remove it")
     try:
         import ensurepip  # noqa: F401
         import venv

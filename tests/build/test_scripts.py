@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import environment
 from localspec_build import records
+from localspec_build.failure import SetupFailed
 from localspec_build.records import Wish
 
 ROOT = Path(__file__).parents[2]
@@ -40,3 +43,13 @@ def test_another_choice_is_another_set_up(site):
     records.remember(Wish("cuda"))
     assert len({before, processor, environment.build()}) == 3
     assert environment.build() in environment.facts(["dev"])
+
+
+def test_an_environment_behind_a_link_is_not_cleared(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "kept").touch()
+    (tmp_path / ".venv").symlink_to(tmp_path / "other")
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
+    with pytest.raises(SetupFailed, match="remove it"):
+        environment.create()
+    assert (tmp_path / "other" / "kept").exists()
