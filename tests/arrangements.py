@@ -33,11 +33,19 @@ class Arrangement:
             return replace(options, gpu_layers=0)
         if options.gpu_layers is not None or options.split:
             return options
+        if self.vulkan and is_quantised(options.kv_type):
+            wishes = FLASH
         return replace(options, **wishes)  # type: ignore[arg-type]
+
+
+def is_quantised(kv_type: str) -> bool:
+    """Tell whether the values are, which llama.cpp keeps for flash attention only."""
+    return kv_type.rpartition(",")[2].startswith("q")
 
 
 # Mesa 22.3 hangs, or dies, of flash attention to more than eight tokens at once.
 NO_FLASH = {"flash_attention": False}
+FLASH = {"flash_attention": True, "batch": 8, "tentative": 4}
 ARRANGEMENTS = {
     "cpu": Arrangement(),
     "all": Arrangement([4 * GB]),
