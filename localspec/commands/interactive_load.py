@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 from localspec.errors import NotPulled
+from localspec.models import trial_process
 from localspec.models.locate import ModelFiles, locate
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load_pair
@@ -17,9 +21,22 @@ def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
     """Load a model or a pair, pulled first if that is wished."""
     found = pulled(model, loading)
     places = PairFiles.around(found, draft, loading.backend, alone=loading.alone)
-    runtime = load_pair(places, loading)
+    with waiting_told():
+        runtime = load_pair(places, loading)
     tell(runtime)
     return runtime
+
+
+@contextmanager
+def waiting_told() -> Iterator[None]:
+    """Say what is waited for, where a driver takes long to try a model."""
+    log, telling = logging.getLogger(trial_process.__name__), logging.StreamHandler()
+    telling.setFormatter(logging.Formatter("localspec: %(message)s"))
+    log.addHandler(telling)
+    try:
+        yield
+    finally:
+        log.removeHandler(telling)
 
 
 def pulled(model: str, loading: Loading) -> ModelFiles:

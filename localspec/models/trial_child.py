@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,6 +36,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 
+GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 CONTEXT, SLOTS = 128, 2  # of the model that is tried
 LONG, SHORT = 33, 4  # tokens fed at once; from 33 on engines take other ways than before
 GUESSED = 8
@@ -59,15 +61,15 @@ class Trial:
     def needs(self, options: Options) -> Needs:
         return self._rehearsed().needs(options)
 
-    def run(self, options: Options, *, driven: bool = False) -> None:
-        """Load a model and use it as it will be used, with little room."""
+    def run(self, options: Options, tell: Callable[[], None], *, driven: bool = False) -> None:
+        """Load a model and use it as it will be used, with little room; tell of every step."""
         most = self.footprint().positions or CELLS
         self.close()
         driven = driven or uses_gpu(self._engine.probe(), options)
         model = self._engine.load(self._path, tried(options, min(room_for(options, driven), most)))
         try:
             if driven:
-                widen(model)
+                widen(model, tell)
             decode(model)
         finally:
             model.close()
@@ -101,7 +103,7 @@ def tried(options: Options, context: int) -> Options:
     return replace(small, split=split, verbose=False)
 
 
-def widen(model: Model) -> None:
+def widen(model: Model, tell: Callable[[], None]) -> None:
     """Run batches of all widths that will be used; a driver may die of some."""
     most = min(model.batch, model.context - 1)
     text = np.arange(most, dtype=np.int32) % model.tokenizer.size
@@ -109,6 +111,7 @@ def widen(model: Model) -> None:
         outputs = min(width, model.tentative + 1)
         forward(model, [Row(0, text[:width], outputs)])
         model.truncate(0, 0)
+        tell()
 
 
 def spell(tokenizer: Tokenizer) -> None:
@@ -146,14 +149,14 @@ def forward(model: Model, rows: list[Row]) -> list[Logits]:
     return logits
 
 
-def answer(trial: Trial, request: dict[str, Any]) -> object:
+def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> object:
     match request["ask"]:
         case "footprint":
             return asdict(trial.footprint())
         case "needs":
             return asdict(trial.needs(decoded(request["options"])))
         case _:
-            trial.run(decoded(request["options"]))
+            trial.run(decoded(request["options"]), tell)
             return None
 
 
@@ -165,7 +168,8 @@ def decoded(options: dict[str, Any]) -> Options:
 def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:
     for line in requests:
         try:
-            reply: dict[str, object] = {"answer": answer(trial, json.loads(line))}
+            going = partial(say, json.dumps(GOING))
+            reply: dict[str, object] = {"answer": answer(trial, json.loads(line), going)}
         except LocalSpecError as error:
             reply = {"error": type(error).__name__, "message": str(error)}
         say(json.dumps(reply, default=os.fspath))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -29,14 +30,20 @@ from localspec.errors import (
 )
 from localspec.models.engines import weight_files
 from localspec.models.locate import ModelFiles
+from localspec.models.trial_child import GOING
+
+LOG = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
 SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
 # More where a driver first compiles its kernels: Mesa's in software took 17 for a single token.
-KERNEL_SECONDS = 300.0
+# Each width of a batch that runs gives as much again.
+KERNEL_SECONDS = 100.0
+LONG = 5.0  # seconds after which a user hears what is waited for
 STILL = 0.1  # seconds of work in all that time, below which it waits for a device that hangs
 PATIENCE = 10  # times as long, at most, on a machine that is busy or a disk that is slow
 MOST_WORDS = 300  # letters of an engine's last words
+WAITS = "trying %s on the graphics device; its driver may take minutes the first time"
 PLACE = re.compile(r"^\S*/")  # where the engine was built
 
 
@@ -48,6 +55,7 @@ class TrialProcess:
         size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
         self._seconds = seconds + size / BYTES_A_SECOND
         self._expired = ""
+        self._steps = 0  # that it told of
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [*command, files.engine, str(files.path)],
@@ -65,7 +73,13 @@ class TrialProcess:
         return Needs.of(self._ask("needs", options))
 
     def run(self, options: Options, *, driven: bool = False) -> None:
-        self._ask("run", options, KERNEL_SECONDS if driven else 0.0)
+        telling = threading.Timer(LONG, LOG.warning, [WAITS, self._path.name])
+        if driven:
+            telling.start()
+        try:
+            self._ask("run", options, KERNEL_SECONDS if driven else 0.0)
+        finally:
+            telling.cancel()
 
     def _ask(self, what: str, options: Options | None = None, more: float = 0.0) -> Any:
         wanted = {"ask": what, "options": options and asdict(options)}
@@ -83,28 +97,35 @@ class TrialProcess:
 
     def _exchange(self, request: str) -> dict[str, Any]:
         assert self._process.stdin
-        assert self._process.stdout
         try:
             self._process.stdin.write(request + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            while (reply := self._reply()) == GOING:
+                self._steps += 1
         except OSError:  # it died before it could be asked
-            line = ""
-        if not line:
+            reply = None
+        if reply is None:
             raise ModelFileError(f"{self._path.name} cannot be used: {self._death()}")
-        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _reply(self) -> dict[str, Any] | None:
+        assert self._process.stdout
+        reply: dict[str, Any] | None = json.loads(self._process.stdout.readline() or "null")
         return reply
 
     def _watch(self, answered: threading.Event, most: float) -> None:
         """End the process after too much work; waiting on a busy machine does not count."""
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
-            worked = busy(process)
+            worked, steps, left = busy(process), self._steps, PATIENCE * most
             done, still = (worked, bytes_read(process)), False
-            for _ in range(round(PATIENCE * most / self._seconds)):
+            while left > 0:
+                left -= self._seconds
                 if answered.wait(self._seconds):
                     return
                 before, done = done, (busy(process), bytes_read(process))
+                if steps != self._steps:
+                    worked, steps, left = done[0], self._steps, PATIENCE * most
                 still = done[0] - before[0] < STILL and done[1] == before[1]
                 if still or done[0] - worked >= most:
                     break

@@ -55,7 +55,7 @@ def attempt(kind: type, path: Path, writing: int) -> int:
     try:
         trial = kind("llamacpp", path)
         trial.footprint()
-        trial.run(Options(threads=1))
+        trial.run(Options(threads=1), lambda: None)
     except LocalSpecError as error:
         os.write(2, f"\n{error}".encode())
         return 1

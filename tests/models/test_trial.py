@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 
 from localspec.backend import Options
 from localspec.errors import ModelFileError
-from localspec.models import trial, trial_record
+from localspec.models import trial, trial_process, trial_record
 from localspec.models.locate import ModelFiles
-from localspec.models.trial_process import TrialProcess, last_words
+from localspec.models.trial_process import WAITS, TrialProcess, last_words
 from tests import engines
 
 ROOM = 1 << 34
@@ -65,13 +66,38 @@ class Unwatched(TrialProcess):
         self.most = most
 
 
-@pytest.mark.parametrize(("driven", "seconds"), [(False, 20), (True, 320)])
+@pytest.mark.parametrize(("driven", "seconds"), [(False, 20), (True, 120)])
 def test_a_driver_that_compiles_its_kernels_first_has_more_time(driven, seconds):
     code = "input(); print('{\"answer\": null}', flush=True); input()"
     asked = Unwatched(place(), (sys.executable, "-c", code))
     asked.run(OPTIONS, driven=driven)
     assert int(asked.most) == seconds
     asked.close()
+
+
+WORK = """
+import json, time
+input()
+for _ in range(3):
+    began = time.process_time()
+    while time.process_time() < began + 0.8:
+        pass
+    if {tells}:
+        print(json.dumps({{}}), flush=True)
+print(json.dumps({{"answer": None}}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_driver_that_gets_on_has_its_time_anew_and_its_user_is_told(tells, monkeypatch, caplog):
+    monkeypatch.setattr(trial_process, "KERNEL_SECONDS", 0.4)
+    monkeypatch.setattr(trial_process, "LONG", 0.05)
+    command = (sys.executable, "-c", WORK.format(tells=tells))
+    asked = TrialProcess(place(), command, seconds=1.0)
+    with nullcontext() if tells else pytest.raises(ModelFileError, match="seconds of work"):
+        asked.run(OPTIONS, driven=True)
+    asked.close()
+    assert [each.message for each in caplog.records] == [WAITS % place().path.name]
 
 
 def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():

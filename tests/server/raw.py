@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import select
 import socket
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ BODY = json.dumps(CHATS[2] | {"messages": [{"role": "user", "content": "here"}]}
 GARBAGE = bytes(range(256)) * 4
 HEADERS = "host: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"
 PATIENCE_SECONDS = 0.05  # until the other side is told that no more is coming
+CONTINUE = re.compile(rb"HTTP/1\.1 100 [^\r]*\r\n\r\n")
 
 
 def posted(headers: str = "", body: bytes = BODY, line: str = f"POST {CHAT} HTTP/1.1") -> bytes:
@@ -106,4 +108,6 @@ def answer(port: int, stream: bytes, seconds: float) -> bytes:
             line.shutdown(socket.SHUT_WR)
         while piece := line.recv(1 << 16):
             found += piece
+            if CONTINUE.fullmatch(found):  # what is cut off does not come later either
+                line.shutdown(socket.SHUT_WR)
     return found
