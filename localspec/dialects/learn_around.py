@@ -41,8 +41,8 @@ def around_of(layout: Layout, one: str, said: str) -> Around | None:
     if not before.startswith(plain) or not closing or closing[0] in (layout.again or closing[0]):
         return None
     opening = before[len(plain) :].strip()
-    bare = layout.head[closing.end() :].lstrip()[:1] in ("{", "[")
-    return (opening, closing[0]) if bare and MARK.fullmatch(opening) else None
+    follows = layout.head[closing.end() :].lstrip()[:1] in ("{", "[")
+    return (opening, closing[0]) if follows and MARK.fullmatch(opening) else None
 
 
 def gap_of(probe: Probe, head: str, said: str) -> str:

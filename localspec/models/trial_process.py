@@ -114,7 +114,7 @@ class TrialProcess:
         return reply
 
     def _watch(self, answered: threading.Event, most: float) -> None:
-        """End the process after too much work; waiting on a busy machine does not count."""
+        """End the process after too much work without a step; waiting does not count."""
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             worked, steps, left = busy(process), self._steps, PATIENCE * most
