@@ -240,9 +240,10 @@ def test_a_chat_whose_engine_is_ended_by_a_signal_goes_on(someone):
         [engine] = psutil.Process(person.process.pid).children()
         engine.send_signal(signal.SIGABRT)
         person.wait("localspec: SIGABRT ended the engine; it begins anew; if a", since=before)
-        person.wait("2 messages, the last:" if not again else "4 messages", since=before)
-        person.prompted(since=before)
-        before = len(person.raw)
+        told = "4 messages, the last:" if again else "2 messages, the last:"
+        person.wait(told, since=before)
+        person.prompted(since=person.raw.index(told, before))
         person.say("and now?")
+        before = len(person.raw)
     assert person.leave() == 0
     assert len(person.said) == 6
