@@ -113,10 +113,10 @@ def test_the_choice_does_not_depend_on_the_unit_of_time(curve, guesses, scale):
 
 
 @given(curves, drafts)
-def test_no_other_cut_of_a_single_draft_is_worth_more(curve, guesses):
+def test_no_other_cut_of_a_single_draft_that_may_be_lost_is_worth_more(curve, guesses):
     made, survivals = depth(curve), guesses[0]
-    prices = made.prices(Batch(1), len(survivals))
-    worths = [sum(survivals[:n]) - prices[n] for n in range(len(survivals) + 1)]
+    prices = made.affordable(Batch(1), made.prices(Batch(1), len(survivals)))
+    worths = [sum(survivals[:n]) - price for n, price in enumerate(prices)]
     [kept] = trimmed(made, [survivals])
     assert worths[kept] == pytest.approx(max(worths))
 
