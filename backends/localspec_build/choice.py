@@ -71,7 +71,7 @@ class Choice:
     cmake: tuple[str, ...] = (RPC,)
     published: tuple[Published, ...] = ()  # that run here, the best first
     toolkit: str = ""  # packages with the compiler that the build wants
-    unbuildable: str = ""  # why only a wheel of the makers can serve, and what to do
+    unbuildable: str = ""  # why only a wheel that is there already can serve, and what to do
     hints: tuple[str, ...] = ()  # what would make more of this machine
     offers: tuple[str, ...] = ()  # what could be installed besides
 
@@ -84,9 +84,13 @@ def choose(machine: Machine, wish: str = AUTO) -> Choice:
     *cards, last = order(machine)
     for kind in cards:
         try:
-            return replace(KINDS[kind](machine), hints=tuple(hints))
+            choice = KINDS[kind](machine)
         except Lacking as lack:
             hints.append(str(lack))
+            continue
+        if choice.published or not choice.unbuildable:
+            return replace(choice, hints=tuple(hints))
+        hints.append(choice.unbuildable)
     return replace(KINDS[last](machine), hints=tuple(hints))
 
 
@@ -261,8 +265,6 @@ def vulkan(machine: Machine) -> Choice:
     reason = f"Vulkan for {name} needs {', '.join(found.lacks)}: {get}; then {fix(machine)}"
     # The makers' build is a general one: without a device it would be slower than the processor's.
     general = found.devices and machine.processor in ("x86_64", "AMD64")
-    if found.lacks and not general:
-        raise Lacking(reason)
     reason = reason if found.lacks else ""
     wheels = (Published("vulkan"),) if general else ()
     return Choice("vulkan", name, (RPC, "-DGGML_VULKAN=on"), published=wheels, unbuildable=reason)

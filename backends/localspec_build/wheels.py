@@ -90,8 +90,6 @@ def install(choice: Choice, target: Target, from_source: bool = False) -> Instal
     for each in () if from_source else choice.published:
         if made := fetched(choice, each, target):
             return made
-    if choice.unbuildable:
-        raise SetupFailed(choice.unbuildable)
     kept = not from_source and any(place(choice, options(choice, target.python)).glob("*.whl"))
     cmake = built(choice, target, from_source)
     tried = trial(target)
@@ -135,6 +133,8 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
     """
     cmake = options(choice, target.python)
     folder = place(choice, cmake)
+    if choice.unbuildable and (anew or not any(folder.glob("*.whl"))):
+        raise SetupFailed(choice.unbuildable)
     for old in folder.glob("*.whl") if anew else ():
         old.unlink()
     if not put(folder, target, *where):

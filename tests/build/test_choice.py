@@ -255,7 +255,6 @@ def test_a_general_build_for_the_processor_is_only_for_machines_without_a_compil
         ("cuda", BARE, "No driver for an NVIDIA card"),
         ("hip", BARE, "rocminfo"),
         ("hip", replace(BARE, amd=("gfx1100",)), "hipblas"),
-        ("vulkan", BARE, "needs glslc"),
         ("metal", BARE, "for Macs"),
         ("cpu", replace(BARE, system="darwin"), "--device cpu"),
     ],
@@ -263,6 +262,12 @@ def test_a_general_build_for_the_processor_is_only_for_machines_without_a_compil
 def test_a_wish_that_cannot_be_met_is_an_error_with_the_way_out(wish, machine, said):
     with pytest.raises(Lacking, match=said):
         choose(machine, wish)
+
+
+def test_what_cannot_be_built_may_have_been_before():
+    made = choose(BARE, "vulkan")
+    assert made.kind == "vulkan"
+    assert "needs glslc" in made.unbuildable
 
 
 def test_a_wish_goes_before_what_is_faster():

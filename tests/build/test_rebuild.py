@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
@@ -102,6 +103,16 @@ def test_where_it_cannot_be_built_the_reason_is_the_error(site):
     with pytest.raises(SetupFailed, match="needs glslc"):
         install(lacking, site.target)
     assert not site.calls("--no-binary")
+
+
+def test_a_build_that_was_kept_needs_nothing_to_build_with(site):
+    wheels.built(CPU, site.target, False)
+    kept = replace(CPU, unbuildable="needs glslc")
+    assert install(kept, site.target).source == "built here"
+    with pytest.raises(SetupFailed, match="needs glslc"):
+        install(kept, site.target, from_source=True)
+    assert install(kept, site.target).source == "built here"  # it was not thrown away
+    assert len(site.calls("--config-settings")) == 1
 
 
 def test_a_build_that_cannot_be_loaded_is_an_error_and_not_noted(site):
