@@ -50,6 +50,11 @@ def wants(model, settings, count):
     ]
 
 
+def later(*names):
+    """Those that can run on this system, with --long."""
+    return [pytest.param(name, marks=pytest.mark.long) for name in engines.there(*names)]
+
+
 PLAIN = {}
 
 
@@ -121,7 +126,7 @@ def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architect
 
 
 @pytest.mark.parametrize(
-    "architecture", ["gemma3", "lfm2", *engines.there("mlx gemma3_text", "mlx gpt_oss")]
+    "architecture", ["gemma3", "lfm2", *later("mlx gemma3_text", "mlx gpt_oss")]
 )
 def test_a_long_text_that_outgrows_its_windows_stays_the_plain_text(architecture):
     settings = Settings(max_tokens=350, ignore_end=True)
@@ -190,7 +195,7 @@ def texts_distribution(model, prompt, length):
         *(("llama", name) for name in ("ngram", "llama", "translated")),
         *((name, engines.HEADS[name]) for name in OFTEN_RIGHT),
         ("llama-dflash", "dflash"),
-        *((name, name) for name in MLX[:1]),
+        *(pytest.param(name, name, marks=pytest.mark.long) for name in MLX[:1]),
     ],
 )
 def test_sampled_texts_follow_the_targets_distribution(architecture, name):
