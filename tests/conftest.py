@@ -30,6 +30,24 @@ def pytest_unconfigure():
     arrangements.stop()
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leave out models that others stand for."""
+    chosen = arrangements.ARRANGEMENTS[config.getoption("--devices")].models
+    if chosen:
+        from tests.engines import ARCHITECTURES, HEADS
+
+        others = {*ARCHITECTURES, *HEADS}.difference(chosen)
+        left = [item for item in items if not others.intersection(models_of(item))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in left])
+        items[:] = left
+
+
+def models_of(item):
+    """List the first words of a test's parameters, as `llama` of `llama q8_0 cache`."""
+    called = getattr(item, "callspec", None)
+    return [str(each).partition(" ")[0] for each in called.params.values()] if called else []
+
+
 def pytest_ignore_collect(collection_path, config):
     """Tests of devices that are not the CPU need some."""
     alone = config.getoption("--devices") == "cpu"
