@@ -18,14 +18,15 @@ class Draft:
     by: str  # the proposer, for the figures
     sources: tuple[Distribution, ...] | None = None
     confidences: tuple[float, ...] = ()  # how likely each token seemed to its proposer
-    rests: bool = False  # the next draft is likely to be empty, too
+    rests: int = 0  # how many of the next drafts are likely to be empty, too
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
+NEVER = 1 << 16  # rounds, where nothing will ever be drafted
 EMPTY = Draft(NONE, by="nobody")
-RESTING = Draft(NONE, by="nobody", rests=True)
+RESTING = Draft(NONE, by="nobody", rests=NEVER)
 
 Pays = Callable[[Sequence[float]], bool]
 

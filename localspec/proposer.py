@@ -54,7 +54,10 @@ class Ask(NamedTuple):
 
 
 class RoundCost(NamedTuple):
-    """The cost of a round. If it read prompt tokens, it teaches nothing about drafts."""
+    """The cost of a round, or of each of several alike.
+
+    If it read prompt tokens, it teaches nothing about drafts.
+    """
 
     rows: int
     tokens: int
@@ -62,6 +65,7 @@ class RoundCost(NamedTuple):
     seconds: float
     reads: bool
     held: int = 0  # tokens that the rows hold, together
+    rounds: int = 1  # that took so much each, without drafts
 
 
 class Proposer(Protocol):

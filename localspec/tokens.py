@@ -48,6 +48,10 @@ class History:
         return self._buffer[: self.size]
 
     def extend(self, tokens: Sequence[int]) -> None:
+        if len(tokens) == 1 and self.size < len(self._buffer):  # a slice takes longer
+            self._buffer[self.size] = tokens[0]
+            self.size += 1
+            return
         end = self.size + len(tokens)
         if end > len(self._buffer):
             grown = np.empty(2 * end, np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from localspec.backend import Model
 from localspec.control.best import Best
@@ -112,12 +113,13 @@ def replies(
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:
-    """Run all requests at once, to the end."""
+    """Run all requests at once, to the end, by up to four rounds a step."""
     events: list[list[object]] = [[] for _ in wants]
     for want, heard in zip(wants, events, strict=True):
         engine.add(engine.prepare(tokens_of(want.prompt), want.settings, heard.append))
+    hurried = cycle((False, False, False, True))
     while engine.busy:
-        engine.step()
+        engine.step(lambda: next(hurried))
     for heard in events:
         assert isinstance(heard[-1], Result), heard[-1]
     return [heard[-1] for heard in events]

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
-from localspec.draft import EMPTY, RESTING, Draft
+from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, notes_of
+from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
-IDLE = 16  # rounds without drafts after which the next is expected to have none either
-SELDOM = 4  # rounds between two looks for drafts, after four times as many
+IDLE = 8  # rounds without drafts after which every second one has a look for them
+SELDOM = 4  # rounds between two looks, after four times as many
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
 LATE = 48  # tokens behind: a proposer that follows a text is told whether to read them
 STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
@@ -104,7 +105,8 @@ class Best:
         self._drafting = 0.0  # of these, with proposers that cost something
         self._rounds = 0
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
-        self._idle: dict[int, int] = {}  # rounds since anything was verified, by slot
+        self._busy: dict[int, int] = {}  # the latest round in which a draft was any good, by slot
+        self._looked: dict[int, int] = {}  # and in which there was a look for one
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
@@ -117,13 +119,14 @@ class Best:
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
-        looking = [ask for ask in wanting if self._looks(ask)]
+        looking = self._due(wanting)
         for ask in looking:
-            self._judge(ask)
+            self._judge(ask, len(wanting))
         if reading:
             self._read(reading)
         drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
-        return [drafts[ask.slot] if ask.slot in drafts else self._none(ask) for ask in asks]
+        none = self._none(wanting)
+        return [drafts.get(ask.slot, none) if ask.limit else EMPTY for ask in asks]
 
     def _read(self, asks: Sequence[Ask]) -> None:
         """Let those that may ever draft keep up with prompts; some do so by themselves."""
@@ -135,48 +138,63 @@ class Best:
             elif not hopeless and not following:
                 self._consult(by, [ask for ask in asks if ask.wants(by)], self._clock())
 
-    def _looks(self, ask: Ask) -> bool:
-        """Whether to look for a draft; more rarely for a text that has not been drafted of late.
+    def _due(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+        """Choose the texts to look for drafts for; note that they are looked at.
+
+        Rows that are drafted for equally far or not at all are looked at together.
+        """
+        due = [ask for ask in asks if self._next_look(ask) <= self._rounds]
+        if self.depth.even and len(due) < len(asks):
+            return ()
+        for ask in due:
+            self._looked[ask.slot] = self._rounds
+        return due
+
+    def _next_look(self, ask: Ask) -> int:
+        """Return the round of the next look, more rarely for a text not drafted for of late.
 
         Looking takes 2% of a round where a model is small.
         """
-        idle = self._idle.get(ask.slot, 0)
+        slot = ask.slot
+        idle = self._rounds - self._busy.setdefault(slot, self._rounds)
         if idle <= IDLE or ask.hints.forced is not None:
-            return True
-        return self._rounds % (2 if idle <= SELDOM * IDLE else SELDOM) == 0
+            return self._rounds
+        return self._looked[slot] + (2 if idle <= SELDOM * IDLE else SELDOM)
 
-    def _none(self, ask: Ask) -> Draft:
-        """Draft nothing; after a long time without a draft, expect none next time."""
-        if not ask.limit:
-            return EMPTY
-        idle = self._idle[ask.slot] = self._idle.get(ask.slot, 0) + 1
-        return RESTING if idle > IDLE else EMPTY
+    def _none(self, asks: Sequence[Ask]) -> Draft:
+        """Return the draft of those that have none, which tells how long they expect none."""
+        waits = [self._next_look(ask) - self._rounds for ask in asks]
+        wait = (max if self.depth.even else min)(waits, default=0)
+        return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
 
     def release(self, slot: int) -> None:
         for proposer in self._proposers.values():
             proposer.release(slot)
         self.depth.release(slot)
         self._offers.pop(slot, None)
-        self._idle.pop(slot, None)
+        self._busy.pop(slot, None)
+        self._looked.pop(slot, None)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
     def note(self, cost: RoundCost) -> None:
         """Learn the cost of a round, and pass it on."""
-        self.depth.note(cost, self._drafting, self._proposing - self._drafting)
+        looking = (self._proposing - self._drafting) / cost.rounds
+        self.depth.note(cost, self._drafting / cost.rounds, looking)
         self._proposing = self._drafting = 0.0
-        self._rounds += 1
-        if self._rounds % STALE == 0:
+        before, self._rounds = self._rounds, self._rounds + cost.rounds
+        if before // STALE < self._rounds // STALE:
             self._cheap.clear()
         for note in self._notes:
             note(cost)
 
-    def _judge(self, ask: Ask) -> None:
+    def _judge(self, ask: Ask, rows: int) -> None:
         start, offers = self._offers.pop(ask.slot, (0, ()))
         said = ask.history[start:].tolist() if offers else []
         for offer in offers:
             right = offer.judge(said)
-            if right > (not offer.costly):  # a single token is right by chance
-                self._idle[ask.slot] = 0
+            # A single token is right by chance; and all rows are drafted for, or none.
+            if right > (not offer.costly) and not (self.depth.even and rows > 1):
+                self._busy[ask.slot] = self._rounds
             if offer.costly:
                 self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
                 self.depth.judge(offer.by, ask.slot, right)
@@ -291,7 +309,7 @@ class Best:
     def _kept(self, slot: int, offer: DraftOffer) -> Draft:
         """Cut the draft to what pays."""
         offer.checked = offer.pays
-        self._idle[slot] = 0
+        self._busy[slot] = self._rounds
         return cut(offer.draft, offer.checked)
 
     def _acceptance(self, by: str, ask: Ask) -> Acceptance:

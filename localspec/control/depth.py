@@ -286,13 +286,13 @@ class Depth:
 
     def note(self, cost: RoundCost, drafting: float, looking: float = 0.0) -> None:
         """Learn the cost of a round, drafting apart, and looking for drafts that cost nothing."""
-        self._round += 1
+        self._round += cost.rounds
         if drafting or cost.tokens > cost.rows:
             self._drafted = self._round
         if cost.tokens == cost.rows:
             self._plain = self._round
         alike = self._round - self._drafted if self.thrifty else 0
-        if not cost.reads and (alike <= ALIKE or alike % SELDOM == 0):
+        if not cost.reads and (alike <= ALIKE or alike % SELDOM < cost.rounds):
             self._account(cost._replace(seconds=cost.seconds - looking), drafting)
         self._abstains = self._round - self._plain >= PLAIN * self.gain
 
@@ -304,11 +304,13 @@ class Depth:
         wide = plain if cost.tokens == cost.rows else self.costs.at(batch, cost.tokens)
         spent = (wide + drafting) / plain
         won = cost.emitted / cost.rows
-        self._won += WINDOW * (won - self._won)
-        self._spent += WINDOW * (spent - self._spent)
+        weight = 1 - (1 - WINDOW) ** cost.rounds
+        self._won += weight * (won - self._won)
+        self._spent += weight * (spent - self._spent)
         allowance = THRIFT if self.thrifty else ALLOWANCE
         full = FULL * max(self._spent, 1.5)
-        self._purse = min(max(self._purse + allowance * won + won - spent, 0.0), full)
+        earned = cost.rounds * (allowance * won + won - spent)
+        self._purse = min(max(self._purse + earned, 0.0), full)
 
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)

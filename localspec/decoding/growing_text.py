@@ -12,6 +12,7 @@ class GrowingText:
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stops = stops
+        self._pieces: list[bytes] = []  # not decoded yet, as nothing can end in them
         self._longest = max(map(len, stops), default=0)
         self._held = ""  # decoded, but a stop string may have begun in it
         self._ready: list[str] = []
@@ -20,25 +21,34 @@ class GrowingText:
 
     def add(self, piece: bytes) -> bool:
         """Add the bytes of a token; return whether that completed a stop string."""
+        if not self._stops:
+            self._pieces.append(piece)
+            return False
         if self.stopped_by is not None:
             return True
-        text = self._decoder.decode(piece)
-        self._lengths.append(len(text))
-        if not self._stops:
-            self._ready.append(text)
-            return False
-        self._held += text
+        self._held += self._decoded(piece)
         self._look_for_stops()
         return self.stopped_by is not None
 
+    def _decoded(self, piece: bytes) -> str:
+        text = self._decoder.decode(piece)
+        self._lengths.append(len(text))
+        return text
+
+    def _decode(self) -> None:
+        self._ready += map(self._decoded, self._pieces)
+        self._pieces.clear()
+
     def take(self) -> str:
         """Return the text that became certain since the last call."""
+        self._decode()
         text = "".join(self._ready)
         self._ready.clear()
         return text
 
     def take_lengths(self) -> list[int]:
         """Return the characters that each piece completed since the last call, held back or not."""
+        self._decode()
         lengths, self._lengths = self._lengths, []
         return lengths
 

@@ -1,4 +1,7 @@
-"""Chunked prefill: how many prompt tokens to read beside replies, learned from measured times."""
+"""How many prompt tokens to read beside replies, and how many rounds to run at once.
+
+Both are learned from measured times.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ MOST = 1 << 16
 WEIGHT = 0.3  # of a new measurement
 HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE = 128  # rounds after which a size is measured anew
+AT_ONCE_SECONDS, AT_ONCE = 0.04, 8  # rounds without drafts before their tokens are published
 
 
 class Pace:
@@ -47,6 +51,13 @@ class Pace:
         largest = min(2.0 * size, MOST) if size == max(self._per_token) else size * HALF_STEP
         fitting = min(left / self._per_token[size], largest)
         return fitting if fitting >= size / HALF_STEP else 0.0
+
+    @property
+    def at_once(self) -> int:
+        """Return how many rounds may be run before anybody hears of their tokens."""
+        if not self._round:
+            return 1
+        return max(1, min(int(min(AT_ONCE_SECONDS, self._gap) / self._round), AT_ONCE))
 
     def note(self, read: int, seconds: float) -> None:
         """Learn the seconds of a round that read so many tokens of prompts."""

@@ -11,7 +11,7 @@ import numpy as np
 from localspec.backend import Model, Next, Row
 from localspec.decoding.generation import Generation
 from localspec.decoding.verify import verify
-from localspec.draft import EMPTY, Draft
+from localspec.draft import EMPTY, NEVER, Draft
 from localspec.proposer import Ask, Proposer
 from localspec.sampling.distribution import Distribution
 from localspec.tokens import Logits
@@ -63,9 +63,13 @@ class Turn(NamedTuple):
     def _next(self, draft: Draft) -> Next | None:
         """Tell the engine how the next token will be sampled, if it is likely to be fed alone."""
         g = self.generation
-        alone = g.depth == 0 or draft.rests
-        told = alone and self.emits and g.room > 1 and not g.sampler.adjusts
-        return Next(g.sampler, g.history.size) if told else None
+        return Next(g.sampler, g.history.size) if self.rests(draft) and g.room > 1 else None
+
+    def rests(self, draft: Draft) -> int:
+        """Count the rounds after this one that are likely to feed one token and draft nothing."""
+        g = self.generation
+        plain = self.emits and not g.sampler.adjusts
+        return (draft.rests if g.depth else NEVER) if plain else 0
 
 
 class Outcome(NamedTuple):
@@ -76,6 +80,7 @@ class Outcome(NamedTuple):
     logits: Logits  # the target's, one row per emitted token; valid until the next round
     emitted: int  # tokens appended to the history
     accepted: int  # how many of them were drafted
+    rounds: int = 1  # more where several were run without drafts, one after the other
 
 
 def run(

@@ -12,8 +12,9 @@ from typing import Protocol
 from localspec.backend import Model, RestingModel
 from localspec.control.costs import Costs
 from localspec.decoding.generation import Generation
+from localspec.decoding.multi_step import Hurried, more_rounds
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
-from localspec.decoding.round import Turn, conclude, run
+from localspec.decoding.round import Outcome, Turn, conclude, run
 from localspec.decoding.scheduler import Scheduler
 from localspec.draft import Draft
 from localspec.engine import request
@@ -121,15 +122,18 @@ class Engine:
     def busy(self) -> bool:
         return bool(self._waiting or self._active)
 
-    def step(self) -> None:
-        """Admit waiting requests, run one round, publish its tokens."""
+    def step(self, hurried: Hurried | None = None) -> None:
+        """Admit waiting requests, run one round, publish its tokens.
+
+        Where nothing is drafted it may be several rounds, unless it is `hurried`; None: always one.
+        """
         self._drop_cancelled()
         if self._waiting:
             self._admit()
         if self._active:
-            self._round([job.generation for job in self._active.values()])
+            self._round([job.generation for job in self._active.values()], hurried)
 
-    def _round(self, generations: Sequence[Generation]) -> None:
+    def _round(self, generations: Sequence[Generation], hurried: Hurried | None) -> None:
         reading = [g for g in generations if g.reads]
         turns = self._scheduler.plan(generations, self._pace.allowance if reading else None)
         if len(generations) > 1:
@@ -138,19 +142,32 @@ class Engine:
         begun = self._clock()
         done = self._run(turns)
         self._notify()
-        tokens = emitted = 0
-        for turn, draft, logits in done:
-            tokens += turn.feed + len(draft.tokens)
-            emitted += self._conclude(turn, draft, logits)
-        seconds = self._clock() - begun
-        self.slots.tidy(tokens)
-        if done:
-            self._pace.note(read, seconds)
-        if self._notes and done:
+        tokens = sum(turn.feed + len(draft.tokens) for turn, draft, _ in done)
+        outcomes = [found for each in done if (found := self._conclude(*each))]
+        if hurried and len(outcomes) == len(generations) and not reading:
+            outcomes = self._more_rounds(outcomes, hurried)
+        for outcome in outcomes:
+            self._publish(outcome)
+        if not done:
+            return
+        rounds = outcomes[0].rounds if outcomes else 1
+        seconds = (self._clock() - begun) / rounds
+        self.slots.tidy(tokens * rounds)
+        self._pace.note(read, seconds)
+        if self._notes:
+            emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(turn.generation.cached for turn, _, _ in done)
-            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held)
+            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held, rounds)
             for note in self._notes:
                 note(cost)
+
+    def _more_rounds(self, outcomes: list[Outcome], hurried: Hurried) -> list[Outcome]:
+        """Run as many rounds more as will need no drafts, and nothing else of ours."""
+        most = min(outcome.turn.rests(outcome.draft) for outcome in outcomes)
+        if any(job.settings.logprobs is not None for job in self._active.values()):
+            most = 0
+        most = min(most, self._pace.at_once - 1)
+        return more_rounds(self.target, outcomes, most, hurried) if most > 0 else outcomes
 
     @property
     def waits(self) -> bool:
@@ -216,19 +233,20 @@ class Engine:
             for job in self._active.values():
                 job.notices.append(notice)
 
-    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> int:
-        """Publish the tokens of a round for one sequence; return how many there were."""
-        slot = turn.slot
+    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> Outcome | None:
+        """Emit the tokens of a round for one sequence; None if that failed."""
         try:
-            outcome = conclude(self.target, turn, draft, logits)
+            return conclude(self.target, turn, draft, logits)
         except Exception as error:  # whatever is wrong with one sequence, the others go on
-            self._fail([slot], reported(error))
-            return 0
+            self._fail([turn.slot], reported(error))
+            return None
+
+    def _publish(self, outcome: Outcome) -> None:
+        slot, finish = outcome.turn.slot, outcome.turn.generation.finish
         if outcome.emitted:
             self._active[slot].publish(outcome, self._clock())
-        if turn.generation.finish:
-            self._finish(self._release(slot), turn.generation.finish)
-        return outcome.emitted
+        if finish:
+            self._finish(self._release(slot), finish)
 
     def _give_up(self, error: BackendError) -> bool:
         """Free what the target can do without, if it lacks memory."""

@@ -96,7 +96,7 @@ class Ledger:
     sources: Counter[str] = field(default_factory=Counter)
 
     def note(self, outcome: Outcome) -> None:
-        self.drafts[outcome.draft.by, len(outcome.draft), outcome.accepted] += 1
+        self.drafts[outcome.draft.by, len(outcome.draft), outcome.accepted] += outcome.rounds
         if outcome.accepted:
             self.sources[outcome.draft.by] += outcome.accepted
         if outcome.emitted > outcome.accepted:

@@ -16,7 +16,10 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 
 class Chunk(NamedTuple):
-    """The text and tokens of one round. The first `accepted` ones were drafted by `by`."""
+    """The text and tokens of a round, or of several without drafts.
+
+    The first `accepted` ones were drafted by `by`.
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -25,6 +28,7 @@ class Chunk(NamedTuple):
     logprobs: tuple[EmittedLogprob, ...] = ()
     drafted: int = 0
     lengths: tuple[int, ...] = ()  # characters that each token completed; an end token has none
+    rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,18 @@ class Job:
         wanted = self.settings.logprobs
         found = () if wanted is None else tuple(logprobs(outcome.logits, tokens, wanted))
         lengths = tuple(g.text.take_lengths())
-        drafted, by = len(outcome.draft), outcome.draft.by
-        self._send(Chunk(g.text.take(), tokens, outcome.accepted, by, found, drafted, lengths))
+        self._send(
+            Chunk(
+                g.text.take(),
+                tokens,
+                outcome.accepted,
+                outcome.draft.by,
+                found,
+                len(outcome.draft),
+                lengths,
+                outcome.rounds,
+            )
+        )
 
     def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
         """Tell the listener the result; text held back for a stop text is released first."""

@@ -81,9 +81,12 @@ class Worker:
 
     def _step(self) -> None:
         try:
-            self._engine.step()
+            self._engine.step(self._hurried)
         except Exception as error:  # a defect, ours or a plug-in's: the requests must be told
             self._engine.fail(reported(error))
+
+    def _hurried(self) -> bool:
+        return not self._inbox.empty()
 
     def _collect(self) -> bool:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""

@@ -196,10 +196,10 @@ def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
     looked = []
     for length in (1, 40, 300):
         free.asked.clear()
-        count(best, clock, length=length, rounds=16)
+        count(best, clock, length=length, rounds=8)
         looked.append(len(free.asked))
-        count(best, clock, length=length + 20, rounds=30)
-    assert looked == [16, 8, 4]
+        count(best, clock, length=length + 20, rounds=12)
+    assert looked == [8, 4, 2]
     free._step = 1
     assert sum(count(best, clock, length=500, rounds=14)[-4:]) > 12
 
@@ -222,7 +222,7 @@ def test_a_grammar_is_asked_in_every_round():
         hints = Hints(forced=lambda reply: tokens_of([len(reply) + 1, len(reply) + 2]))
         assert len(best.propose([ask(length)._replace(hints=hints)])[0])
         best.note(RoundCost(1, 3, 3, 0.015, reads=False))
-        best._idle[0] = 100
+        best._busy[0] = -100  # rounds in which nothing was checked
 
 
 def test_a_sampled_draft_that_was_verified_is_learned_from():
@@ -400,8 +400,8 @@ def test_who_becomes_slow_is_no_longer_asked_for_nothing():
     clock = Clock()
     slow = Counter(clock, 2e-5, step=2)
     best = Best({"counter": slow}, Depth(Costs({1: 0.01, 9: 0.03})), clock)
-    count(best, clock, rounds=16)
-    assert len(slow.asked) == 16
+    count(best, clock, rounds=8)
+    assert len(slow.asked) == 8
     slow._seconds = 0.001
     count(best, clock, length=200, rounds=200)
     assert len(slow.asked) < 200
@@ -440,7 +440,7 @@ def test_drafts_that_cost_nothing_go_on_until_nobody_would_check_them():
 def test_who_was_followed_again_is_not_expected_to_pause():
     clock = Clock()
     best = made(clock, counter=counter(clock))
-    best._idle[0] = 99  # rounds in which nothing was checked
+    best._busy[0] = best._looked[0] = -99  # rounds in which nothing was checked
     assert len(best.propose([ask(10)])[0])
     best._proposers = {"counter": Silent()}
     assert not best.propose([ask(11)])[0].rests

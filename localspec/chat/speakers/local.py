@@ -61,7 +61,7 @@ class LocalAnswer:
         match event:
             case Chunk():
                 self._trail.note(event)
-                if event.tokens:
+                for _ in range(event.rounds if event.tokens else 0):
                     yield Piece(round=AnswerRound(event.drafted, event.accepted, event.by))
                 yield from map(self._piece, self._reader.read(event.text))
             case Result():

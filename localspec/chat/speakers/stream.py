@@ -20,6 +20,7 @@ KINDS: Mapping[str, Literal["answer", "thought"]] = {
     "reasoning": "thought",
     "content": "answer",
 }
+AT_ONCE = 64  # no more rounds than these are told together
 MOST = 1e15  # no number that a server tells of an answer is larger
 LETTERS = 500  # of what it says is wrong
 NAME = 40  # letters of a proposer's name
@@ -63,8 +64,10 @@ class StreamTally:
     def _said(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
         if "by" in trace:
             drafted, accepted = count(trace, "drafted"), count(trace, "accepted")
-            self.rounds.append(AnswerRound(drafted, min(accepted, drafted), named(trace["by"])))
-            yield Piece(round=self.rounds[-1])
+            each = AnswerRound(drafted, min(accepted, drafted), named(trace["by"]))
+            for _ in range(min(max(count(trace, "rounds"), 1), AT_ONCE)):
+                self.rounds.append(each)
+                yield Piece(round=each)
         kinds = set()
         for name, kind in KINDS.items():
             text = delta.get(name)

@@ -122,7 +122,12 @@ class ChatAnswer:
             trail.note(chunk)
         told = [who(trail, part) for part in step.parts]
         if chunk and chunk.tokens:
-            round_ = {"drafted": chunk.drafted, "accepted": chunk.accepted, "by": chunk.by}
+            round_ = {
+                "rounds": chunk.rounds,
+                "drafted": chunk.drafted,
+                "accepted": chunk.accepted,
+                "by": chunk.by,
+            }
             told[:1] = [round_ | (told[0] if told else {})]
         return told
 
