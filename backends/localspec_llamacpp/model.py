@@ -22,6 +22,7 @@ from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
+PATIENCE = 3  # batches with gaps between slots, which take as long as to move a text
 TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
 
 
@@ -49,6 +50,7 @@ class LlamaModel:
         self._undo = undo_for(weights, context, options.slots)
         self._whole = weights.recurrent or weights.window > 0  # what is held cannot be cut short
         self._lengths = [0] * options.slots
+        self._gaps = 0  # batches of late whose slots were apart
         self._closed = False
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
@@ -77,8 +79,13 @@ class LlamaModel:
         return sorted(rows, key=lambda row: ids[row.slot])
 
     def _gather(self, active: Sequence[int], ids: Sequence[int]) -> None:
+        """Bring slots together once they were apart for a while: often a request fills the gap."""
         places = [ids[slot] for slot in active]
-        if max(places) - min(places) >= len(active):
+        if max(places) - min(places) < len(active):
+            self._gaps = 0
+            return
+        self._gaps += 1
+        if self._gaps > PATIENCE:
             sizes = [self._context.size(slot) for slot in range(self.slots)]
             for slot, gap in exchanges(active, ids, sizes):
                 self._exchange(slot, gap)

@@ -15,7 +15,7 @@ MOST = 1 << 16
 WEIGHT = 0.3  # of a new measurement
 HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE = 128  # rounds after which a size is measured anew
-AT_ONCE_SECONDS, AT_ONCE = 0.04, 8  # rounds without drafts before their tokens are published
+AT_ONCE_SECONDS, AT_ONCE = 0.04, 8  # and rounds at most before tokens are published
 
 
 class Pace:
@@ -52,12 +52,15 @@ class Pace:
         fitting = min(left / self._per_token[size], largest)
         return fitting if fitting >= size / HALF_STEP else 0.0
 
-    @property
-    def at_once(self) -> int:
-        """Return how many rounds may be run before anybody hears of their tokens."""
+    def at_once(self, rows: int) -> int:
+        """Return how many rounds may be run before anybody hears of their tokens.
+
+        Beside other streams, the server writes a stream half as often.
+        """
         if not self._round:
             return 1
-        return max(1, min(int(min(AT_ONCE_SECONDS, self._gap) / self._round), AT_ONCE))
+        seconds = min(AT_ONCE_SECONDS * min(rows, 2), self._gap)
+        return max(1, min(int(seconds / self._round), AT_ONCE))
 
     def note(self, read: int, seconds: float) -> None:
         """Learn the seconds of a round that read so many tokens of prompts."""

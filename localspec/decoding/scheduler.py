@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.round import Turn
 
+STRETCH = 1.1  # times a piece of a prompt, if that is its last: a short one takes a round as well
 AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
@@ -34,7 +35,7 @@ class Scheduler:
         turns: list[Turn] = []
         left = self.batch
         for g in in_turn(generations):
-            turn = self._turn(g, min(left, reading) if g.reads else left)
+            turn = self._turn(g, min(left, piece(g, reading)) if g.reads else left)
             if turn.feed:
                 turns.append(turn)
                 left -= turn.feed + turn.limit
@@ -49,6 +50,12 @@ class Scheduler:
         if pending + limit <= left:
             return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)
+
+
+def piece(g: Generation, most: int) -> int:
+    """Return how much may be read of a prompt now: somewhat more than `most` if that ends it."""
+    pending = g.history.size - g.cached
+    return pending if pending <= STRETCH * most else most
 
 
 def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:

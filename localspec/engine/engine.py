@@ -166,7 +166,7 @@ class Engine:
         most = min(outcome.turn.rests(outcome.draft) for outcome in outcomes)
         if any(job.settings.logprobs is not None for job in self._active.values()):
             most = 0
-        most = min(most, self._pace.at_once - 1)
+        most = min(most, self._pace.at_once(len(outcomes)) - 1)
         return more_rounds(self.target, outcomes, most, hurried) if most > 0 else outcomes
 
     @property

@@ -19,6 +19,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend
+from localspec_llamacpp.model import PATIENCE
 from tests.runs import Want, replies, said
 
 FOLDER = Path(__file__).parent / "trained"
@@ -87,6 +88,7 @@ def exchanged(model, text, other):
     """Slots of one batch are brought side by side in llama.cpp's order."""
     for slot in range(4):
         feed(model, slot, text[:-1] if slot == 0 else other[: 20 + slot])
+    model._gaps = PATIENCE
     model.forward([Row(0, text[-1:]), Row(3, other[-1:])])
 
 

@@ -11,6 +11,7 @@ import pytest
 from localspec.backend import Row
 from localspec.errors import BackendError
 from localspec.tokens import tokens_of
+from localspec_llamacpp.model import PATIENCE
 from localspec_llamacpp.order import MOST_BYTES, exchanges
 from tests import engines
 
@@ -85,8 +86,10 @@ def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
         model.forward([Row(0, first[:40])])
         model.forward([Row(2, second[:40])])
         monkeypatch.setattr(model._context, "restore", lambda slot, data: 0)
+        for at in range(40, 40 + PATIENCE):
+            model.forward([Row(0, first[at : at + 1]), Row(2, second[at : at + 1])])
         with pytest.raises(BackendError, match="could not move"):
-            model.forward([Row(0, first[40:41]), Row(2, second[40:41])])
+            model.forward([Row(0, first[43:44]), Row(2, second[43:44])])
         lost = [slot for slot in (0, 2) if model.truncate(slot, 40) == 0]
         assert len(lost) == 1
         again = fed(model, lost[0], (first, second)[lost[0] // 2])

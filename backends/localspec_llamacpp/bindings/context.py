@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +44,7 @@ KV_TYPES = {
 NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
 ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
+HUGE = 2 << 20  # bytes of a large page
 MROPE = 8  # a kind of positions, with four numbers for a state
 
 
@@ -67,6 +70,23 @@ class ContextShape:
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
     graph: str = MODEL  # what is computed: the model, or a kind of head
+
+
+def fresh(size: int) -> mmap.mmap:
+    """Return at least so much memory, which the system gets back whole.
+
+    On Linux in pages of 2 MiB: to write 90 MB then takes 11 to 15 ms, else 65. Shared memory has no
+    such pages, and whole ones are only found where they are asked for whole.
+    """
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    whole = size // HUGE * HUGE
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    found = mmap.mmap(-1, size if whole == size else whole + HUGE, flags=private)
+    if sys.platform == "linux" and whole:
+        with contextlib.suppress(OSError):  # a system that was built without
+            found.madvise(mmap.MADV_HUGEPAGE, 0, whole)  # of the rest, only what is used is taken
+    return found
 
 
 class States:
@@ -267,7 +287,7 @@ class Context:
         if not 0 < size <= most:
             return None
         try:
-            data = np.frombuffer(mmap.mmap(-1, size), np.uint8)  # the system gets it back whole
+            data = np.frombuffer(fresh(size), np.uint8, size)
         except OSError:  # there is no memory for it
             return None
         place = pointer(data, ctypes.c_uint8)

@@ -77,7 +77,13 @@ class PeersRun:
     def _volley(self, asker: Asker, setting: Setting, number: int, at: int) -> Volley:
         section = setting.sections[at]
         bodies = [
-            body(each, f"{number + 1}.{at + 1}.{n + 1}", self.max_tokens, setting.temperature)
+            body(
+                each,
+                f"{number + 1}.{at + 1}.{n + 1}",
+                self.max_tokens,
+                setting.temperature,
+                whole=setting.streams > 1,
+            )
             for n, each in enumerate(section)
         ]
         begun = time.perf_counter()

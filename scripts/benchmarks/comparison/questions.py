@@ -130,8 +130,16 @@ def long_prompts(questions: Sequence[PeerPrompt], count: int, seed: int) -> list
     return made
 
 
-def body(question: PeerPrompt, mark: str, max_tokens: int, temperature: float) -> dict[str, object]:
-    """Make a request that begins as no other does, so that nothing of it comes from a cache."""
+def body(
+    question: PeerPrompt, mark: str, max_tokens: int, temperature: float, *, whole: bool = False
+) -> dict[str, object]:
+    """Make a request that begins as no other does, so that nothing of it comes from a cache.
+
+    A `whole` reply has a length of its own, from half of `max_tokens` to three halves: near-ties
+    would else decide how much a server has to do.
+    """
+    if whole:
+        max_tokens = round(max_tokens * (0.5 + random.Random(mark).random()))
     said: Message = {"role": "user", "content": f"({mark}) {question.prompt}"}
     asked: dict[str, object] = {
         "messages": [said],
@@ -139,6 +147,7 @@ def body(question: PeerPrompt, mark: str, max_tokens: int, temperature: float) -
         "temperature": temperature,
         "stream": True,
         "stream_options": {"include_usage": True},
+        "ignore_eos": whole,
     }
     if temperature > 0:
         seed = random.Random(mark).getrandbits(31)
