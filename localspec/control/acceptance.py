@@ -22,7 +22,7 @@ DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may c
 RECENT = 0.15  # weight of the latest token in the surprise
 CHANCE = 0.3  # the part of a surprise that is put down to chance; the rest adds to the variance
 HOPE = 0.5  # standard deviations added to a mood before anything is drafted
-CAUTION = 0.5  # and taken from it for a draft that cost nothing and teaches even if not verified
+CAUTION = 0.8  # and taken from it for a draft that cost nothing and teaches even if not verified
 USUAL = 0.3  # the part of a text's mood that the next is expected to share
 WARM = (0.0, 0.5, 0.9)  # upper bounds of temperatures that are told apart
 

@@ -107,6 +107,7 @@ class Best:
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
         self._busy: dict[int, int] = {}  # the latest round in which a draft was any good, by slot
         self._looked: dict[int, int] = {}  # and in which there was a look for one
+        self._known = False  # whether there were looks before at all texts of this round
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
@@ -146,6 +147,7 @@ class Best:
         due = [ask for ask in asks if self._next_look(ask) <= self._rounds]
         if self.depth.even and len(due) < len(asks):
             return ()
+        self._known = all(ask.slot in self._looked for ask in due)
         for ask in due:
             self._looked[ask.slot] = self._rounds
         return due
@@ -212,7 +214,7 @@ class Best:
             if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
                 begun = self._clock()
                 drafts = self._proposers[by].propose(eager)
-                if looks:  # it is asked each round, so it has nothing to catch up on
+                if looks and self._known:  # else it had a prompt to read
                     self._note(by, drafts, begun, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if len(draft.tokens):

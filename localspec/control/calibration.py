@@ -122,7 +122,7 @@ class CostProbe:
     def forwards(self, sizes: Sequence[int], seconds: float) -> ForwardTimes:
         """Time forwards by size; what attention adds is seen from a much shorter text."""
         tasks = {size: partial(self._check, size) for size in sizes}
-        self._fill(self._clock() + FILLING * seconds)
+        self._fill(FILLING * seconds)
         points = self._measure(tasks, seconds)
         held, self._held = self._held, SHORT
         if held - SHORT < FAR_APART or len(sizes) < 2:
@@ -158,7 +158,7 @@ class CostProbe:
         """Time drafts by depth; return also the seconds of each token that is read first."""
         tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
         longer = min(READ, self._model.batch - 1)
-        self._fill(self._clock() + FILLING * seconds)
+        self._fill(FILLING * seconds)
         found = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)
         reading = max(found.pop(0) - found[1], 0.0) / longer
         return found, reading
@@ -184,11 +184,18 @@ class CostProbe:
                 found[size].append(self._clock() - begun)
         return {size: min(times) for size, times in found.items()}
 
-    def _fill(self, end: float) -> None:
-        """Hold about as much as a conversation does, for what was said makes checking dearer."""
+    def _fill(self, seconds: float) -> None:
+        """Hold about as much as a conversation does, for what was said makes checking dearer.
+
+        As much as attention is told by is worth more time: without, drafts behind long prompts cost
+        twice what they seem to.
+        """
         most = min(HELD, self._model.context - 2 * READ)
+        end, late = (self._clock() + seconds * times for times in (1, LATE))
         self._read(0)
-        while self._held + READ <= most and self._clock() < end:
+        while self._held + READ <= most:
+            if self._clock() >= (end if self._held >= SHORT + FAR_APART else late):
+                break
             self._held += READ
             self._read(self._held - READ)
 

@@ -19,7 +19,7 @@ from localspec.control.costs import Batch, Costs
 from localspec.draft import Pays, always
 from localspec.proposer import Ask, RoundCost
 
-CHEAP = 0.02  # of a plain round: a proposer that drafts for less is always asked
+CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
