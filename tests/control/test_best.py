@@ -449,7 +449,7 @@ def test_who_was_followed_again_is_not_expected_to_pause():
 @pytest.mark.parametrize("seed", [None, 7])
 def test_dropping_drafts_by_their_tokens_does_not_bias_the_output(seed):
     """A token with its own random number, dropped for its confidence, made another one likelier."""
-    costs = Costs({1: 0.01, 9: 0.04}, {"draft-model": {1: 0.0001, 4: 0.0004}})
+    costs = Costs({1: 0.01, 9: 0.04}, {"draft-model": {1: 0.0002, 4: 0.0008}})
     drafting = DraftModelProposer(scripted(1), floor=0)
     best = Best({"draft-model": drafting}, Depth(costs), clock=lambda: 0.0)
     target = scripted(1)
@@ -484,3 +484,20 @@ def distribution(model, text, sampling):
     model.truncate(0, 0)
     [logits] = model.forward([Row(0, tokens_of(text))])
     return sampling.distribution(logits[0])
+
+
+def test_reading_a_prompt_does_not_make_a_free_proposer_dear():
+    class Reader(Counter):
+        """Takes a tenth of a second to read a text that is new to it."""
+
+        def propose(self, asks):
+            if not self.asked or len(asks[0].history) < len(self.asked[-1].history):
+                self._clock.now += 0.1
+            return super().propose(asks)
+
+    clock = Clock()
+    reader = Reader(clock, 1e-6)
+    best = Best({"counter": reader}, Depth(Costs({1: 0.01, 17: 0.011})), clock)
+    for text in range(6):
+        assert sum(count(best, clock, length=10, rounds=40)[-10:]) == 80, text
+        best.release(0)

@@ -267,3 +267,15 @@ def test_a_small_context_is_enough():
     model, clock = ScriptedModel(hashed_logits(1)), itertools.count(step=0.02)
     model.context = 96
     assert calibrate(model, seconds=1.0, clock=lambda: next(clock)).steady
+
+
+def test_attention_is_told_on_a_machine_that_is_busy_when_a_slot_is_filled():
+    class Busy(Attentive):
+        def forward(self, rows):
+            if not sum(row.outputs for row in rows):
+                self._clock.now += 0.15
+            return super().forward(rows)
+
+    clock = Clock()
+    found = calibrate(Busy(clock, 0.01, 0.002), seconds=1.0, clock=clock)
+    assert found.attention == pytest.approx((1e-6, 2e-6))

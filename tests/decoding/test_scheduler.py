@@ -66,3 +66,10 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
         read(texts)
         rounds += 1
     assert rounds <= length / AGEING + length / PIECE + 2
+
+
+@pytest.mark.parametrize(("length", "first"), [(110, 110), (111, 100), (250, 100)])
+def test_a_piece_that_is_nearly_the_last_is_the_last(length, first):
+    texts = [text(5, said=1), text(length)]
+    [_, turn] = SCHEDULER.plan(texts, PIECE)
+    assert turn.feed == first

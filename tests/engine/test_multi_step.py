@@ -1,0 +1,160 @@
+"""Several rounds without drafts, whose tokens are published together."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
+from localspec.engine.engine import Engine
+from localspec.engine.job import Chunk, Result
+from localspec.engine.settings import Settings
+from localspec.errors import BackendError
+from localspec.proposers.silent import Silent
+from localspec.sampling.parameters import Sampling
+from localspec.tokens import tokens_of
+from tests.runs import scripted
+
+LONG = Settings(max_tokens=41, ignore_end=True)
+
+
+class Ticking:
+    """A clock by which each forward takes some milliseconds, and nothing else does."""
+
+    def __init__(self, model, seconds):
+        self.now, self.forwards = 0.0, 0
+        self._seconds, self._forward = seconds, model.forward
+        model.forward = self.forward
+
+    def __call__(self):
+        return self.now
+
+    def forward(self, rows):
+        self.now += self._seconds
+        self.forwards += 1
+        return self._forward(rows)
+
+
+class Running:
+    """An engine with requests, and what each of them heard."""
+
+    def __init__(self, seconds=0.01, prompts=([1, 2, 3],), settings=LONG, model=None):
+        model = model or scripted()
+        self.clock = Ticking(model, seconds)
+        self.engine = Engine(model, Silent(), clock=self.clock)
+        self.heard = [self.ask(prompt, settings) for prompt in prompts]
+
+    def ask(self, prompt, settings=LONG):
+        events = []
+        self.engine.add(self.engine.prepare(tokens_of(prompt), settings, events.append))
+        return events
+
+    def run(self, hurried=lambda: False):
+        while self.engine.busy:
+            self.engine.step(hurried)
+        return self.heard
+
+
+def chunks(events):
+    return [each for each in events if isinstance(each, Chunk) and each.tokens]
+
+
+def tokens(events):
+    return [token for each in chunks(events) for token in each.tokens]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_text_is_that_of_single_rounds(temperature, count):
+    settings = Settings(max_tokens=41, seed=5, sampling=Sampling(temperature), ignore_end=True)
+    prompts = [[1, 2, 3, at] for at in range(count)]
+    single = Running(prompts=prompts, settings=settings).run(hurried=lambda: True)
+    several = Running(prompts=prompts, settings=settings).run()
+    for one, other in zip(single, several, strict=True):
+        assert one[-1].text == other[-1].text
+        assert one[-1].tokens == other[-1].tokens == tuple(tokens(other))
+        assert one[-1].finish_reason == other[-1].finish_reason
+    assert max(len(each.tokens) for each in chunks(several[0])) > 1
+    assert {len(each.tokens) for each in chunks(single[0])} == {1}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "most"),
+    [(0.01, 1, 4), (0.02, 1, 2), (0.03, 1, 1), (0.5, 1, 1), (0.02, 2, 4), (0.0001, 1, AT_ONCE)],
+)
+def test_as_many_rounds_are_run_at_once_as_take_no_longer_than_a_write(seconds, count, most):
+    running = Running(seconds, prompts=[[1, 2, at] for at in range(count)])
+    running.run()
+    assert max(each.rounds for each in chunks(running.heard[0])) == most
+    assert most * seconds <= AT_ONCE_SECONDS * min(count, 2) or most == 1
+
+
+def test_figures_count_every_round():
+    running = Running()
+    [events] = running.run()
+    result = events[-1]
+    assert isinstance(result, Result)
+    rounds = sum(each.rounds for each in chunks(events))
+    assert rounds == result.speculation.rounds == running.clock.forwards == 41
+    assert result.speculation.tokens_by_source == {"target": 41}
+    assert result.timings.between_tokens_p50 == pytest.approx(0.01)
+
+
+def test_a_request_that_comes_waits_for_one_round_only():
+    running = Running()
+    running.engine.step(lambda: False)
+    running.engine.step(lambda: False)
+    before = running.clock.forwards
+    asked = iter((False, True))
+    running.engine.step(lambda: next(asked))
+    assert running.clock.forwards == before + 2
+
+
+def test_logprobs_are_those_of_each_round():
+    events = Running(settings=Settings(max_tokens=9, ignore_end=True, logprobs=2)).run()[0]
+    assert [len(each.logprobs) for each in chunks(events)] == [1] * 9
+
+
+def test_a_text_ends_where_it_ends():
+    [free] = Running(settings=Settings(max_tokens=41, ignore_end=True)).run()
+    end = tokens(free)[6]
+    settings = Settings(max_tokens=41, ends=frozenset({end}))
+    [events] = Running(settings=settings).run()
+    assert events[-1].finish_reason == "stop"
+    assert tokens(events) == tokens(free)[: tokens(free).index(end) + 1]
+
+
+@pytest.mark.parametrize("failing", range(4, 9))
+def test_an_error_in_the_midst_is_told_after_the_tokens_before_it(failing):
+    model = scripted()
+    running = Running(model=model)
+    forward = model.forward
+
+    def dies(rows):
+        if running.clock.forwards >= failing:
+            raise BackendError("gone")
+        return forward(rows)
+
+    model.forward = dies
+    [events] = running.run()
+    assert isinstance(events[-1], BackendError)
+    assert len(tokens(events)) == failing
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_an_error_that_passes_changes_nothing(fed):
+    """Also where the model has taken in the tokens before it fails."""
+    [expected] = Running().run()
+    model = scripted()
+    running = Running(model=model)
+    forward, failed = model.forward, []
+
+    def stumbles(rows):
+        if running.clock.forwards == 4 and not failed:  # in the midst of the third step
+            failed.append(fed and forward(rows))
+            raise BackendError("once")
+        return forward(rows)
+
+    model.forward = stumbles
+    [events] = running.run()
+    assert failed
+    assert tokens(events) == list(expected[-1].tokens)
