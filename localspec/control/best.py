@@ -144,7 +144,7 @@ class Best:
 
         Rows that are drafted for equally far or not at all are looked at together.
         """
-        due = [ask for ask in asks if self._next_look(ask) <= self._rounds]
+        due = [ask for ask in asks if self._next_look(ask, len(asks)) <= self._rounds]
         if self.depth.even and len(due) < len(asks):
             return ()
         self._known = all(ask.slot in self._looked for ask in due)
@@ -152,20 +152,22 @@ class Best:
             self._looked[ask.slot] = self._rounds
         return due
 
-    def _next_look(self, ask: Ask) -> int:
+    def _next_look(self, ask: Ask, rows: int) -> int:
         """Return the round of the next look, more rarely for a text not drafted for of late.
 
-        Looking takes 2% of a round where a model is small.
+        Looking takes 2% of a round where a model is small. That all of several rows have a draft at
+        once is the rarer, the more they are.
         """
         slot = ask.slot
         idle = self._rounds - self._busy.setdefault(slot, self._rounds)
         if idle <= IDLE or ask.hints.forced is not None:
             return self._rounds
-        return self._looked[slot] + (2 if idle <= SELDOM * IDLE else SELDOM)
+        wait = (2 if idle <= SELDOM * IDLE else SELDOM) * (rows if self.depth.even else 1)
+        return self._looked.get(slot, self._rounds - wait) + wait
 
     def _none(self, asks: Sequence[Ask]) -> Draft:
         """Return the draft of those that have none, which tells how long they expect none."""
-        waits = [self._next_look(ask) - self._rounds for ask in asks]
+        waits = [self._next_look(ask, len(asks)) - self._rounds for ask in asks]
         wait = (max if self.depth.even else min)(waits, default=0)
         return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
 

@@ -501,3 +501,36 @@ def test_reading_a_prompt_does_not_make_a_free_proposer_dear():
     for text in range(6):
         assert sum(count(best, clock, length=10, rounds=40)[-10:]) == 80, text
         best.release(0)
+
+
+def asked_of_rows(best, counter, rows, rounds, length=10):
+    """Propose for several rows, round by round; count the rounds in which drafts were looked for."""
+    looks = 0
+    for at in range(rounds):
+        counter.asked.clear()
+        asks = [ask(length + at, slot=slot) for slot in range(rows)]
+        drafted = sum(map(len, best.propose(asks)))
+        best.note(RoundCost(rows, rows + drafted, rows + drafted, 0.01, reads=False))
+        looks += bool(counter.asked)
+    return looks
+
+
+def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
+    looks = []
+    for rows in (1, 2, 8):
+        clock = Clock()
+        free, seconds = counter(clock, step=2)
+        best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
+        asked_of_rows(best, free, rows, 64)
+        looks.append(asked_of_rows(best, free, rows, 64, length=90))
+    assert looks == [16, 8, 2]
+
+
+def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
+    clock = Clock()
+    free, seconds = counter(clock, step=2)
+    best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
+    asked_of_rows(best, free, 7, 80)
+    assert asked_of_rows(best, free, 8, 80, length=100) > 0
+    free._step = 1  # all of them begin to repeat
+    assert asked_of_rows(best, free, 8, 100, length=300) > 20
