@@ -122,7 +122,7 @@ class Best:
         wanting = [ask for ask in asks if ask.limit]
         looking = self._due(wanting)
         for ask in looking:
-            self._judge(ask, len(wanting))
+            self._judge(ask)
         if reading:
             self._read(reading)
         drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
@@ -191,13 +191,12 @@ class Best:
         for note in self._notes:
             note(cost)
 
-    def _judge(self, ask: Ask, rows: int) -> None:
+    def _judge(self, ask: Ask) -> None:
         start, offers = self._offers.pop(ask.slot, (0, ()))
         said = ask.history[start:].tolist() if offers else []
         for offer in offers:
             right = offer.judge(said)
-            # A single token is right by chance; and all rows are drafted for, or none.
-            if right > (not offer.costly) and not (self.depth.even and rows > 1):
+            if right > (not offer.costly):  # a single token is right by chance
                 self._busy[ask.slot] = self._rounds
             if offer.costly:
                 self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
