@@ -504,7 +504,7 @@ def test_reading_a_prompt_does_not_make_a_free_proposer_dear():
 
 
 def asked_of_rows(best, counter, rows, rounds, length=10):
-    """Propose for several rows, round by round; count the rounds in which drafts were looked for."""
+    """Propose for several rows, round by round; count the rounds with a look for drafts."""
     looks = 0
     for at in range(rounds):
         counter.asked.clear()
@@ -519,7 +519,7 @@ def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
     looks = []
     for rows in (1, 2, 8):
         clock = Clock()
-        free, seconds = counter(clock, step=2)
+        free, _ = counter(clock, step=2)
         best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
         asked_of_rows(best, free, rows, 64)
         looks.append(asked_of_rows(best, free, rows, 64, length=90))
@@ -528,7 +528,7 @@ def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
 
 def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
     clock = Clock()
-    free, seconds = counter(clock, step=2)
+    free, _ = counter(clock, step=2)
     best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
     asked_of_rows(best, free, 7, 80)
     assert asked_of_rows(best, free, 8, 80, length=100) > 0
