@@ -75,8 +75,8 @@ class ContextShape:
 def fresh(size: int) -> mmap.mmap:
     """Return at least so much memory, which the system gets back whole.
 
-    On Linux in pages of 2 MiB: to write 90 MB then takes 11 to 15 ms, else 65. Shared memory has no
-    such pages, and whole ones are only found where they are asked for whole.
+    On Linux in pages of 2 MiB: to write 90 MB then takes 11 to 15 ms, else 65. The mapping is
+    private, as shared ones have no such pages, and its size is rounded up, so that it is aligned.
     """
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
