@@ -15,6 +15,8 @@ MOST = 1 << 16
 WEIGHT = 0.3  # of a new measurement
 HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE = 128  # rounds after which a size is measured anew
+# Standard deviations of a token's time: by size, for each token before it, and by chance.
+OWN, FARTHER, CHANCE = 0.2, 0.3 / 1000, 0.3
 AT_ONCE_SECONDS, AT_ONCE = 0.04, 8  # and rounds at most before tokens are published
 
 
@@ -29,28 +31,36 @@ class Pace:
         self._gap = AIM * max_gap
         self._round = 0.0  # seconds without prompts
         self._per_token: dict[int, float] = {}  # seconds that each adds to a round, by size
+        self._farther = 0.0  # and for each token before it
         self._seen: dict[int, int] = {}  # the round of the latest measurement
         self._rounds = 0
 
-    @property
-    def allowance(self) -> int:
-        """Return the tokens of prompts that a round with replies may read."""
+    def allowance(self, before: int = 0) -> int:
+        """Return how much a round with replies may read of a prompt, behind so many tokens of it.
+
+        It reads more of the next prompt, where that one ends: there its tokens take less time.
+        """
         if not self._per_token:
             return FIRST
-        left = max(self._gap - self._round, 0.0)
-        found = max((self._within(size, left) for size in self._per_token), default=0.0)
+        found = max(self._within(size, before) for size in self._per_token)
         if not found:
-            found = min(left / self._per_token[min(self._per_token)], FIRST)
+            found = min(self._fitting(min(self._per_token), before), FIRST)
         return max(LEAST, int(found) // LEAST * LEAST)
 
-    def _within(self, size: int, left: float) -> float:
+    def _within(self, size: int, before: int) -> float:
         """Return the largest piece of about this size that fits; zero if none does.
 
-        Up to twice the largest one measured are tried: wider ones are not known to be as fast.
+        Up to twice the size are tried where that was not measured: it may be as fast.
         """
-        largest = min(2.0 * size, MOST) if size == max(self._per_token) else size * HALF_STEP
-        fitting = min(left / self._per_token[size], largest)
+        largest = size * HALF_STEP if 2 * size in self._per_token else min(2.0 * size, MOST)
+        fitting = min(self._fitting(size, before), largest)
         return fitting if fitting >= size / HALF_STEP else 0.0
+
+    def _fitting(self, size: int, before: int) -> float:
+        """Solve for the tokens that take what the gap leaves, each like one of such a piece."""
+        left = max(self._gap - self._round, 0.0)
+        first = self._per_token[size] + self._farther * before
+        return 2 * left / (first + math.sqrt(first**2 + 2 * self._farther * left))
 
     def at_once(self, rows: int) -> int:
         """Return how many rounds may be run before anybody hears of their tokens.
@@ -62,8 +72,8 @@ class Pace:
         seconds = min(AT_ONCE_SECONDS * min(rows, 2), self._gap)
         return max(1, min(int(seconds / self._round), AT_ONCE))
 
-    def note(self, read: int, seconds: float) -> None:
-        """Learn the seconds of a round that read so many tokens of prompts."""
+    def note(self, read: int, seconds: float, before: float = 0.0) -> None:
+        """Learn the seconds of a round that read tokens of prompts, behind so many on average."""
         self._rounds += 1
         if not read:
             self._round = nearer(self._round, seconds)
@@ -71,9 +81,22 @@ class Pace:
             size = 1 << round(math.log2(read))
             # At least half of the round: its time without a prompt is known less well.
             added = max(seconds - self._round, seconds / 2)
-            self._per_token[size] = nearer(self._per_token.get(size, 0.0), added / read)
+            self._learn(size, added / read, before + read / 2)
             self._seen[size] = self._rounds
             self._forget()
+
+    def _learn(self, size: int, seconds: float, before: float) -> None:
+        """Share a surprise: the more tokens were before, the more is due to their number."""
+        if size not in self._per_token:
+            self._per_token[size] = max(seconds - self._farther * before, seconds / 4)
+            return
+        known = self._per_token[size]
+        expected = known + self._farther * before
+        missed = min(seconds, 2 * expected) - expected
+        own, farther = OWN**2, (FARTHER * before) ** 2
+        share = missed / (own + farther + CHANCE**2)
+        self._per_token[size] = max(known + own * share, known / 2)
+        self._farther = max(self._farther + FARTHER**2 * before * share, 0.0)
 
     def _forget(self) -> None:
         for size in [size for size, at in self._seen.items() if self._rounds - at > STALE]:

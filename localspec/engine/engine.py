@@ -15,7 +15,7 @@ from localspec.decoding.generation import Generation
 from localspec.decoding.multi_step import Hurried, more_rounds
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
 from localspec.decoding.round import Outcome, Turn, conclude, run
-from localspec.decoding.scheduler import Scheduler
+from localspec.decoding.scheduler import Scheduler, left_to_read
 from localspec.draft import Draft
 from localspec.engine import request
 from localspec.engine.figures import Clockwork
@@ -135,10 +135,10 @@ class Engine:
 
     def _round(self, generations: Sequence[Generation], hurried: Hurried | None) -> None:
         reading = [g for g in generations if g.reads]
-        turns = self._scheduler.plan(generations, self._pace.allowance if reading else None)
+        turns = self._scheduler.plan(generations, self._allowance(reading))
         if len(generations) > 1:
             note_waiting(generations, turns)
-        read = sum(turn.feed for turn in turns if turn.generation.reads) if reading else 0
+        read, before = prompts_read(turns) if reading else (0, 0.0)
         begun = self._clock()
         done = self._run(turns)
         self._notify()
@@ -153,13 +153,19 @@ class Engine:
         rounds = outcomes[0].rounds if outcomes else 1
         seconds = (self._clock() - begun) / rounds
         self.slots.tidy(tokens * rounds)
-        self._pace.note(read, seconds)
+        self._pace.note(read, seconds, before)
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(turn.generation.cached for turn, _, _ in done)
             cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held, rounds)
             for note in self._notes:
                 note(cost)
+
+    def _allowance(self, reading: Sequence[Generation]) -> int | None:
+        """Return how many tokens of prompts a round may read beside replies."""
+        if not reading:
+            return None
+        return self._pace.allowance(min(reading, key=left_to_read).cached)
 
     def _more_rounds(self, outcomes: list[Outcome], hurried: Hurried) -> list[Outcome]:
         """Run as many rounds more as will need no drafts, and nothing else of ours."""
@@ -306,3 +312,10 @@ def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> No
         g.age += 1
     for turn in turns:
         turn.generation.waited = 0
+
+
+def prompts_read(turns: Sequence[Turn]) -> tuple[int, float]:
+    """Count the tokens of prompts that turns read, and how many are before these on average."""
+    parts = [(turn.feed, turn.generation.cached) for turn in turns if turn.generation.reads]
+    read = sum(feed for feed, _ in parts)
+    return read, sum(feed * cached for feed, cached in parts) / max(read, 1)
