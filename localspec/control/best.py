@@ -14,8 +14,11 @@ from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, note
 from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
-IDLE = 8  # rounds without drafts after which every second one has a look for them
-SELDOM = 4  # rounds between two looks, after four times as many
+# Rounds after a draft in which each has a look for another; fewer where a draft token takes as long
+# as most of a plain round, so that few drafts pay and looks take more than they find.
+IDLE, IDLE_IF_DEAR, DEAR = 8, 2, 0.6
+LATER, SELDOM = 4, 8  # rounds between two looks then, and
+RARE = 20  # after so many rounds without a draft
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
 LATE = 48  # tokens behind: a proposer that follows a text is told whether to read them
 STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
@@ -105,6 +108,7 @@ class Best:
         self._drafting = 0.0  # of these, with proposers that cost something
         self._rounds = 0
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
+        self._idle: dict[int, int] = {}  # rounds in which each has a look, by rows
         self._busy: dict[int, int] = {}  # the latest round in which a draft was any good, by slot
         self._looked: dict[int, int] = {}  # and in which there was a look for one
         self._known = False  # whether there were looks before at all texts of this round
@@ -155,15 +159,23 @@ class Best:
     def _next_look(self, ask: Ask, rows: int) -> int:
         """Return the round of the next look, more rarely for a text not drafted for of late.
 
-        Looking takes 2% of a round where a model is small. That all of several rows have a draft at
+        Looking takes 4% of a round where a model is small. That all of several rows have a draft at
         once is the rarer, the more they are.
         """
         slot = ask.slot
         idle = self._rounds - self._busy.setdefault(slot, self._rounds)
-        if idle <= IDLE or ask.hints.forced is not None:
+        if idle <= self._eager(rows) or ask.hints.forced is not None:
             return self._rounds
-        wait = (2 if idle <= SELDOM * IDLE else SELDOM) * (rows if self.depth.even else 1)
+        wait = LATER if idle <= RARE else SELDOM
+        if self.depth.even:
+            wait *= max(rows // 2, 1)
         return self._looked.get(slot, self._rounds - wait) + wait
+
+    def _eager(self, rows: int) -> int:
+        """Return for how many rounds after a draft each has a look for another."""
+        if rows not in self._idle:
+            self._idle[rows] = IDLE_IF_DEAR if self.depth.costs.dearness(rows) > DEAR else IDLE
+        return self._idle[rows]
 
     def _none(self, asks: Sequence[Ask]) -> Draft:
         """Return the draft of those that have none, which tells how long they expect none."""
@@ -188,6 +200,7 @@ class Best:
         before, self._rounds = self._rounds, self._rounds + cost.rounds
         if before // STALE < self._rounds // STALE:
             self._cheap.clear()
+            self._idle.clear()
         for note in self._notes:
             note(cost)
 

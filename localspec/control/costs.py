@@ -194,6 +194,11 @@ class Costs:
             self._attention = Attention(*(factor * each for each in self._attention))
         curve.note(tokens, seconds * without / expected)
 
+    def dearness(self, rows: int) -> float:
+        """Return what a draft token for each row takes, as a part of a round without."""
+        curve = self.target(rows)
+        return curve.at(2 * rows) / curve.at(rows) - 1
+
     def target(self, rows: int) -> Curve:
         """Return the seconds of a round by its tokens, if nothing was held and nothing drafted."""
         key = _about(rows)

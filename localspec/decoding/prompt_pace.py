@@ -36,10 +36,7 @@ class Pace:
         self._rounds = 0
 
     def allowance(self, before: int = 0) -> int:
-        """Return how much a round with replies may read of a prompt, behind so many tokens of it.
-
-        It reads more of the next prompt, where that one ends: there its tokens take less time.
-        """
+        """Return how much a round with replies may read of a prompt, behind so many tokens of it."""
         if not self._per_token:
             return FIRST
         found = max(self._within(size, before) for size in self._per_token)

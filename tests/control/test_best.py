@@ -189,19 +189,21 @@ def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges
     assert tried
 
 
-def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
+@pytest.mark.parametrize(("two", "expected"), [(0.0125, [8, 2, 1]), (0.018, [4, 2, 1])])
+def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats(two, expected):
+    """The sooner where a draft token takes as long as most of a round."""
     clock = Clock()
-    free, seconds = counter(clock, step=2)
-    best = made(clock, flat=False, counter=(free, seconds))
+    free, _ = counter(clock, step=2)
+    best = Best({"counter": free}, Depth(Costs({1: 0.01, 2: two, 9: 0.03})), clock)
     looked = []
-    for length in (1, 40, 300):
+    for length in (1, 13, 40):
         free.asked.clear()
         count(best, clock, length=length, rounds=8)
         looked.append(len(free.asked))
-        count(best, clock, length=length + 20, rounds=12)
-    assert looked == [8, 4, 2]
+        count(best, clock, length=length + 8, rounds=4 if length == 1 else 20)
+    assert looked == expected
     free._step = 1
-    assert sum(count(best, clock, length=500, rounds=14)[-4:]) > 12
+    assert sum(count(best, clock, length=500, rounds=40)[-8:]) > 24
 
 
 def test_a_free_draft_is_doubted_until_the_text_has_shown_its_worth(monkeypatch):
@@ -517,13 +519,13 @@ def asked_of_rows(best, counter, rows, rounds, length=10):
 
 def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
     looks = []
-    for rows in (1, 2, 8):
+    for rows in (1, 4, 8):
         clock = Clock()
         free, _ = counter(clock, step=2)
         best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
         asked_of_rows(best, free, rows, 64)
         looks.append(asked_of_rows(best, free, rows, 64, length=90))
-    assert looks == [16, 8, 2]
+    assert looks == [8, 4, 2]
 
 
 def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
@@ -531,6 +533,7 @@ def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
     free, _ = counter(clock, step=2)
     best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
     asked_of_rows(best, free, 7, 80)
-    assert asked_of_rows(best, free, 8, 80, length=100) > 0
+    resting = asked_of_rows(best, free, 8, 100, length=100)
+    assert resting > 0
     free._step = 1  # all of them begin to repeat
-    assert asked_of_rows(best, free, 8, 100, length=300) > 20
+    assert asked_of_rows(best, free, 8, 100, length=300) > 2 * resting
