@@ -122,8 +122,15 @@ class LlamaModel:
 
         From 64 tokens on llama.cpp looks at the whole pool for each of them: 64 tokens and 7 others
         beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their own.
+
+        Of two rows of 1 and 8 tokens with a KV cache each it runs 1 of both, then the 7 left: 49 ms
+        in place of 41.
         """
-        if not self._apart or sum(len(row.tokens) for row in rows) < TILE:
+        total = sum(len(row.tokens) for row in rows)
+        if len(rows) == 2 and total < TILE and not self._context.shape.pooled:
+            one, other = sorted(rows, key=lambda row: len(row.tokens))
+            return [rows] if len(one.tokens) == len(other.tokens) else [[one], [other]]
+        if not self._apart or total < TILE:
             return [rows]
         short = [row for row in rows if len(row.tokens) < TILE // 2]
         long = [row for row in rows if len(row.tokens) >= TILE // 2]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.costs import Batch
-from localspec.control.depth import Depth, Seat
+from localspec.control.depth import APART, Depth, Seat
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, notes_of
 from localspec.tokens import NONE
@@ -149,7 +149,7 @@ class Best:
         Rows that are drafted for equally far or not at all are looked at together.
         """
         due = [ask for ask in asks if self._next_look(ask, len(asks)) <= self._rounds]
-        if self.depth.even and len(due) < len(asks):
+        if self._jointly(len(asks)) and len(due) < len(asks):
             return ()
         self._known = all(ask.slot in self._looked for ask in due)
         for ask in due:
@@ -167,20 +167,26 @@ class Best:
         if idle <= self._eager(rows) or ask.hints.forced is not None:
             return self._rounds
         wait = LATER if idle <= RARE else SELDOM
-        if self.depth.even:
-            wait *= max(rows // 2, 1)
+        if self._jointly(rows):
+            wait *= rows // 2
         return self._looked.get(slot, self._rounds - wait) + wait
 
     def _eager(self, rows: int) -> int:
         """Return for how many rounds after a draft each has a look for another."""
         if rows not in self._idle:
-            self._idle[rows] = IDLE_IF_DEAR if self.depth.costs.dearness(rows) > DEAR else IDLE
+            drafted = rows if self._jointly(rows) else 1
+            dear = self.depth.costs.dearness(drafted) > DEAR
+            self._idle[rows] = IDLE_IF_DEAR if dear else IDLE
         return self._idle[rows]
+
+    def _jointly(self, rows: int) -> bool:
+        """Whether all of several rows are drafted for equally far, or none."""
+        return self.depth.even and rows > APART
 
     def _none(self, asks: Sequence[Ask]) -> Draft:
         """Return the draft of those that have none, which tells how long they expect none."""
         waits = [self._next_look(ask, len(asks)) - self._rounds for ask in asks]
-        wait = (max if self.depth.even else min)(waits, default=0)
+        wait = (max if self._jointly(len(asks)) else min)(waits, default=0)
         return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
 
     def release(self, slot: int) -> None:
@@ -237,7 +243,8 @@ class Best:
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, now)
-        if len(now.best) > 1 or (now.best and batch.rows > 1 and self.depth.even):
+        evenly = self.depth.even and batch.rows > 1 and not self.depth.apart(batch)
+        if len(now.best) > 1 or (now.best and evenly):
             self._trim(now)
         return {slot: self._kept(slot, offer) for slot, offer in now.best.items() if offer.pays}
 

@@ -36,6 +36,7 @@ FULL = 12.0  # and later at most, times what rounds take of late
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 WINDOW = 1 / 32  # weight of the latest round in the rate
 ALIKE, SELDOM = 16, 4  # rounds without drafts after which only every so many-th is learned from
+APART = 2  # rows that may be drafted for unequally far, where rows of unequal widths run in turn
 PLAIN = 64  # rounds with drafts, times the gain, after which one goes without, to measure that
 
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
@@ -94,7 +95,7 @@ class Depth:
     """Decides for each sequence of an engine how many tokens to draft, and with which proposer."""
 
     costs: Costs = field(default_factory=Costs)
-    even: bool = False  # rows of one width are run at once, others in turn
+    even: bool = False  # rows of one width are run at once, others one after the other
     acceptances: Acceptances = field(default_factory=Acceptances)
     thrifty: bool = False  # tries take what is left to lose, as is best for heads
     _standings: dict[tuple[str, int], Standing] = field(default_factory=dict)
@@ -118,11 +119,26 @@ class Depth:
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
         wide that each token takes its time, a wrong draft token holds a prompt up.
         """
+        if not self.apart(batch):
+            return self._prices_together(batch, most)
+        both = self.costs.at(batch, 2)
+        first, *others = self.costs.stretch(one_of(batch), 1, 1 + most)
+        rate = self.gain * batch.rows / both
+        return [0.0, *[rate * (first + each - both) for each in others]]
+
+    def _prices_together(self, batch: Batch, most: int) -> list[float]:
         width = batch.rows + batch.beside
         seconds = self.costs.stretch(batch, width, width + most)
         first = seconds[0]
         rate = self.gain * width / first
         return [rate * (each - first) for each in seconds]
+
+    def apart(self, batch: Batch) -> bool:
+        """Whether a row with a draft is run on its own, and the other one after it.
+
+        Of three rows, those without drafts might not be neighbours, and be run in turn as well.
+        """
+        return self.even and batch.rows == APART and not batch.beside
 
     def affordable(self, batch: Batch, prices: Sequence[float]) -> Sequence[float]:
         """Cut prices where a round would lose too much, if all its draft tokens were wrong.
@@ -257,8 +273,10 @@ class Depth:
         lengths = [len(draft) for draft in drafts]
         if self._abstains:
             return [0] * len(drafts)
+        if self.apart(batch):
+            return self._trim_apart(batch, drafts)
         if self.even:
-            return self._trim_evenly(batch, drafts)
+            return self._trim_evenly(batch, drafts)[0]
         alive = np.array(list(chain.from_iterable(drafts)))
         best = (-alive).argsort(kind="stable")
         prices = self.affordable(batch, self.prices(batch, len(alive)))
@@ -269,14 +287,27 @@ class Depth:
         kept: list[int] = np.bincount(whose[best[:count]], minlength=len(drafts)).tolist()
         return kept
 
-    def _trim_evenly(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
-        """Verify as many tokens of every row, or none: rows of unequal widths would run in turn."""
+    def _trim_apart(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
+        """Verify as many tokens of each row as pay in a batch of its own, or as many of both."""
+        both = self.costs.at(batch, 2)
+        parting = self.gain * 2 / both * (2 * self.costs.at(one_of(batch), 1) - both)
+        prices = self.affordable(batch, self.prices(batch, max(map(len, drafts))))
+        alone = [0.0, *[price - parting for price in prices[1:]]]
+        each = [self.worth(draft, alone) for draft in drafts]
+        together, worth = self._trim_evenly(batch, drafts)
+        if sum(won for _, won in each) - parting > worth:
+            return [length for length, _ in each]
+        return together
+
+    def _trim_evenly(self, batch: Batch, drafts: Sequence[Survivals]) -> tuple[list[int], float]:
+        """Choose as many tokens of every row, or none, and return what that is worth."""
         rows = batch.rows
         most = min(map(len, drafts)) if len(drafts) == rows else 0
-        prices = self.affordable(batch, self.prices(batch, rows * most))[:: rows or 1]
+        prices = self.affordable(batch, self._prices_together(batch, rows * most))[::rows]
         alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
         worth = np.append(0.0, np.cumsum(alive))[: len(prices)] - prices
-        return [int(np.argmax(worth))] * len(drafts)
+        best = int(np.argmax(worth))
+        return [best] * len(drafts), float(worth[best])
 
     def judge(self, by: str, slot: int, right: int) -> None:
         """Try again soon where a draft was accepted."""
@@ -298,10 +329,8 @@ class Depth:
 
     def _account(self, cost: RoundCost, drafting: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))
-        self.costs.note(batch, cost.tokens, cost.seconds - drafting)
-        # The time of such rounds, not of this one: no draft is to blame for a hiccup.
+        wide = self._learn(batch, cost, cost.seconds - drafting)
         plain = self.costs.at(batch, cost.rows)
-        wide = plain if cost.tokens == cost.rows else self.costs.at(batch, cost.tokens)
         spent = (wide + drafting) / plain
         won = cost.emitted / cost.rows
         weight = 1 - (1 - WINDOW) ** cost.rounds
@@ -312,6 +341,20 @@ class Depth:
         earned = cost.rounds * (allowance * won + won - spent)
         self._purse = min(max(self._purse + earned, 0.0), full)
 
+    def _learn(self, batch: Batch, cost: RoundCost, seconds: float) -> float:
+        """Learn how long a round took; return how long such rounds take.
+
+        No draft is to blame for a hiccup of this one.
+        """
+        if not self.apart(batch) or 2 * cost.widest <= cost.tokens:
+            self.costs.note(batch, cost.tokens, seconds)
+            return self.costs.at(batch, cost.tokens)
+        one, other = one_of(batch), cost.tokens - cost.widest
+        wide = self.costs.at(one, cost.widest)
+        taken = wide + self.costs.at(one, other)
+        self.costs.note(one, cost.widest, seconds * wide / taken)
+        return taken
+
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)
         for by in [by for by, where in self._standings if where == slot]:
@@ -319,6 +362,11 @@ class Depth:
             usual = self._left.get(by, Standing(NEWCOMER)).value
             left.value = usual + USUAL * (left.value - usual)
             self._left[by] = left
+
+
+def one_of(batch: Batch) -> Batch:
+    """Describe a batch of one of these rows."""
+    return Batch(1, batch.held // batch.rows, batch.seen)
 
 
 @dataclass(frozen=True, slots=True)

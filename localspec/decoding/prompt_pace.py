@@ -36,7 +36,7 @@ class Pace:
         self._rounds = 0
 
     def allowance(self, before: int = 0) -> int:
-        """Return how much a round with replies may read of a prompt, behind so many tokens of it."""
+        """Return how much of a prompt a round with replies may read, behind so many tokens."""
         if not self._per_token:
             return FIRST
         found = max(self._within(size, before) for size in self._per_token)

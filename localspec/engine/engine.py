@@ -157,7 +157,8 @@ class Engine:
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(turn.generation.cached for turn, _, _ in done)
-            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held, rounds)
+            widest = max(turn.feed + len(draft.tokens) for turn, draft, _ in done)
+            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held, rounds, widest)
             for note in self._notes:
                 note(cost)
 

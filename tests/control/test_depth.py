@@ -420,6 +420,41 @@ def test_where_widths_must_be_even_all_rows_are_drafted_for_alike_or_none():
     assert depth.trim(Batch(4), [[0.05]] * 4) == [0] * 4
 
 
+BY_ROWS = {1: 0.008, 2: 0.017, 4: 0.024, 8: 0.032, 16: 0.062}  # seconds, by tokens
+
+
+def test_one_of_two_rows_is_drafted_for_where_it_pays_in_a_batch_of_its_own():
+    depth, two = Depth(Costs(BY_ROWS), even=True), Batch(2)
+    assert depth.prices(two, 7)[1:] == pytest.approx(
+        [2 / 0.017 * (0.008 + Costs(BY_ROWS).target(1).at(size) - 0.017) for size in range(2, 9)]
+    )
+    sure, unsure = products([0.97] * 7), [0.2]
+    assert depth.trim(two, [sure, unsure]) == [7, 0]
+    assert depth.trim(two, [unsure, unsure]) == [0, 0]
+    assert depth.trim(two, [sure, products([0.96] * 3)]) == [7, 3]
+    assert not depth.apart(Batch(3))
+    assert not depth.apart(Batch(2, beside=100))
+    assert not Depth().apart(two)
+
+
+def test_both_rows_are_drafted_for_alike_where_that_is_cheaper():
+    cheap = {1: 0.010, 2: 0.0101, 4: 0.0102, 16: 0.011}  # width costs nothing
+    depth = Depth(Costs(cheap), even=True)
+    assert depth.trim(Batch(2), [products([0.9] * 4), products([0.9] * 3)]) == [3, 3]
+
+
+def test_two_rows_run_in_turn_teach_what_the_longer_one_takes():
+    depth = Depth(Costs(BY_ROWS), even=True)
+    together = depth.costs.target(2).points()
+    for _ in range(40):
+        depth.note(RoundCost(2, 9, 6, 0.052, reads=False, widest=8), 0.0)
+    assert depth.costs.target(1).at(8) > 0.037
+    assert depth.costs.target(2).points() == together
+    for _ in range(40):
+        depth.note(RoundCost(2, 8, 6, 0.04, reads=False, widest=4), 0.0)
+    assert depth.costs.target(2).at(8) == pytest.approx(0.04, rel=0.05)
+
+
 def test_less_is_verified_behind_a_long_text_where_attention_is_dear():
     costs = Costs({1: 0.006, 9: 0.028, 17: 0.032}, attention=Attention(row=1e-7, token=2e-6))
     sure = [products([0.9] * 16)]
