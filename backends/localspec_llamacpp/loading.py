@@ -96,7 +96,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
     return ContextShape(
         sequences=sequences,
         pooled=shared,
-        apart=shared and on_cpu(options),
+        apart=on_cpu(options),
         cells=context if shared else context * options.slots,
         batch=options.batch,
         outputs=max(options.slots * (options.tentative + 1), sequences),
