@@ -144,6 +144,25 @@ def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
             assert np.array_equal(alone, said_in_pieces(model, slot, first[10:]))
 
 
+@pytest.mark.parametrize(
+    "widths", [(1, 5), (5, 1), (5, 5), (1, 40), (40, 1), (1, 1, 40), (1, 40, 1), (40, 1, 1)]
+)
+def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths):
+    """Whether they are run in one batch or in several."""
+    tokens = [np.resize(tokens_of([at + 5, 9, 7, at + 11]), 10 + n) for at, n in enumerate(widths)]
+    rows = [Row(slot, text[10:], min(len(text) - 10, 3)) for slot, text in enumerate(tokens)]
+    with closing(engines.target("llama", slots=3, bit_exact=True)) as model:
+        assert model.pool > model.context, "the slots share a KV cache"
+        alone = []
+        for row in rows:
+            model.forward([Row(row.slot, tokens[row.slot][:10])])
+            alone.append(model.forward([row])[0].copy())
+            model.truncate(row.slot, 10)
+        found = model.forward(rows)
+        for one, other in zip(alone, found, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-3)
+
+
 def said_in_pieces(model, slot, tokens):
     """The logits after each token, fed one at a time."""
     return np.array(

@@ -404,6 +404,24 @@ def test_a_long_prompt_hardly_holds_up_those_who_are_being_answered():
     assert model.forwards - rounds == 4  # in batches as large as there are
 
 
+def test_a_piece_of_a_prompt_is_priced_by_the_tokens_before_it(monkeypatch):
+    desk, noted, asked = Desk(), [], []
+    pace = desk.engine._pace
+    allowance, note = pace.allowance, pace.note
+    monkeypatch.setattr(pace, "allowance", lambda before: asked.append(before) or allowance(before))
+    monkeypatch.setattr(pace, "note", lambda *each: noted.append(each[::2]) or note(*each))
+    desk.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
+    desk.engine.step()
+    desk.ask([4, 5] * 150, Settings(max_tokens=2, ignore_end=True))
+    desk.finish()
+    pieces = [(read, before) for read, before in noted[1:] if read]
+    assert len(pieces) > 1
+    assert [before for _, before in pieces] == [
+        sum(r for r, _ in pieces[:at]) for at in range(len(pieces))
+    ]
+    assert asked[1:] == [before for _, before in pieces]
+
+
 def test_what_is_wrong_with_one_sequence_does_not_end_the_others():
     desk = Desk()
     broken, first = desk.ask([1, 2, 3])
