@@ -151,7 +151,7 @@ def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths):
     """Whether they are run in one batch or in several."""
     tokens = [np.resize(tokens_of([at + 5, 9, 7, at + 11]), 10 + n) for at, n in enumerate(widths)]
     rows = [Row(slot, text[10:], min(len(text) - 10, 3)) for slot, text in enumerate(tokens)]
-    with closing(engines.target("llama", slots=3, bit_exact=True)) as model:
+    with closing(engines.target("llama", slots=3, gpu_layers=0, bit_exact=True)) as model:
         assert model.pool > model.context, "the slots share a KV cache"
         alone = []
         for row in rows:
