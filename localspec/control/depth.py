@@ -330,7 +330,7 @@ class Depth:
     def _account(self, cost: RoundCost, drafting: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))
         wide = self._learn(batch, cost, cost.seconds - drafting)
-        plain = self.costs.at(batch, cost.rows)
+        plain = wide if cost.tokens == cost.rows else self.costs.at(batch, cost.rows)
         spent = (wide + drafting) / plain
         won = cost.emitted / cost.rows
         weight = 1 - (1 - WINDOW) ** cost.rounds

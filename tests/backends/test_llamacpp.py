@@ -145,20 +145,33 @@ def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
 
 
 @pytest.mark.parametrize(
-    "widths", [(1, 5), (5, 1), (5, 5), (1, 40), (40, 1), (1, 1, 40), (1, 40, 1), (40, 1, 1)]
+    ("widths", "batches"),
+    [
+        ((1, 5), 2),
+        ((5, 1), 2),
+        ((5, 5), 1),
+        ((1, 40), 2),
+        ((1, 1, 40), 1),
+        ((1, 1, 70), 2),
+        ((70, 1, 1), 2),
+        ((1, 70, 1), 1),  # the short ones are no neighbours without the long one
+    ],
 )
-def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths):
+def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths, batches, monkeypatch):
     """Whether they are run in one batch or in several."""
     tokens = [np.resize(tokens_of([at + 5, 9, 7, at + 11]), 10 + n) for at, n in enumerate(widths)]
     rows = [Row(slot, text[10:], min(len(text) - 10, 3)) for slot, text in enumerate(tokens)]
-    with closing(engines.target("llama", slots=3, gpu_layers=0, bit_exact=True)) as model:
+    with closing(engines.target("llama", batch=128, gpu_layers=0, bit_exact=True)) as model:
         assert model.pool > model.context, "the slots share a KV cache"
         alone = []
         for row in rows:
             model.forward([Row(row.slot, tokens[row.slot][:10])])
             alone.append(model.forward([row])[0].copy())
             model.truncate(row.slot, 10)
+        run, decode = [], model._context.decode
+        monkeypatch.setattr(model._context, "decode", lambda parts: run.append(0) or decode(parts))
         found = model.forward(rows)
+        assert len(run) == batches
         for one, other in zip(alone, found, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-3)
 
