@@ -312,6 +312,21 @@ class RestingModel(Protocol):
         """Let it go until the next forward; called on that thread when there are no requests."""
 
 
+Choose = Callable[[Sequence[Logits]], Sequence[int] | None]
+
+
+@runtime_checkable
+class MultiStepModel(Protocol):
+    """A model that needs less time between forwards of one token a slot than `forward` takes."""
+
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
+        """Feed a token of each slot, then the ones that `choose` names by the logits, and so on.
+
+        The slots are those of the latest forward. It ends where `choose` returns None; what that
+        raises passes through. It serves models without a head. Errors are those of `forward`.
+        """
+
+
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
     """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
     total = 0

@@ -47,11 +47,14 @@ class History:
     def view(self) -> Tokens:
         return self._buffer[: self.size]
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        if len(tokens) == 1 and self.size < len(self._buffer):  # a slice takes longer
-            self._buffer[self.size] = tokens[0]
-            self.size += 1
+    def append(self, token: int) -> None:
+        if self.size == len(self._buffer):
+            self.extend((token,))
             return
+        self._buffer[self.size] = token
+        self.size += 1
+
+    def extend(self, tokens: Sequence[int]) -> None:
         end = self.size + len(tokens)
         if end > len(self._buffer):
             grown = np.empty(2 * end, np.int32)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Head, Options, Roll, Row, Saved, check
+from localspec.backend import Choose, Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits
+from localspec.tokens import NONE, Logits
 from localspec_llamacpp import openmp
-from localspec_llamacpp.bindings.batch import Part
+from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.head import FreedHead, LlamaHead
@@ -148,6 +148,32 @@ class LlamaModel:
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
         return logits
+
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
+        ids, lengths = self._context.ids, self._lengths
+        order = sorted(range(len(slots)), key=lambda at: ids[slots[at]])
+        rows = [Row(slots[at], NONE) for at in order]
+        in_turn = order == list(range(len(slots)))
+        back = [order.index(at) for at in range(len(slots))]
+
+        def chosen(found: Sequence[Logits]) -> Sequence[int] | None:
+            self._undo.mark(rows, lengths)
+            for slot in slots:
+                lengths[slot] += 1
+            if in_turn:
+                return choose(found)
+            newest = choose([found[at] for at in back])
+            return newest and [newest[at] for at in order]
+
+        places = [(row.slot, lengths[row.slot]) for row in rows]
+        try:
+            room = self.context - max(lengths[slot] for slot in slots)
+            if self._context.multi_step(places, [tokens[at] for at in order], chosen, room):
+                check(self, [Row(slot, ANY) for slot in slots], [lengths[slot] for slot in slots])
+        except BackendError:
+            for slot in slots:
+                self._repair(slot)
+            raise
 
     def _repair(self, slot: int) -> None:
         """Drop what the slot may have taken in of a batch that failed."""

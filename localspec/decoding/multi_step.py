@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from localspec.backend import Model
+from localspec.backend import Model, MultiStepModel
+from localspec.decoding.generation import Generation
 from localspec.decoding.round import Outcome, Turn
 from localspec.decoding.verify import settle
 from localspec.draft import RESTING
+from localspec.tokens import Logits
 
 Hurried = Callable[[], bool]  # whether something waits that cannot wait for long
 
@@ -25,30 +27,60 @@ def more_rounds(
     They end early where a sequence ends, or where something is wrong: the next round meets the
     error again, and tells it to those that it concerns.
     """
-    turns = [Turn(outcome.turn.generation, 1, 0, emits=True) for outcome in outcomes]
-    sizes = [turn.generation.history.size for turn in turns]
-    rounds = 1
-    while rounds <= most and not hurried() and not any(turn.generation.finish for turn in turns):
-        if not one_more(target, turns):
-            break
-        rounds += 1
+    generations = [outcome.turn.generation for outcome in outcomes]
+    sizes = [g.history.size for g in generations]
+    steps = Steps(generations, most, hurried)
+    try:
+        if not steps.over:
+            run(target, steps)
+    except Exception:
+        for g in generations:
+            g.cached = target.truncate(g.slot, g.cached)
     return [
-        each._replace(emitted=each.emitted + turn.generation.history.size - size, rounds=rounds)
-        for each, turn, size in zip(outcomes, turns, sizes, strict=True)
+        each._replace(emitted=each.emitted + g.history.size - size, rounds=1 + steps.done)
+        for each, g, size in zip(outcomes, generations, sizes, strict=True)
     ]
 
 
-def one_more(target: Model, turns: Sequence[Turn]) -> bool:
-    """Feed the newest token of each, and sample the next; return whether that worked."""
-    try:
-        found = target.forward([turn.row(RESTING) for turn in turns])
-        for turn, logits in zip(turns, found, strict=True):
-            g = turn.generation
-            distribution = g.sampler.sampling.distribution(logits[0])
-            g.extend([settle(-1, None, distribution, g.sampler.dice, g.history.size)])
-            g.cached += 1
-    except Exception:
-        for g in [turn.generation for turn in turns]:
-            g.cached = target.truncate(g.slot, g.cached)
-        return False
-    return True
+class Steps:
+    """Rounds of one token each, which are sampled as they come."""
+
+    def __init__(self, generations: Sequence[Generation], most: int, hurried: Hurried) -> None:
+        self.generations = generations
+        self.done = 0
+        self._most = most
+        self._hurried = hurried
+        self._samples = [(g, sampling_of(g)) for g in generations]
+
+    @property
+    def over(self) -> bool:
+        return self._hurried() or any(g.finish is not None for g in self.generations)
+
+    def choose(self, found: Sequence[Logits]) -> list[int] | None:
+        """Sample the next token of each sequence; None if there is to be no further round."""
+        newest, ended = [], False
+        for (g, sample), logits in zip(self._samples, found, strict=True):
+            token = sample(logits)
+            newest.append(token)
+            ended |= g.append(token)
+        self.done += 1
+        return None if ended or self.done == self._most or self._hurried() else newest
+
+
+def sampling_of(g: Generation) -> Callable[[Logits], int]:
+    """Return what samples the next token by logits that nothing is added to."""
+    sampling, dice, history = g.sampler.sampling, g.sampler.dice, g.history
+    if sampling.greedy:
+        return sampling.best
+    return lambda found: settle(-1, None, sampling.distribution(found), dice, history.size)
+
+
+def run(target: Model, steps: Steps) -> None:
+    """Feed the newest token of each sequence, again and again."""
+    if target.head is None and isinstance(target, MultiStepModel):
+        newest = [int(g.tokens[-1]) for g in steps.generations]
+        target.multi_step([g.slot for g in steps.generations], newest, steps.choose)
+        return
+    turns = [Turn(g, 1, 0, emits=True) for g in steps.generations]
+    while steps.choose([each[0] for each in target.forward([t.row(RESTING) for t in turns])]):
+        pass

@@ -53,19 +53,27 @@ class Sampling:
         wanted = self.repetition != 1 or self.presence != 0 or self.frequency != 0
         return wanted and self.penalty_window != 0
 
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < COLD or self.top_k == 1
+
+    def best(self, logits: Logits) -> int:
+        """Return the most likely token."""
+        best = int(logits.argmax())
+        if not math.isfinite(logits.item(best)):
+            raise BackendError(f"the model returned {logits[best]} for token {best}")
+        return best
+
     def distribution(self, logits: Logits) -> Distribution:
         """Return the distribution of the next token, by logits with bias and penalties in them."""
-        best = int(logits.argmax())
-        highest = float(logits[best])
-        if not math.isfinite(highest):
-            raise BackendError(f"the model returned {highest} for token {best}")
-        if self.temperature < COLD or self.top_k == 1:
+        best = self.best(logits)
+        if self.greedy:
             return Distribution.certain(best)
         if 0 < self.top_k < len(logits):
             return Distribution(*self._top_k(logits))
         if self.top_p < 1:
             return Distribution(*self._nucleus(logits))
-        return Distribution(*self._everything(logits, highest))
+        return Distribution(*self._everything(logits, float(logits[best])))
 
     def _top_k(self, logits: Logits) -> tuple[Ids, Floats]:
         ids = top(logits, self.top_k)

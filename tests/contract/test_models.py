@@ -359,6 +359,68 @@ def test_what_was_said_to_come_next_is_not_copied(model, close, length):
         assert close(feed(model, slot, [*TEXT[:length], 6][kept:]), fresh)
 
 
+@pytest.mark.parametrize("name", engines.ARCHITECTURES)
+@pytest.mark.parametrize("slots", [(0,), (2, 0), (1, 3, 0, 2)])
+def test_several_steps_are_forwards_of_one_token(name, close, slots):
+    model = engines.target(name)
+    plans = {slot: [*TEXT[slot : slot + 6], slot] for slot in slots}
+    for slot in slots:
+        feed(model, slot, TEXT[: 3 + slot])
+    model.forward([Row(slot, tokens_of([1])) for slot in slots])
+    found = []
+
+    def choose(logits):
+        found.append([each.copy() for each in logits])
+        return [plans[slot][len(found)] for slot in slots] if len(found) < 6 else None
+
+    model.multi_step(slots, [plans[slot][0] for slot in slots], choose)
+    texts = {slot: [*TEXT[: 3 + slot], 1, *plans[slot][:6]] for slot in slots}
+    assert {slot: model.truncate(slot, 1 << 20) for slot in slots} == {
+        slot: len(text) for slot, text in texts.items()
+    }
+    after = {slot: feed(model, slot, [6]).copy() for slot in slots}
+    for at, (slot, text) in enumerate(texts.items()):
+        model.truncate(slot, 0)
+        again = feed(model, slot, [*text, 6], outputs=7)
+        assert close(np.array([step[at] for step in found]), again[:6])
+        assert close(after[slot], again[6:])
+    model.close()
+
+
+@pytest.mark.parametrize("name", engines.ARCHITECTURES)
+@pytest.mark.parametrize("error", [BackendError, KeyError])
+def test_an_error_between_two_steps_leaves_what_was_fed(name, close, error):
+    model = engines.target(name)
+    feed(model, 0, TEXT[:5])
+    seen = []
+
+    def choose(logits):
+        seen.append(logits)
+        if len(seen) == 3:
+            raise error("of ours")
+        return [2]
+
+    with pytest.raises(error):
+        model.multi_step([0], [2], choose)
+    text = [*TEXT[:5], 2, 2, 2]
+    kept = model.truncate(0, len(text))
+    assert close(feed(model, 0, [*text, 6][kept:]), feed(model, 1, [*text, 6]))
+    model.close()
+
+
+def test_steps_into_a_full_context_are_an_error_with_its_size():
+    model = engines.target("llama")
+    for _ in range(model.context // 64):
+        feed(model, 0, [1] * 64)
+    model.truncate(0, model.context - 2)
+    steps = []
+    with pytest.raises(BackendError, match=f"{model.context:,}"):
+        model.multi_step([0], [1], lambda _: steps.append(1) or [1])
+    assert len(steps) == 2
+    assert model.truncate(0, 1 << 20) == model.context
+    model.close()
+
+
 def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(close):
     for name in (*engines.ARCHITECTURES, *engines.MLX):
         model = engines.target(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from localspec.backend import Row
 from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
@@ -11,6 +12,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import BackendError
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
+from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests.runs import scripted
 
@@ -34,11 +36,28 @@ class Ticking:
         return self._forward(rows)
 
 
+class Stepping(ScriptedModel):
+    """A model that takes several steps by itself."""
+
+    def multi_step(self, slots, tokens, choose):
+        while tokens:
+            pairs = zip(slots, tokens, strict=True)
+            found = self.forward([Row(slot, tokens_of([token])) for slot, token in pairs])
+            tokens = choose([each[0] for each in found])
+
+
+@pytest.fixture(params=[False, True], ids=["forward", "multi_step"])
+def made(request):
+    """Make models of one kind: those that take several steps by themselves, or the others."""
+    if not request.param:
+        return scripted
+    return lambda: Stepping(hashed_logits(1), LETTERS)
+
+
 class Running:
     """An engine with requests, and what each of them heard."""
 
-    def __init__(self, seconds=0.01, prompts=([1, 2, 3],), settings=LONG, model=None):
-        model = model or scripted()
+    def __init__(self, model, seconds=0.01, prompts=([1, 2, 3],), settings=LONG):
         self.clock = Ticking(model, seconds)
         self.engine = Engine(model, Silent(), clock=self.clock)
         self.heard = [self.ask(prompt, settings) for prompt in prompts]
@@ -64,11 +83,11 @@ def tokens(events):
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_text_is_that_of_single_rounds(temperature, count):
+def test_the_text_is_that_of_single_rounds(made, temperature, count):
     settings = Settings(max_tokens=41, seed=5, sampling=Sampling(temperature), ignore_end=True)
     prompts = [[1, 2, 3, at] for at in range(count)]
-    single = Running(prompts=prompts, settings=settings).run(hurried=lambda: True)
-    several = Running(prompts=prompts, settings=settings).run()
+    single = Running(made(), prompts=prompts, settings=settings).run(hurried=lambda: True)
+    several = Running(made(), prompts=prompts, settings=settings).run()
     for one, other in zip(single, several, strict=True):
         assert one[-1].text == other[-1].text
         assert one[-1].tokens == other[-1].tokens == tuple(tokens(other))
@@ -81,15 +100,15 @@ def test_the_text_is_that_of_single_rounds(temperature, count):
     ("seconds", "count", "most"),
     [(0.01, 1, 4), (0.02, 1, 2), (0.03, 1, 1), (0.5, 1, 1), (0.02, 2, 4), (0.0001, 1, AT_ONCE)],
 )
-def test_as_many_rounds_are_run_at_once_as_take_no_longer_than_a_write(seconds, count, most):
-    running = Running(seconds, prompts=[[1, 2, at] for at in range(count)])
+def test_as_many_rounds_are_run_at_once_as_take_no_longer_than_a_write(made, seconds, count, most):
+    running = Running(made(), seconds, prompts=[[1, 2, at] for at in range(count)])
     running.run()
     assert max(each.rounds for each in chunks(running.heard[0])) == most
     assert most * seconds <= AT_ONCE_SECONDS * min(count, 2) or most == 1
 
 
-def test_figures_count_every_round():
-    running = Running()
+def test_figures_count_every_round(made):
+    running = Running(made())
     [events] = running.run()
     result = events[-1]
     assert isinstance(result, Result)
@@ -99,8 +118,8 @@ def test_figures_count_every_round():
     assert result.timings.between_tokens_p50 == pytest.approx(0.01)
 
 
-def test_a_request_that_comes_waits_for_one_round_only():
-    running = Running()
+def test_a_request_that_comes_waits_for_one_round_only(made):
+    running = Running(made())
     running.engine.step(lambda: False)
     running.engine.step(lambda: False)
     before = running.clock.forwards
@@ -109,24 +128,24 @@ def test_a_request_that_comes_waits_for_one_round_only():
     assert running.clock.forwards == before + 2
 
 
-def test_logprobs_are_those_of_each_round():
-    events = Running(settings=Settings(max_tokens=9, ignore_end=True, logprobs=2)).run()[0]
+def test_logprobs_are_those_of_each_round(made):
+    events = Running(made(), settings=Settings(max_tokens=9, ignore_end=True, logprobs=2)).run()[0]
     assert [len(each.logprobs) for each in chunks(events)] == [1] * 9
 
 
-def test_a_text_ends_where_it_ends():
-    [free] = Running(settings=Settings(max_tokens=41, ignore_end=True)).run()
+def test_a_text_ends_where_it_ends(made):
+    [free] = Running(made(), settings=Settings(max_tokens=41, ignore_end=True)).run()
     end = tokens(free)[6]
     settings = Settings(max_tokens=41, ends=frozenset({end}))
-    [events] = Running(settings=settings).run()
+    [events] = Running(made(), settings=settings).run()
     assert events[-1].finish_reason == "stop"
     assert tokens(events) == tokens(free)[: tokens(free).index(end) + 1]
 
 
 @pytest.mark.parametrize("failing", range(4, 9))
-def test_an_error_in_the_midst_is_told_after_the_tokens_before_it(failing):
-    model = scripted()
-    running = Running(model=model)
+def test_an_error_in_the_midst_is_told_after_the_tokens_before_it(made, failing):
+    model = made()
+    running = Running(model)
     forward = model.forward
 
     def dies(rows):
@@ -141,11 +160,11 @@ def test_an_error_in_the_midst_is_told_after_the_tokens_before_it(failing):
 
 
 @pytest.mark.parametrize("fed", [False, True])
-def test_an_error_that_passes_changes_nothing(fed):
+def test_an_error_that_passes_changes_nothing(made, fed):
     """Also where the model has taken in the tokens before it fails."""
-    [expected] = Running().run()
-    model = scripted()
-    running = Running(model=model)
+    [expected] = Running(made()).run()
+    model = made()
+    running = Running(model)
     forward, failed = model.forward, []
 
     def stumbles(rows):

@@ -10,8 +10,9 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.tokens import Tokens
+from localspec.tokens import Tokens, tokens_of
 
+ANY = tokens_of([0])  # a token in place of one to be named later
 Hidden = NDArray[np.float32]  # a row for each token
 
 
@@ -39,7 +40,7 @@ class LlamaBatch:
         self._range = np.arange(size, dtype=np.int32)
         self._first_id = self._ids.ctypes.data
         columns = (self._tokens, self._positions, self._pointers, self._wanted)
-        self._cells = tuple(each.data for each in columns)
+        self.cells = tuple(each.data for each in columns)
         self.struct = lib.llama_batch(
             token=pointer(self._tokens, lib.llama_token),
             pos=pointer(self._positions, lib.llama_pos),
@@ -70,7 +71,7 @@ class LlamaBatch:
 
     def _put(self, at: int, part: Part, number: int) -> None:
         """Write a single token, as in plain decoding: ten times as fast as by slices."""
-        tokens, positions, pointers, wanted = self._cells
+        tokens, positions, pointers, wanted = self.cells
         tokens[at] = int(part.tokens[0])
         positions[at] = part.position
         pointers[at] = self._first_id + 4 * number
