@@ -106,6 +106,8 @@ class LlamaModel:
                 Row(r.slot, r.tokens[n:], r.outputs, r.tentative)
                 for r, n in zip(rows, ahead, strict=True)
             ]
+        if len(rows) == 1:
+            return {rows[0].slot: self._decode(rows)}
         found: dict[int, Logits] = {}
         for batch in self._batches(rows):
             # The engine has one place for logits, so those of an earlier batch are copied.

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from localspec.backend import Model, MultiStepModel
 from localspec.decoding.generation import Generation
-from localspec.decoding.round import Outcome, Turn
-from localspec.decoding.verify import settle
+from localspec.decoding.round import Outcome, Turn, sampling_of
 from localspec.draft import RESTING
 from localspec.tokens import Logits
 
@@ -65,14 +64,6 @@ class Steps:
             ended |= g.append(token)
         self.done += 1
         return None if ended or self.done == self._most or self._hurried() else newest
-
-
-def sampling_of(g: Generation) -> Callable[[Logits], int]:
-    """Return what samples the next token by logits that nothing is added to."""
-    sampling, dice, history = g.sampler.sampling, g.sampler.dice, g.history
-    if sampling.greedy:
-        return sampling.best
-    return lambda found: settle(-1, None, sampling.distribution(found), dice, history.size)
 
 
 def run(target: Model, steps: Steps) -> None:

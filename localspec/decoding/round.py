@@ -10,7 +10,7 @@ import numpy as np
 
 from localspec.backend import Model, Next, Row
 from localspec.decoding.generation import Generation
-from localspec.decoding.verify import verify
+from localspec.decoding.verify import settle, verify
 from localspec.draft import EMPTY, NEVER, Draft
 from localspec.proposer import Ask, Proposer
 from localspec.sampling.distribution import Distribution
@@ -106,11 +106,23 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
     if not turn.emits:
         g.cached += turn.feed
         return Outcome(turn, draft, logits, 0, 0)
+    if not (len(draft.tokens) or g.sampler.adjusts):
+        g.cached = g.history.size - 1
+        g.append(sampling_of(g)(logits[0]))
+        return Outcome(turn, draft, logits, 1, 0)
     verdict = verify(draft, distributions(g, draft, logits), g.sampler.dice, g.history.size)
     emitted = g.extend(verdict)
     # The newest token is known but not yet fed; a recurrent target may hold fewer still.
     g.cached = target.truncate(g.slot, g.history.size - 1)
     return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
+
+
+def sampling_of(g: Generation) -> Callable[[Logits], int]:
+    """Return what samples the next token by logits that nothing is added to."""
+    sampling, dice, history = g.sampler.sampling, g.sampler.dice, g.history
+    if sampling.greedy:
+        return sampling.best
+    return lambda found: settle(-1, None, sampling.distribution(found), dice, history.size)
 
 
 def distributions(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:

@@ -285,16 +285,21 @@ class Context:
         if not rows:
             lib.llama_synchronize(self.pointer)
             return np.empty((0, self._width), np.float32)
-        return self._viewed(lib.llama_get_logits(self.pointer), rows, self._width)
+        return self._view(logits_address(self.pointer), rows, self._width)
 
     def _viewed(self, place: Any, rows: int, width: int) -> NDArray[np.float32]:
-        """View what llama.cpp keeps at a place; making a view takes longer than finding one."""
-        key = (ctypes.addressof(place.contents), rows, width)
+        return self._view(ctypes.addressof(place.contents), rows, width)
+
+    def _view(self, address: int, rows: int, width: int) -> NDArray[np.float32]:
+        """View what llama.cpp keeps at an address; making a view takes longer than finding one."""
+        key = (address, rows, width)
         view = self._views.get(key)
         if view is None:
             if len(self._views) > 256:
                 self._views.clear()
-            view = self._views[key] = np.ctypeslib.as_array(place, (rows, width))
+            cells = (ctypes.c_float * (rows * width)).from_address(address)
+            view = np.frombuffer(cells, np.float32).reshape(rows, width)
+            self._views[key] = view
         return view
 
     def remove(self, sequence: int, start: int) -> bool:
