@@ -61,6 +61,7 @@ class Runtime:
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
         self._template: ChatTemplate | None = None
+        self._control_tokens: dict[str, int | None] = {}  # a few texts, which dialects name
 
     @property
     def dialect(self) -> Dialect:
@@ -136,8 +137,11 @@ class Runtime:
 
     def control_token(self, text: str) -> int | None:
         """Find the control token that has this text, if one has."""
-        found = self.tokenizer.encode(text, special=True).tolist()
-        return found[0] if len(found) == 1 and not self.tokenizer.token_bytes(found[0]) else None
+        if text not in self._control_tokens:
+            found = self.tokenizer.encode(text, special=True).tolist()
+            is_control = len(found) == 1 and not self.tokenizer.token_bytes(found[0])
+            self._control_tokens[text] = found[0] if is_control else None
+        return self._control_tokens[text]
 
     def _started(self, tokens: list[int]) -> list[int]:
         bos = self.tokenizer.bos

@@ -112,12 +112,12 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
 
 
 def include(app: FastAPI, desk: RequestHandler, store: ResponseStore) -> None:
-    """Add the routes of every API."""
+    """Add the routes of every API; the first are found first."""
+    app.include_router(openai(desk), prefix="/v1")
     for routes in (anthropic, ollama, llamacpp, lmstudio):
         app.include_router(routes(desk))
     app.include_router(not_offered())  # before /v1/responses/{id}
-    for api in (openai(desk), responses(desk, store)):
-        app.include_router(api, prefix="/v1")
+    app.include_router(responses(desk, store), prefix="/v1")
 
 
 def surround(app: FastAPI, terms: Terms) -> None:

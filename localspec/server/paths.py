@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
 OPENAI = ("openai", "beta")  # /completions without them is llama.cpp's
 MOST = 3  # of them that are taken away
+KNOWN = 256  # paths as clients wrote them, of late
 
 
 class Paths:
@@ -18,23 +20,25 @@ class Paths:
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._routes = routes
+        # To try all routes takes as long as everything else that a short request passes.
+        self._meant = lru_cache(KNOWN)(self._find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
             scope = {**scope, "method": method}  # the web server leaves the body of a HEAD out
-            scope["path"] = self._meant(scope)
+            scope["path"] = self._meant(method, scope["path"], scope.get("root_path", ""))
         await self._app(scope, receive, send)
 
-    def _meant(self, scope: Scope) -> str:
+    def _find(self, method: str, path: str, root_path: str) -> str:
         """The path of a route, if there is one that could be meant."""
-        path: str = scope["path"]
+        asked = {"type": "http", "method": method, "root_path": root_path}
         bare = path.rstrip("/") or path
-        return next((each for each in candidates(bare) if self._known(scope, each)), path)
+        return next((each for each in candidates(bare) if self._known(asked, each)), path)
 
-    def _known(self, scope: Scope, path: str) -> bool:
-        asked = {**scope, "path": path}
-        return any(route.matches(asked)[0] == Match.FULL for route in self._routes)
+    def _known(self, asked: Scope, path: str) -> bool:
+        found = {**asked, "path": path}
+        return any(route.matches(found)[0] == Match.FULL for route in self._routes)
 
 
 def candidates(path: str) -> Iterator[str]:

@@ -110,9 +110,11 @@ class Exchange:
                 served.note(event)
             self.note(event)
 
-        submitting = asyncio.ensure_future(
-            asyncio.to_thread(served.runtime.submit, tokens, settings, hear)
-        )
+        submit = partial(served.runtime.submit, tokens, settings, hear)
+        if settings.grammar is None and not settings.prediction:  # nothing that takes its time
+            self.job = submit()
+            return
+        submitting = asyncio.ensure_future(asyncio.to_thread(submit))
         try:
             self.job = await asyncio.shield(submitting)
         except asyncio.CancelledError:

@@ -119,6 +119,11 @@ class Choices:
         """The first reply to each prompt."""
         return self.replies[:: self.copies]
 
+    @property
+    def over(self) -> bool:
+        """Whether the last step of all replies was taken."""
+        return not self._open
+
     async def begin(self) -> None:
         for reply in self.firsts:
             await reply.begin()

@@ -75,8 +75,7 @@ class Streaming(Response):
             try:
                 headers = self.raw_headers
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
-                await while_listening(receive, self._pass_on(put))
-                await put(b"", more=False)
+                await put(await while_listening(receive, self._pass_on(put)), more=False)
             except Gone:
                 pass
             except asyncio.CancelledError:  # the server shuts down
@@ -86,15 +85,19 @@ class Streaming(Response):
             except Exception as error:
                 await put(self._failing(reported(error)), more=False)
 
-    async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> None:
-        answer = self._answer
+    async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> bytes:
+        """Send what comes; return the end, which is sent with the mark that ends the response."""
+        answer, end = self._answer, b""
         await put(self._joined(answer.opening()))
         async with aclosing(self._choices.steps()) as steps:
             async for each in steps:
                 found = [body for number, step in each for body in answer.bodies(number, step)]
-                if body := self._joined(found):
+                body = self._joined(found)
+                if self._choices.over:
+                    end = body
+                elif body:
                     await put(body)
-        await put(self._joined(await answer.closing()))
+        return end + self._joined(await answer.closing())
 
     def _joined(self, bodies: Bodies) -> bytes:
         return b"".join([self._keep_alive if body is None else body for body in bodies])

@@ -125,7 +125,7 @@ class Structured(RequestPart):
     json_: Object | str | None = Field(None, alias="json")
     json_object: bool = False
     regex: str = ""
-    choice: list[str] = Field(default_factory=list)
+    choice: list[str] | None = None
     grammar: str = ""
 
 
