@@ -12,7 +12,7 @@ from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import NONE, Logits
+from localspec.tokens import Logits
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
@@ -152,14 +152,14 @@ class LlamaModel:
         return logits
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
-        ids, lengths = self._context.ids, self._lengths
+        ids, lengths, mark = self._context.ids, self._lengths, self._undo.mark
         order = sorted(range(len(slots)), key=lambda at: ids[slots[at]])
-        rows = [Row(slots[at], NONE) for at in order]
-        in_turn = order == list(range(len(slots)))
         back = [order.index(at) for at in range(len(slots))]
+        rows = [Row(slots[at], ANY) for at in order]
+        in_turn = order == sorted(order)
 
         def chosen(found: Sequence[Logits]) -> Sequence[int] | None:
-            self._undo.mark(rows, lengths)
+            mark(rows, lengths)
             for slot in slots:
                 lengths[slot] += 1
             if in_turn:
@@ -167,11 +167,12 @@ class LlamaModel:
             newest = choose([found[at] for at in back])
             return newest and [newest[at] for at in order]
 
-        places = [(row.slot, lengths[row.slot]) for row in rows]
+        held = [lengths[slot] for slot in slots]
+        places = [(slots[at], held[at]) for at in order]
+        first = [tokens[at] for at in order]
         try:
-            room = self.context - max(lengths[slot] for slot in slots)
-            if self._context.multi_step(places, [tokens[at] for at in order], chosen, room):
-                check(self, [Row(slot, ANY) for slot in slots], [lengths[slot] for slot in slots])
+            if self._context.multi_step(places, first, chosen, self.context - max(held)):
+                check(self, rows, [lengths[row.slot] for row in rows])
         except BackendError:
             for slot in slots:
                 self._repair(slot)

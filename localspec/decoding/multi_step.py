@@ -9,36 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from localspec.backend import Model, MultiStepModel
+from localspec.backend import Model, MultiStep
 from localspec.decoding.generation import Generation
-from localspec.decoding.round import Outcome, Turn, sampling_of
-from localspec.draft import RESTING
+from localspec.decoding.round import Turn, sampling_of
+from localspec.draft import RESTING, Draft
 from localspec.tokens import Logits
 
 Hurried = Callable[[], bool]  # whether something waits that cannot wait for long
 
 
-def more_rounds(
-    target: Model, outcomes: Sequence[Outcome], most: int, hurried: Hurried
-) -> list[Outcome]:
-    """Run up to `most` further rounds for all; return the outcomes of all rounds together.
+def several_rounds(
+    target: Model, pairs: Sequence[tuple[Turn, Draft]], most: int, hurried: Hurried
+) -> int:
+    """Run up to `most` plain rounds, of which the first has these turns; return how many were run.
 
     They end early where a sequence ends, or where something is wrong: the next round meets the
     error again, and tells it to those that it concerns.
     """
-    generations = [outcome.turn.generation for outcome in outcomes]
-    sizes = [g.history.size for g in generations]
-    steps = Steps(generations, most, hurried)
+    steps = Steps([turn.generation for turn, _ in pairs], most, hurried)
     try:
-        if not steps.over:
-            run(target, steps)
+        by_itself: MultiStep | None = getattr(target, "multi_step", None)
+        if by_itself and target.head is None:
+            newest = [int(g.tokens[-1]) for g in steps.generations]
+            by_itself([g.slot for g in steps.generations], newest, steps.choose)
+        else:
+            rows = [turn.row(draft) for turn, draft in pairs]
+            while steps.choose([logits[0] for logits in target.forward(rows)]):
+                rows = [turn.row(RESTING) for turn, _ in pairs]
     except Exception:
-        for g in generations:
+        for g in steps.generations:
             g.cached = target.truncate(g.slot, g.cached)
-    return [
-        each._replace(emitted=each.emitted + g.history.size - size, rounds=1 + steps.done)
-        for each, g, size in zip(outcomes, generations, sizes, strict=True)
-    ]
+    return steps.done
 
 
 class Steps:
@@ -49,29 +50,14 @@ class Steps:
         self.done = 0
         self._most = most
         self._hurried = hurried
-        self._samples = [(g, sampling_of(g)) for g in generations]
-
-    @property
-    def over(self) -> bool:
-        return self._hurried() or any(g.finish is not None for g in self.generations)
+        self._samples = [sampling_of(g) for g in generations]
 
     def choose(self, found: Sequence[Logits]) -> list[int] | None:
         """Sample the next token of each sequence; None if there is to be no further round."""
-        newest, ended = [], False
-        for (g, sample), logits in zip(self._samples, found, strict=True):
-            token = sample(logits)
-            newest.append(token)
+        pairs = zip(self._samples, found, strict=True)
+        newest = [sample(logits) for sample, logits in pairs]  # all, or an error and none
+        ended = False
+        for g, token in zip(self.generations, newest, strict=True):
             ended |= g.append(token)
         self.done += 1
         return None if ended or self.done == self._most or self._hurried() else newest
-
-
-def run(target: Model, steps: Steps) -> None:
-    """Feed the newest token of each sequence, again and again."""
-    if target.head is None and isinstance(target, MultiStepModel):
-        newest = [int(g.tokens[-1]) for g in steps.generations]
-        target.multi_step([g.slot for g in steps.generations], newest, steps.choose)
-        return
-    turns = [Turn(g, 1, 0, emits=True) for g in steps.generations]
-    while steps.choose([each[0] for each in target.forward([t.row(RESTING) for t in turns])]):
-        pass

@@ -17,7 +17,7 @@ HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE = 128  # rounds after which a size is measured anew
 # Standard deviations of a token's time: by size, for each token before it, and by chance.
 OWN, FARTHER, CHANCE = 0.2, 0.3 / 1000, 0.3
-AT_ONCE_SECONDS, AT_ONCE = 0.04, 8  # and rounds at most before tokens are published
+AT_ONCE_SECONDS, AT_ONCE = 0.05, 8  # and rounds at most before tokens are published
 
 
 class Pace:

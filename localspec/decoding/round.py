@@ -71,6 +71,11 @@ class Turn(NamedTuple):
         plain = self.emits and not g.sampler.adjusts
         return (draft.rests if g.depth else NEVER) if plain else 0
 
+    def is_plain(self, draft: Draft) -> bool:
+        """Whether it feeds one token, and samples the next by the target's logits as they are."""
+        adjusts = self.generation.sampler.adjusts
+        return self.emits and self.feed == 1 and not len(draft.tokens) and not adjusts
+
 
 class Outcome(NamedTuple):
     """The result of a round for one sequence."""
@@ -83,21 +88,20 @@ class Outcome(NamedTuple):
     rounds: int = 1  # more where several were run without drafts, one after the other
 
 
-def run(
-    target: Model, proposer: Proposer, turns: Sequence[Turn]
-) -> list[tuple[Turn, Draft, Logits]]:
-    """Propose, and feed everything to the target in one batch; `conclude` each before the next."""
+def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
+    """Ask for a draft for each turn; none is asked for where nothing may be drafted."""
     asking = [turn for turn in turns if turn.asks]
-    drafts = _drafts(proposer, turns, asking) if asking else [EMPTY] * len(turns)
-    logits = target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
-    return list(zip(turns, drafts, logits, strict=True))
-
-
-def _drafts(proposer: Proposer, turns: Sequence[Turn], asking: Sequence[Turn]) -> list[Draft]:
+    if not asking:
+        return [EMPTY] * len(turns)
     read = sum(turn.feed for turn in turns if turn.generation.reads)
     offers = proposer.propose([turn.ask(read) for turn in asking])
     proposed = {turn.slot: draft for turn, draft in zip(asking, offers, strict=True)}
     return [turn.within_grammar(proposed.get(turn.slot, EMPTY)) for turn in turns]
+
+
+def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> list[Logits]:
+    """Feed everything to the target in one batch; `conclude` each before the next."""
+    return target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from localspec.backend import Model, RestingModel
 from localspec.control.costs import Costs
 from localspec.decoding.generation import Generation
-from localspec.decoding.multi_step import Hurried, more_rounds
+from localspec.decoding.multi_step import Hurried, several_rounds
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
-from localspec.decoding.round import Outcome, Turn, conclude, run
+from localspec.decoding.round import Outcome, Turn, conclude, propose, run
 from localspec.decoding.scheduler import Scheduler, left_to_read
 from localspec.draft import Draft
 from localspec.engine import request
@@ -33,6 +35,7 @@ from localspec.tokens import Logits, Tokens
 
 DEPTH = 4  # tokens to draft, by default
 MARGIN = 64  # tokens of a reply that there must be room for before it is begun
+NO_LOGITS: Logits = np.empty((0, 0), np.float32)
 
 
 class MemoryRelief(Protocol):
@@ -140,25 +143,22 @@ class Engine:
             note_waiting(generations, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
         begun = self._clock()
-        done = self._run(turns)
+        outcomes = self._run(turns, hurried if len(turns) == len(generations) else None)
         self._notify()
-        tokens = sum(turn.feed + len(draft.tokens) for turn, draft, _ in done)
-        outcomes = [found for each in done if (found := self._conclude(*each))]
-        if hurried and len(outcomes) == len(generations) and not reading:
-            outcomes = self._more_rounds(outcomes, hurried)
         for outcome in outcomes:
             self._publish(outcome)
-        if not done:
+        if not outcomes:
             return
-        rounds = outcomes[0].rounds if outcomes else 1
-        seconds = (self._clock() - begun) / rounds
+        rounds = outcomes[0].rounds
+        widths = [each.turn.feed + len(each.draft.tokens) for each in outcomes]
+        tokens, seconds = sum(widths), (self._clock() - begun) / rounds
         self.slots.tidy(tokens * rounds)
         self._pace.note(read, seconds, before)
         if self._notes:
-            emitted = sum(outcome.emitted for outcome in outcomes) // rounds
-            held = sum(turn.generation.cached for turn, _, _ in done)
-            widest = max(turn.feed + len(draft.tokens) for turn, draft, _ in done)
-            cost = RoundCost(len(done), tokens, emitted, seconds, read > 0, held, rounds, widest)
+            emitted = sum(each.emitted for each in outcomes) // rounds
+            held = sum(each.turn.generation.cached for each in outcomes)
+            reads, widest = read > 0, max(widths)
+            cost = RoundCost(len(widths), tokens, emitted, seconds, reads, held, rounds, widest)
             for note in self._notes:
                 note(cost)
 
@@ -167,14 +167,6 @@ class Engine:
         if not reading:
             return None
         return self._pace.allowance(min(reading, key=left_to_read).cached)
-
-    def _more_rounds(self, outcomes: list[Outcome], hurried: Hurried) -> list[Outcome]:
-        """Run as many rounds more as will need no drafts, and nothing else of ours."""
-        most = min(outcome.turn.rests(outcome.draft) for outcome in outcomes)
-        if any(job.settings.logprobs is not None for job in self._active.values()):
-            most = 0
-        most = min(most, self._pace.at_once(len(outcomes)) - 1)
-        return more_rounds(self.target, outcomes, most, hurried) if most > 0 else outcomes
 
     @property
     def waits(self) -> bool:
@@ -202,19 +194,38 @@ class Engine:
             self._waiting.popleft().listener(error)
         self._fail(list(self._active), error)
 
-    def _run(self, turns: Sequence[Turn]) -> list[tuple[Turn, Draft, Logits]]:
-        """Propose and forward; if that fails, once more with idle slots emptied."""
+    def _run(self, turns: Sequence[Turn], hurried: Hurried | None) -> list[Outcome]:
+        """Propose, and run a round; if that fails, once more with idle slots emptied."""
         try:
-            return run(self.target, self._proposer, turns)
+            drafts = propose(self._proposer, turns)
+            if hurried and (outcomes := self._several(turns, drafts, hurried)):
+                return outcomes
+            logits = run(self.target, turns, drafts)
         except BackendError as error:
             for turn in turns:
                 g = turn.generation
                 g.cached = self.target.truncate(g.slot, g.cached)
             if self._make_room(error):
                 left = [turn.generation for turn in turns if turn.slot in self._active]
-                return self._run(self._scheduler.plan(left)) if left else []
+                return self._run(self._scheduler.plan(left), None) if left else []
             self._fail([turn.slot for turn in turns], error)
             return []
+        done = zip(turns, drafts, logits, strict=True)
+        return [found for each in done if (found := self._conclude(*each))]
+
+    def _several(
+        self, turns: Sequence[Turn], drafts: Sequence[Draft], hurried: Hurried
+    ) -> list[Outcome]:
+        """Run as many rounds as need no drafts, and nothing else of ours; none if this one does."""
+        pairs = list(zip(turns, drafts, strict=True))
+        if not all(turn.is_plain(draft) for turn, draft in pairs):
+            return []
+        if any(job.settings.logprobs is not None for job in self._active.values()):
+            return []
+        rests = min(turn.rests(draft) for turn, draft in pairs)
+        most = min(1 + rests, self._pace.at_once(len(turns)))
+        rounds = several_rounds(self.target, pairs, most, hurried)
+        return [Outcome(*pair, NO_LOGITS, rounds, 0, rounds) for pair in pairs] if rounds else []
 
     def _make_room(self, error: BackendError) -> bool:
         """Free cells or memory, whichever the engine lacks; return whether there was any."""

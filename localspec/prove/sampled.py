@@ -20,7 +20,7 @@ from itertools import cycle, islice, product
 
 from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.round import Turn, conclude, run
+from localspec.decoding.round import Turn, conclude, propose, run
 from localspec.proposer import Proposer
 from localspec.prove.chi_square import Fit, Observed, fit
 from localspec.prove.spots import Case, Spot, state
@@ -102,7 +102,8 @@ def _throw(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sam
 
 def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
     """Run one round of one sequence; return the draft."""
-    [(turn, draft, logits)] = run(model, proposer, [turn])
+    [draft] = propose(proposer, [turn])
+    [logits] = run(model, [turn], [draft])
     conclude(model, turn, draft, logits)
     return tuple(draft.tokens.tolist())
 

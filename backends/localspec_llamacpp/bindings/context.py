@@ -297,9 +297,8 @@ class Context:
         if view is None:
             if len(self._views) > 256:
                 self._views.clear()
-            cells = (ctypes.c_float * (rows * width)).from_address(address)
-            view = np.frombuffer(cells, np.float32).reshape(rows, width)
-            self._views[key] = view
+            place = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
+            view = self._views[key] = np.ctypeslib.as_array(place, (rows, width))
         return view
 
     def remove(self, sequence: int, start: int) -> bool:
