@@ -330,8 +330,11 @@ def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
     """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
     total = 0
     for row, length in zip(rows, held, strict=True):
-        total += len(row.tokens)
-        end = length + len(row.tokens)
+        width = len(row.tokens)
+        total += width
+        end = length + width
+        if not width:
+            raise BackendError(f"there are no tokens for slot {row.slot}")
         if end > model.context:
             raise BackendError(f"slot {row.slot} holds {model.context:,} tokens, not {end:,}")
         if row.outputs > model.tentative + 1:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.round import Turn
 
-STRETCH = 1.1  # times a piece of a prompt, if that is its last: a short one takes a round as well
+STRETCH = 1.1  # times a piece of a prompt, if that saves a piece: each takes a round
+SHORT = (
+    64  # tokens of a prompt, of which fewer take longer each: no more is begun with what is left
+)
 AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
@@ -29,17 +32,19 @@ class Scheduler:
         Beside replies at most `allowance` tokens of prompts are read, one prompt after the other.
         """
         if len(generations) == 1:
-            return [self._turn(generations[0], self.batch)]
+            [g] = generations
+            return [self._turn(g, piece(g, self.batch, self.batch) if g.reads else self.batch)]
         answers = not all(g.reads for g in generations)
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
-        left = self.batch
+        left, begun = self.batch, False
         for g in in_turn(generations):
-            turn = self._turn(g, min(left, piece(g, reading)) if g.reads else left)
-            if turn.feed:
+            turn = self._turn(g, piece(g, reading, left) if g.reads else left)
+            if turn.feed > 0 and (turn.emits or turn.feed >= SHORT or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit
                 reading -= turn.feed if g.reads else 0
+                begun |= g.reads
         return turns
 
     def _turn(self, g: Generation, left: int) -> Turn:
@@ -52,10 +57,13 @@ class Scheduler:
         return Turn(g, min(pending - 1, left), 0, emits=False)
 
 
-def piece(g: Generation, most: int) -> int:
-    """Return how much may be read of a prompt now: somewhat more than `most` if that ends it."""
-    pending = g.history.size - g.cached
-    return pending if pending <= STRETCH * most else most
+def piece(g: Generation, most: int, room: int) -> int:
+    """Return how much of a prompt to read now: of about `most` tokens, and of no more than `room`.
+
+    Its pieces are of one size. A short one at the end takes as long as a longer one, and a round.
+    """
+    pending, largest = g.history.size - g.cached, min(int(STRETCH * most), room)
+    return -(-pending // -(-pending // largest)) if largest > 0 else 0
 
 
 def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:

@@ -428,6 +428,7 @@ def test_a_batch_that_cannot_be_run_is_an_error_that_leaves_the_slots_usable(clo
         for bad in (
             [Row(0, tokens_of([1] * 65))],
             [Row(0, tokens_of([]), outputs=0)],
+            [Row(0, tokens_of([]), outputs=0), Row(1, tokens_of([1]))],
             [Row(0, tokens_of([1, 999_999]))],
             [Row(0, tokens_of([1, -5]))],
             [Row(0, tokens_of([1] * 20), outputs=20)],

@@ -436,3 +436,25 @@ def test_what_is_wrong_with_one_sequence_does_not_end_the_others():
         desk.ask([1, 2])
     desk.engine.step()
     assert len(desk.engine.jobs) == desk.model.slots
+
+
+@pytest.mark.parametrize("allowance", [16, 50, 100, 300])
+@pytest.mark.parametrize("lengths", [(110, 250), (55, 53, 51), (17, 400, 330), (105, 64, 63, 9)])
+def test_prompts_read_in_pieces_beside_replies_give_the_texts_of_each_alone(
+    monkeypatch, allowance, lengths
+):
+    prompts = [[(3 * at + size) % 6 for at in range(size)] for size in lengths]
+    alone = [Desk(scripted(batch=512)) for _ in prompts]
+    for desk, prompt in zip(alone, prompts, strict=True):
+        desk.ask(prompt, Settings(max_tokens=20, ignore_end=True))
+        desk.finish()
+    together = Desk(scripted(batch=512))
+    monkeypatch.setattr(together.engine._pace, "allowance", lambda before: allowance)
+    together.ask([1, 2, 3], replace(LONG, max_tokens=60))
+    together.engine.step()
+    for prompt in prompts:
+        together.ask(prompt, Settings(max_tokens=20, ignore_end=True))
+    together.finish()
+    assert [heard[-1].tokens for heard in together.heard[1:]] == [
+        desk.heard[0][-1].tokens for desk in alone
+    ]
