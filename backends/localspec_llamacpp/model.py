@@ -73,13 +73,15 @@ class LlamaModel:
         """
         if len(rows) < 2:
             return rows
+        self._gather([row.slot for row in rows])
         ids = self._context.ids
-        if not self._context.shape.pooled and not self._whole:
-            self._gather([row.slot for row in rows], ids)
         return sorted(rows, key=lambda row: ids[row.slot])
 
-    def _gather(self, active: Sequence[int], ids: Sequence[int]) -> None:
+    def _gather(self, active: Sequence[int]) -> None:
         """Bring slots together once they were apart for a while: often a request fills the gap."""
+        ids = self._context.ids
+        if self._context.shape.pooled or self._whole:
+            return
         if neighbours([ids[slot] for slot in active]):
             self._gaps = 0
             return
@@ -152,6 +154,7 @@ class LlamaModel:
         return logits
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
+        self._gather(slots)
         ids, lengths, mark = self._context.ids, self._lengths, self._undo.mark
         order = sorted(range(len(slots)), key=lambda at: ids[slots[at]])
         back = [order.index(at) for at in range(len(slots))]

@@ -18,6 +18,7 @@ from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.log import Log
 from localspec_llamacpp.loading import granted_cores, kv_type
+from localspec_llamacpp.model import PATIENCE, neighbours
 from tests import engines
 from tests.runs import TEXTS
 from tests.tiny import write_vocabulary
@@ -174,6 +175,26 @@ def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths, batches,
         assert len(run) == batches
         for one, other in zip(alone, found, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_slots_that_stay_apart_are_brought_together(by_itself):
+    slots = (0, 3)
+    with closing(engines.target("llama", gpu_layers=0, bit_exact=True)) as model:
+        for slot in slots:
+            model.forward([Row(slot, tokens_of([5, 9, 7, slot]))])
+        for _ in range(PATIENCE + 2):
+            if by_itself:
+                model.multi_step(slots, [4, 4], lambda found: None)
+            else:
+                model.forward([Row(slot, tokens_of([4])) for slot in slots])
+        assert neighbours([model._context.ids[slot] for slot in slots])
+        for slot in slots:
+            text = tokens_of([5, 9, 7, slot, *[4] * (PATIENCE + 2), 6])
+            [found] = model.forward([Row(slot, text[-1:])])
+            [alone] = model.forward([Row(1, text)])
+            model.truncate(1, 0)
+            np.testing.assert_allclose(found, alone, atol=1e-3)
 
 
 def said_in_pieces(model, slot, tokens):
