@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.round import Turn
 
-STRETCH = 1.1  # times a piece of a prompt, if that saves a piece: each takes a round
-SHORT = (
-    64  # tokens of a prompt, of which fewer take longer each: no more is begun with what is left
-)
+SHORT = 64  # tokens of a prompt: fewer take longer each, so what is left of a round begins no more
 AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
@@ -33,13 +30,13 @@ class Scheduler:
         """
         if len(generations) == 1:
             [g] = generations
-            return [self._turn(g, piece(g, self.batch, self.batch) if g.reads else self.batch)]
+            return [self._turn(g, piece(g, self.batch) if g.reads else self.batch)]
         answers = not all(g.reads for g in generations)
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
         left, begun = self.batch, False
         for g in in_turn(generations):
-            turn = self._turn(g, piece(g, reading, left) if g.reads else left)
+            turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left)
             if turn.feed > 0 and (turn.emits or turn.feed >= SHORT or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit
@@ -57,13 +54,13 @@ class Scheduler:
         return Turn(g, min(pending - 1, left), 0, emits=False)
 
 
-def piece(g: Generation, most: int, room: int) -> int:
-    """Return how much of a prompt to read now: of about `most` tokens, and of no more than `room`.
+def piece(g: Generation, most: int) -> int:
+    """Return how much of a prompt to read now, of at most so many tokens.
 
-    Its pieces are of one size. A short one at the end takes as long as a longer one, and a round.
+    Its pieces are of one size: a short one at the end takes as long as a longer one.
     """
-    pending, largest = g.history.size - g.cached, min(int(STRETCH * most), room)
-    return -(-pending // -(-pending // largest)) if largest > 0 else 0
+    pending = g.history.size - g.cached
+    return -(-pending // -(-pending // most)) if most > 0 else 0
 
 
 def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:

@@ -72,7 +72,7 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
 
 @pytest.mark.parametrize(
     ("length", "pieces"),
-    [(110, [110]), (111, [56, 55]), (250, [84, 83, 83]), (330, [110] * 3), (331, [83, 83, 83, 82])],
+    [(100, [100]), (101, [51, 50]), (250, [84, 83, 83]), (300, [100] * 3), (301, [76, 75, 75, 75])],
 )
 def test_a_prompt_is_read_in_pieces_of_one_size(length, pieces):
     texts = [text(5, said=1), text(length)]
@@ -92,9 +92,9 @@ def test_without_replies_a_piece_is_at_most_a_batch(length, first):
 def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
     feeds = [
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]
-        for size in (20, 30, 90, 110)
+        for size in (10, 30, 90, 100)
     ]
-    assert feeds == [[1, 20, 84], [1, 30], [1, 90], [1, 110]]
+    assert feeds == [[1, 10, 84], [1, 30], [1, 90], [1, 100]]
 
 
 @given(
