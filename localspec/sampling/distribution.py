@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,10 @@ class Distribution:
 
     def draw(self, uniform: float) -> int:
         """Return the token at this quantile, 0 <= uniform < 1."""
+        if len(self.ids) <= FEW:  # the same in lists, which beside a model takes less time
+            totals = list(accumulate(self.weights.tolist()))
+            last = bisect_left(totals, totals[-1])
+            return int(self.ids.item(min(bisect_right(totals, uniform * totals[-1]), last)))
         if len(self.ids) <= BLOCK:
             return int(self.ids[_quantile(self.weights, uniform)[0]])
         # First which block, then which of it: adding up everything in turn is slow.
@@ -73,4 +79,4 @@ def _quantile(weights: NDArray[np.floating], uniform: float) -> tuple[int, float
     return at, float(min(max((goal - before) / weights[at], 0.0), 1.0))
 
 
-BLOCK = 1024
+FEW, BLOCK = 128, 1024

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from localspec.tokens import Logits
 
-STRETCH = 128  # logits of which the highest is found first
+GROUP = 128  # logits of which the highest is found first
 
 Ids = NDArray[np.int64]
 
@@ -23,18 +23,22 @@ def all_ids(count: int) -> Ids:
 
 def top(logits: Logits, count: int) -> Ids:
     """The ids of the `count` highest logits, highest first; of equals the lower id."""
-    ids = all_ids(len(logits)) if count >= len(logits) else _reaching(logits, count)
+    ids = all_ids(len(logits)) if count >= len(logits) else reaching_top(logits, count)
     order = np.lexsort((ids, -logits[ids]))
     return ids[order[:count]]
 
 
-def _reaching(logits: Logits, count: int) -> Ids:
+def reaching_top(logits: Logits, count: int) -> Ids:
     """Ids of at least `count` logits, the highest among them.
 
-    The count-th highest of the maxima of stretches is a floor under the count-th highest logit.
+    The count-th highest of the maxima of groups is a floor under the count-th highest logit.
     """
-    maxima = np.maximum.reduceat(logits, all_ids(len(logits))[::STRETCH])
-    if count > len(maxima):
-        maxima = logits
-    found: Ids = (logits >= np.partition(maxima, -count)[-count]).nonzero()[0]
+    groups = len(logits) // GROUP
+    if count > groups:
+        floor = np.partition(logits, -count)[-count]
+    else:
+        maxima = logits[: GROUP * groups].reshape(GROUP, groups).max(axis=0)
+        maxima.sort()
+        floor = maxima[-count]
+    found: Ids = (logits >= floor).nonzero()[0]
     return found
