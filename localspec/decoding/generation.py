@@ -80,9 +80,10 @@ class Generation:
 
         It does what `extend` does where no grammar and no penalty looks on, in a third of the time.
         """
+        piece = self.spell(token)
         self.cached += 1
         self.history.append(token)
-        if token in self.ending.tokens or self.text.add(self.spell(token)):
+        if token in self.ending.tokens or self.text.add(piece):
             self.finish = "stop"
         elif self.history.size < self.ending.limit:
             return False

@@ -224,8 +224,16 @@ class Engine:
             return []
         rests = min(turn.rests(draft) for turn, draft in pairs)
         most = min(1 + rests, self._pace.at_once(len(turns)))
-        rounds = several_rounds(self.target, pairs, most, hurried)
-        return [Outcome(*pair, NO_LOGITS, rounds, 0, rounds) for pair in pairs] if rounds else []
+        before = [turn.generation.history.size for turn in turns]
+        rounds = max(several_rounds(self.target, pairs, most, hurried), 1)
+        emitted = [
+            turn.generation.history.size - size for turn, size in zip(turns, before, strict=True)
+        ]
+        return [
+            Outcome(*pair, NO_LOGITS, count, 0, rounds)
+            for pair, count in zip(pairs, emitted, strict=True)
+            if count
+        ]
 
     def _make_room(self, error: BackendError) -> bool:
         """Free cells or memory, whichever the engine lacks; return whether there was any."""

@@ -177,3 +177,21 @@ def test_an_error_that_passes_changes_nothing(made, fed):
     [events] = running.run()
     assert failed
     assert tokens(events) == list(expected[-1].tokens)
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_what_is_wrong_with_one_text_costs_the_others_no_token(made, at):
+    prompts = [[1, 2, 3, each] for each in range(3)]
+    expected = Running(made(), prompts=prompts).run()
+    running = Running(made(), prompts=prompts)
+    spelled, broken = [], running.engine._waiting[1].generation
+
+    def spell(token):
+        spelled.append(token)
+        return b"x" if len(spelled) < at else 1 / 0
+
+    broken.spell = spell
+    heard = running.run()
+    assert isinstance(heard[1][-1], BackendError)
+    for which in (0, 2):
+        assert tokens(heard[which]) == list(heard[which][-1].tokens) == tokens(expected[which])
