@@ -35,6 +35,7 @@ MLX = engines.there("mlx llama", "mlx gpt_oss", "mlx qwen3_5")
 SOME = ["llama", "qwen35", "mamba2", *MLX]
 if engines.MLX:
     GUESSERS["mlx llama"] = ("ngram", "mlx llama", "mlx mamba2", "translated", "llama first-of")
+NEAR_TIE = 0.01
 OFTEN_RIGHT = ("glm4moe-soft-mtp", "llama-eagle3")  # their texts follow from the last token
 ENDINGS = {
     "length": Settings(max_tokens=48, ignore_end=True),
@@ -81,6 +82,28 @@ def run(architecture, name, settings, count, **options):
         return plain, replies(target, proposer, wants(target, settings, count))
 
 
+def assert_alike_but_for_near_ties(architecture, plain, fast, **options):
+    """Texts may part where two tokens are as likely but for the rounding of another batch.
+
+    Only a CPU can round alike in all. A model whose layers have a window gave logits that were 0.01
+    apart in other batches, and another token where two of them were 0.0014 apart.
+    """
+    with closing(engines.target(architecture, **options)) as target:
+        for want, one, other in zip(
+            wants(target, Settings(), len(plain)), plain, fast, strict=True
+        ):
+            pairs = zip(one.tokens, other.tokens, strict=True)
+            parting = next((at for at, (a, b) in enumerate(pairs) if a != b), None)
+            if parting is None:
+                continue
+            text = tokens_of([*want.prompt, *one.tokens[:parting]])
+            target.truncate(0, 0)
+            for start in range(0, len(text), target.batch):
+                [found] = target.forward([Row(0, text[start : start + target.batch])])
+            apart = found[-1][one.tokens[parting]] - found[-1][other.tokens[parting]]
+            assert abs(apart) < NEAR_TIE, f"they part after {parting} tokens"
+
+
 @pytest.mark.parametrize(
     ("architecture", "name"),
     [(each, name) for each in (*EVERY, *engines.MLX_HEADS[1:]) for name in GUESSERS[each]],
@@ -88,7 +111,10 @@ def run(architecture, name, settings, count, **options):
 @pytest.mark.parametrize(("count", "slots"), [(2, 1), (4, 4)])
 def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
     plain, fast = run(architecture, name, ENDINGS["length"], count, slots=slots)
-    assert said(fast) == said(plain)
+    if Running.now.on_cpu:
+        assert said(fast) == said(plain)
+    else:
+        assert_alike_but_for_near_ties(architecture, plain, fast, slots=slots)
     assert sum(result.speculation.drafted for result in fast) > 0
 
 
