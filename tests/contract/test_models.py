@@ -387,6 +387,22 @@ def test_several_steps_are_forwards_of_one_token(name, close, slots):
     model.close()
 
 
+@pytest.mark.parametrize("name", ["qwen35", "lfm2"])
+@pytest.mark.parametrize("back", [1, 2, 3, 4])
+def test_snapshots_from_before_several_steps_are_not_taken_for_theirs(name, back, close):
+    model, fresh = engines.target(name, slots=1), engines.target(name, slots=1)
+    feed(model, 0, TEXT)
+    feed(model, 0, [1, 2, 3])
+    left = iter([[5], [6], None])
+    model.multi_step([0], [4], lambda _: next(left))
+    text = [*TEXT, 1, 2, 3, 4, 5, 6]
+    text = text[: len(text) - back]
+    kept = model.truncate(0, len(text))
+    assert close(feed(model, 0, [*text, 2][kept:]), feed(fresh, 0, [*text, 2]))
+    model.close()
+    fresh.close()
+
+
 @pytest.mark.parametrize("name", engines.ARCHITECTURES)
 @pytest.mark.parametrize("error", [BackendError, KeyError])
 def test_an_error_between_two_steps_leaves_what_was_fed(name, close, error):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.backend import Row
@@ -195,3 +197,14 @@ def test_what_is_wrong_with_one_text_costs_the_others_no_token(made, at):
     assert isinstance(heard[1][-1], BackendError)
     for which in (0, 2):
         assert tokens(heard[which]) == list(heard[which][-1].tokens) == tokens(expected[which])
+
+
+def test_a_text_without_a_turn_waits_for_one_round_only(made):
+    model = made()
+    model.batch = 3
+    prompts = [[1, 2, each] for each in range(5)]
+    running = Running(model, prompts=prompts, settings=replace(LONG, depth=0))
+    running.run()
+    for events in running.heard:
+        assert {each.rounds for each in chunks(events)[:10]} == {1}
+        assert len(tokens(events)) == 41

@@ -193,3 +193,8 @@ def test_few_candidates_are_cut_like_many(sampling, monkeypatch):
             expected = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
         assert found.ids.tolist() == expected.ids.tolist()
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
+
+
+def test_of_equals_as_many_are_kept_as_reach_the_share():
+    sampling = Sampling(temperature=1, top_k=4, top_p=0.5)
+    assert sampling.distribution(np.zeros(9, np.float32)).ids.tolist() == [0, 1]
