@@ -111,9 +111,12 @@ class GgufFile:
         return self._decoded(key, found)
 
     def read(self, start: int, size: int) -> NDArray[np.uint8]:
+        """Read bytes; not by `np.fromfile`, which turns Ctrl-C into a TypeError now and then."""
+        found = np.empty(size, np.uint8)
         try:
             with self.header.path.open("rb") as source:
-                found = np.fromfile(source, np.uint8, size, offset=start)
+                source.seek(start)
+                found = found[: source.readinto(found.data)]
         except OSError as error:
             self.refuse(f"cannot be read any more: {error.strerror or error}")
         if len(found) < size:
