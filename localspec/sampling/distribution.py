@@ -10,6 +10,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+FEW = 128  # tokens that lists take less time for than arrays, beside a model
+BLOCK = 1024  # tokens whose weights are added up before the one drawn is looked for
+
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
@@ -41,7 +44,7 @@ class Distribution:
 
     def draw(self, uniform: float) -> int:
         """Return the token at this quantile, 0 <= uniform < 1."""
-        if len(self.ids) <= FEW:  # the same in lists, which beside a model takes less time
+        if len(self.ids) <= FEW:  # the same in lists
             totals = list(accumulate(self.weights.tolist()))
             last = bisect_left(totals, totals[-1])
             return int(self.ids.item(min(bisect_right(totals, uniform * totals[-1]), last)))
@@ -77,6 +80,3 @@ def _quantile(weights: NDArray[np.floating], uniform: float) -> tuple[int, float
     at = min(int(totals.searchsorted(goal, side="right")), last)
     before = totals[at] - weights[at]
     return at, float(min(max((goal - before) / weights[at], 0.0), 1.0))
-
-
-FEW, BLOCK = 128, 1024

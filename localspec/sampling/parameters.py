@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.errors import BackendError, UsageError
-from localspec.sampling.distribution import Distribution
+from localspec.sampling.distribution import FEW, Distribution
 from localspec.sampling.highest import Ids, all_ids, reaching_top, top
 from localspec.tokens import Logits
 
 COLD = 1e-4  # a lower temperature is none: logits divided by it would leave 32 bits
-FEW = 128  # candidates of which it takes less time to look at each
 NUCLEUS = 64  # candidates looked at first for top-p; eight times as many while that is too few
 
 Floats = NDArray[np.float64]
