@@ -66,7 +66,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
             os.close(parent)
             threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
             return Life(first, partial(os.write, said, BEGUN))
-        status = _end_of(child)
+        status, asked = _end_of(child)
         os.set_blocking(news, False)
         os.close(said)
         begun = os.read(news, 1) == BEGUN
@@ -76,9 +76,10 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
         name = signal.Signals(-code).name if code < 0 else ""
         if not name:
             raise SystemExit(code)
-        if name in WISHED:
-            signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
+        if (again and asked) or name in WISHED:  # what breaks while it ends has ended, too
+            number = asked or -code
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         if terminal:
             termios.tcsetattr(0, termios.TCSADRAIN, terminal)
         if not again:
@@ -91,15 +92,21 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
         time.sleep(PAUSE_SECONDS)
 
 
-def _end_of(child: int) -> int:
-    """Wait for a process, and pass on to it that this one shall end."""
+def _end_of(child: int) -> tuple[int, int]:
+    """Wait for a process, and pass on to it that this one shall end.
+
+    Return how it ended, and the signal that asked for it, or 0.
+    """
+    asked = 0
 
     def pass_on(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        asked = number
         if number != signal.SIGINT or not _shares_terminal():
             os.kill(child, number)
 
     with handled(pass_on, *WISHED):
-        return os.waitpid(child, 0)[1]
+        return os.waitpid(child, 0)[1], asked
 
 
 def _terminal() -> list[Any]:

@@ -26,14 +26,21 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def handled(handler: Handler, *names: str) -> Iterator[None]:
-    """Handle these signals, where the system has them, as long as this lasts."""
-    known = [each for each in signal.Signals if each.name in names]
+    """Handle these signals, where the system has them, as long as this lasts.
+
+    A SIGHUP that is ignored stays so: `nohup` began this process.
+    """
+    known = [each for each in signal.Signals if each.name in names and not _is_nohup(each)]
     before = {each: signal.signal(each, handler) for each in known}
     try:
         yield
     finally:
         for each, usual in before.items():
             signal.signal(each, usual)
+
+
+def _is_nohup(number: signal.Signals) -> bool:
+    return number.name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextmanager

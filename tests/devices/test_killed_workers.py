@@ -186,7 +186,7 @@ def test_a_server_outlives_its_worker_at_any_point_and_keeps_what_was_saved(fate
         assert found.json()["n_restored"] > 200
         fate.kill_at(FREE)
         server.process.send_signal(signal.SIGTERM)
-        server.ended()
+        assert server.ended() == -signal.SIGTERM  # also if that breaks the engine
 
 
 def lose(fate: Fate, kinds: set[int], nth: int) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import psutil
 import pytest
@@ -27,10 +28,11 @@ print("first" if life.first else "again", flush=True)
 """
 
 
-def started(work: str, wish: str = "", terminal: int | None = None, before: str = ""):
+def started(work: str, wish: str = "", terminal: int | None = None, before: str = "", preexec=None):
     code = WORK.format(work=work, wish=wish, before=before)
     command = [sys.executable, "-c", code]
-    return subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=terminal, stdout=pipe, text=True, preexec_fn=preexec)
 
 
 def said(process: subprocess.Popen) -> list[str]:
@@ -78,6 +80,25 @@ def test_who_ends_the_first_process_ends_the_other(number):
     assert said(process) == []
     assert process.returncode == -number
     assert not other.is_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_breaks_while_it_ends_is_not_begun_anew(number):
+    broken = f"signal.signal({int(number)}, lambda *_: os.abort())"
+    process = started("time.sleep(60)", before=broken)
+    assert process.stdout.readline() == "first\n"
+    process.send_signal(number)
+    assert said(process) == []
+    assert process.returncode == -number
+
+
+def test_a_hangup_that_is_to_be_ignored_ends_nothing():
+    ignored = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    work = "time.sleep(1); os.kill(os.getpid(), signal.SIGKILL) if life.first else sys.exit()"
+    process = started(work, preexec=ignored)
+    assert process.stdout.readline() == "first\n"
+    process.send_signal(signal.SIGHUP)
+    assert said(process)[0] == "SIGKILL ended the engine; it begins anew"
 
 
 def test_the_other_process_ends_with_the_first_however_that_ends():
