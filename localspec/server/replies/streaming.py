@@ -97,7 +97,12 @@ class Streaming(Response):
                     end = body
                 elif body:
                     await put(body)
-        return end + self._joined(await answer.closing())
+        try:
+            closing = self._joined(await answer.closing())
+        except BaseException:
+            await put(end)  # before the error, or the end of the server
+            raise
+        return end + closing
 
     def _joined(self, bodies: Bodies) -> bytes:
         return b"".join([self._keep_alive if body is None else body for body in bodies])
