@@ -4,84 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from localspec.control.acceptance import CAUTION, Acceptance, Odds
+from localspec.control.acceptance import CAUTION, Acceptance
 from localspec.control.costs import Batch
-from localspec.control.depth import APART, Depth, Seat
+from localspec.control.depth import Depth, Seat
+from localspec.control.looks import Looks
+from localspec.control.offers import DraftOffer, Pass
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, notes_of
 from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
-# Rounds after a draft in which each has a look for another; fewer where a draft token takes as long
-# as most of a plain round, so that few drafts pay and looks take more than they find.
-IDLE, IDLE_IF_DEAR, DEAR = 8, 2, 0.6
-LATER, SELDOM = 4, 8  # rounds between two looks then, and
-RARE = 20  # after so many rounds without a draft
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
 LATE = 48  # tokens behind: a proposer that follows a text is told whether to read them
-STALE = 16  # rounds after which the costs of proposers are compared with `CHEAP` again
-
-
-@dataclass(slots=True)
-class DraftOffer:
-    """A draft, the chances of its tokens, and how much of it would pay."""
-
-    by: str
-    draft: Draft
-    acceptance: Acceptance
-    kinds: Sequence[Odds]
-    survivals: Sequence[float]
-    worth: float
-    costly: bool = False  # its proposer takes time
-    tries: bool = False  # it was made to learn whether its proposer pays
-    pays: int = 0  # how many of its tokens it would pay to verify
-    checked: int = 0  # how many of them were verified
-
-    def judge(self, said: Sequence[int]) -> int:
-        """Learn from how the text went on; return how many draft tokens were right."""
-        # A sampled token that was not verified teaches nothing: the target may sample another.
-        most = self.checked if self.draft.sources else len(self.kinds)
-        judged = min(most, len(said))
-        right = 0
-        for drafted, token in zip(self.draft.tokens[:judged].tolist(), said, strict=False):
-            if drafted != token:
-                break
-            right += 1
-        self.acceptance.note(self.kinds, right, judged)
-        if self.costly:
-            self.acceptance.note_places(right, judged)
-        return right
-
-
-@dataclass(slots=True)
-class Pass:
-    """One round of asking: the batch, the price of each length, the best draft of each slot."""
-
-    batch: Batch
-    depth: Depth
-    best: dict[int, DraftOffer] = field(default_factory=dict)
-    _prices: Sequence[float] = ()
-    _priced: int = 0  # draft tokens
-
-    def prices(self, most: int) -> Sequence[float]:
-        """Return the price of verifying 0, 1, ... draft tokens, as far as may be lost."""
-        if most > self._priced:
-            prices = self.depth.prices(self.batch, most)
-            self._priced, self._prices = most, self.depth.affordable(self.batch, prices)
-        return self._prices
-
-    def enter(self, slot: int, offer: DraftOffer) -> None:
-        """Take an offer as the best of its slot if it is."""
-        rival = self.best.get(slot)
-        if offer.tries or offer.worth > (rival.worth if rival else 0.0):
-            self.best[slot] = offer
-
-    def worth(self, slot: int) -> float:
-        """The worth of the best draft for a slot so far."""
-        offer = self.best.get(slot)
-        return offer.worth if offer else 0.0
 
 
 class Best:
@@ -106,12 +41,8 @@ class Best:
         self._clock = clock
         self._proposing = 0.0  # seconds of this round
         self._drafting = 0.0  # of these, with proposers that cost something
-        self._rounds = 0
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
-        self._idle: dict[int, int] = {}  # rounds in which each has a look, by rows
-        self._busy: dict[int, int] = {}  # the latest round in which a draft was any good, by slot
-        self._looked: dict[int, int] = {}  # and in which there was a look for one
-        self._known = False  # whether there were looks before at all texts of this round
+        self._looks = Looks(depth)
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
@@ -124,13 +55,14 @@ class Best:
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
-        looking = self._due(wanting)
+        looking = self._looks.due(wanting)
         for ask in looking:
             self._judge(ask)
         if reading:
             self._read(reading)
         drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
-        none = self._none(wanting)
+        wait = self._looks.wait(wanting)
+        none = Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
         return [drafts.get(ask.slot, none) if ask.limit else EMPTY for ask in asks]
 
     def _read(self, asks: Sequence[Ask]) -> None:
@@ -143,59 +75,12 @@ class Best:
             elif not hopeless and not following:
                 self._consult(by, [ask for ask in asks if ask.wants(by)], self._clock())
 
-    def _due(self, asks: Sequence[Ask]) -> Sequence[Ask]:
-        """Choose the texts to look for drafts for; note that they are looked at.
-
-        Rows that are drafted for equally far or not at all are looked at together.
-        """
-        due = [ask for ask in asks if self._next_look(ask, len(asks)) <= self._rounds]
-        if self._jointly(len(asks)) and len(due) < len(asks):
-            return ()
-        self._known = all(ask.slot in self._looked for ask in due)
-        for ask in due:
-            self._looked[ask.slot] = self._rounds
-        return due
-
-    def _next_look(self, ask: Ask, rows: int) -> int:
-        """Return the round of the next look, more rarely for a text not drafted for of late.
-
-        Looking takes 4% of a round where a model is small. That all of several rows have a draft at
-        once is the rarer, the more they are.
-        """
-        slot = ask.slot
-        idle = self._rounds - self._busy.setdefault(slot, self._rounds)
-        if idle <= self._eager(rows) or ask.hints.forced is not None:
-            return self._rounds
-        wait = LATER if idle <= RARE else SELDOM
-        if self._jointly(rows):
-            wait *= rows // 2
-        return self._looked.get(slot, self._rounds - wait) + wait
-
-    def _eager(self, rows: int) -> int:
-        """Return for how many rounds after a draft each has a look for another."""
-        if rows not in self._idle:
-            drafted = rows if self._jointly(rows) else 1
-            dear = self.depth.costs.dearness(drafted) > DEAR
-            self._idle[rows] = IDLE_IF_DEAR if dear else IDLE
-        return self._idle[rows]
-
-    def _jointly(self, rows: int) -> bool:
-        """Whether all of several rows are drafted for equally far, or none."""
-        return self.depth.even and rows > APART
-
-    def _none(self, asks: Sequence[Ask]) -> Draft:
-        """Return the draft of those that have none, which tells how long they expect none."""
-        waits = [self._next_look(ask, len(asks)) - self._rounds for ask in asks]
-        wait = (max if self._jointly(len(asks)) else min)(waits, default=0)
-        return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
-
     def release(self, slot: int) -> None:
         for proposer in self._proposers.values():
             proposer.release(slot)
         self.depth.release(slot)
         self._offers.pop(slot, None)
-        self._busy.pop(slot, None)
-        self._looked.pop(slot, None)
+        self._looks.release(slot)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
     def note(self, cost: RoundCost) -> None:
@@ -203,10 +88,8 @@ class Best:
         looking = (self._proposing - self._drafting) / cost.rounds
         self.depth.note(cost, self._drafting / cost.rounds, looking)
         self._proposing = self._drafting = 0.0
-        before, self._rounds = self._rounds, self._rounds + cost.rounds
-        if before // STALE < self._rounds // STALE:
+        if self._looks.note(cost.rounds):
             self._cheap.clear()
-            self._idle.clear()
         for note in self._notes:
             note(cost)
 
@@ -216,7 +99,7 @@ class Best:
         for offer in offers:
             right = offer.judge(said)
             if right > (not offer.costly):  # a single token is right by chance
-                self._busy[ask.slot] = self._rounds
+                self._looks.drafted(ask.slot)
             if offer.costly:
                 self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
                 self.depth.judge(offer.by, ask.slot, right)
@@ -234,7 +117,7 @@ class Best:
             if by in cheap and (eager := [ask for ask in generously if ask.wants(by)]):
                 begun = self._clock()
                 drafts = self._proposers[by].propose(eager)
-                if looks and self._known:  # else it had a prompt to read
+                if looks and self._looks.known:  # else it had a prompt to read
                     self._note(by, drafts, begun, missed=0)
                 for ask, draft in zip(eager, drafts, strict=True):
                     if len(draft.tokens):
@@ -332,7 +215,7 @@ class Best:
     def _kept(self, slot: int, offer: DraftOffer) -> Draft:
         """Cut the draft to what pays."""
         offer.checked = offer.pays
-        self._busy[slot] = self._rounds
+        self._looks.drafted(slot)
         return cut(offer.draft, offer.checked)
 
     def _acceptance(self, by: str, ask: Ask) -> Acceptance:

@@ -15,12 +15,12 @@ from itertools import chain
 import numpy as np
 
 from localspec.control.acceptance import Acceptance, Acceptances
+from localspec.control.bill import ENTER, Bill, Survivals
 from localspec.control.costs import Batch, Costs
 from localspec.draft import Pays, always
 from localspec.proposer import Ask, RoundCost
 
 CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked
-ENTER = 0.03  # tokens that asking must promise, after it did not pay
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
 BEFORE = 5  # earlier drafts of a head, at most, that a try is weighed against
@@ -38,8 +38,6 @@ WINDOW = 1 / 32  # weight of the latest round in the rate
 ALIKE, SELDOM = 16, 4  # rounds without drafts after which only every so many-th is learned from
 APART = 2  # rows that may be drafted for unequally far, where rows of unequal widths run in turn
 PLAIN = 64  # rounds with drafts, times the gain, after which one goes without, to measure that
-
-Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ class Depth:
             if not limit:
                 return self._too_dear(known)
             known.latest = self._round
-            return Wish(limit, bill.stop(seat, limit), bill)
+            return Wish(limit, bill.stop(seat.acceptance, limit), bill)
         if self._round < known.until or seat.worth > 0:
             return NO
         # The text judges drafts with the target's dice, whether they are verified or not.
@@ -367,57 +365,3 @@ class Depth:
 def one_of(batch: Batch) -> Batch:
     """Describe a batch of one of these rows."""
     return Batch(1, batch.held // batch.rows, batch.seen)
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """The price, in tokens, of a draft for one more sequence."""
-
-    drafting: Sequence[float]  # 0, 1, ... tokens
-    total: Sequence[float]  # to draft and verify them
-    rate: float  # a second
-    gain: float  # of late; prices are in tokens, which take less time by that
-
-    def least(self, gain: float = 1.0) -> int:
-        """Return the fewest draft tokens that would pay at a gain, were all right; 0: none."""
-        for length, price in enumerate(self.total):
-            if length > price * gain / self.gain + ENTER:
-                return length
-        return 0
-
-    def best(self, survivals: Survivals, rates: Sequence[float]) -> tuple[int, float]:
-        """Choose the length of a draft that is worth most, at least 1, and return that."""
-        alive, won, found = 1.0, 0.0, []
-        for at, rate in enumerate(rates):
-            alive = survivals[at] if at < len(survivals) else alive * rate
-            won += alive
-            found.append(won - self.total[at + 1])
-        worth = max(found)
-        return found.index(worth) + 1, worth
-
-    def affordable(self, wished: int, limit: int, prices: Sequence[float], purse: float) -> int:
-        """Choose how many tokens to draft, so that the purse can lose all of them; 0: none."""
-        least = self.least()
-        for length in range(min(max(least, wished), limit), least - 1, -1):
-            if least and prices[length] <= purse:
-                return length
-        return 0
-
-    def stop(self, seat: Seat, limit: int) -> Pays:
-        """Return the rule: draft on while a longer draft still pays, by the confidences so far."""
-        acceptance, prices = seat.acceptance, self.total
-        rates = acceptance.ahead(limit)
-
-        def pays(confidences: Sequence[float]) -> bool:
-            made = len(confidences)
-            _, survivals = acceptance.weigh(confidences)
-            alive = survivals[-1]
-            won = -ENTER
-            for at in range(made, len(rates)):
-                alive *= rates[at]
-                won += alive
-                if won > prices[at + 1] - prices[made]:
-                    return True
-            return False
-
-        return pays

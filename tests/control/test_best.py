@@ -11,9 +11,10 @@ import pytest
 from localspec.backend import Row
 from localspec.control import best as best_module
 from localspec.control.acceptance import Acceptances
-from localspec.control.best import Best, DraftOffer, generous
+from localspec.control.best import Best, generous
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.control.offers import DraftOffer
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -224,7 +225,7 @@ def test_a_grammar_is_asked_in_every_round():
         hints = Hints(forced=lambda reply: tokens_of([len(reply) + 1, len(reply) + 2]))
         assert len(best.propose([ask(length)._replace(hints=hints)])[0])
         best.note(RoundCost(1, 3, 3, 0.015, reads=False))
-        best._busy[0] = -100  # rounds in which nothing was checked
+        best._looks._busy[0] = -100  # rounds in which nothing was checked
 
 
 def test_a_sampled_draft_that_was_verified_is_learned_from():
@@ -442,7 +443,7 @@ def test_drafts_that_cost_nothing_go_on_until_nobody_would_check_them():
 def test_who_was_followed_again_is_not_expected_to_pause():
     clock = Clock()
     best = made(clock, counter=counter(clock))
-    best._busy[0] = best._looked[0] = -99  # rounds in which nothing was checked
+    best._looks._busy[0] = best._looks._looked[0] = -99  # rounds in which nothing was checked
     assert len(best.propose([ask(10)])[0])
     best._proposers = {"counter": Silent()}
     assert not best.propose([ask(11)])[0].rests

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localspec.control.bill import ENTER
 from localspec.control.costs import Attention, Batch, Costs
-from localspec.control.depth import ENTER, FULL, HORIZON, REST, Depth, Seat
+from localspec.control.depth import FULL, HORIZON, REST, Depth, Seat
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -173,7 +174,7 @@ def test_a_draft_is_not_made_longer_for_next_to_nothing():
     rate = likely.acceptance.ahead(2)[1]
     for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
         likely.acceptance.weigh = lambda _, s=(chance + extra) / rate: ([], [s])
-        assert bill.stop(likely, 2)([0.5]) == goes_on
+        assert bill.stop(likely.acceptance, 2)([0.5]) == goes_on
 
 
 def test_where_more_is_likely_to_be_right_more_is_tried():
