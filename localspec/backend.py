@@ -200,6 +200,7 @@ class Options:
     split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
     cpu_moe: int | None = None  # layers, the first ones, whose experts stay on the host
     threads: int | None = None
+    mmap: bool = False  # map weights from their file also where reading them makes tokens faster
     members: int = 1  # processes that run the model together, where the engine can
     adapter: Path | None = None  # a LoRA to put on the weights
     bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower

@@ -98,9 +98,10 @@ def beside(trunk: ModelWeights, place: LayerPlacement) -> LayerPlacement:
     It may read keys, values and weights of its trunk, too, on all the devices of that.
     """
     if 0 <= place.layers <= trunk.layers:
-        return LayerPlacement(0, place.devices)
+        return LayerPlacement(0, place.devices, huge_pages=place.huge_pages)
     others = len(place.devices) - 1
-    return LayerPlacement(-1, place.devices, (0.0,) * others + (1.0,) if others > 0 else ())
+    split = (0.0,) * others + (1.0,) if others > 0 else ()
+    return LayerPlacement(-1, place.devices, split, huge_pages=place.huge_pages)
 
 
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:

@@ -13,8 +13,9 @@ import psutil
 
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
+from localspec.system.free_memory import memory
 from localspec_llamacpp import devices, head_kinds, remote
-from localspec_llamacpp.bindings import library, nextn
+from localspec_llamacpp.bindings import huge_pages, library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
@@ -24,6 +25,7 @@ from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 BIT_EXACT = "f16,bf16"  # keys and values
+SLACK = 1.1  # times the weights must be free to read them into memory of their own
 ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")  # on a CPU, in batches of any width
 
 
@@ -32,7 +34,7 @@ def load(path: Path, options: Options) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    place = placement(options)
+    place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
     weights = ModelWeights(path, place, head=options.head == path)
     try:
         check_kind(weights, footprint)
@@ -68,6 +70,17 @@ def placement(options: Options) -> LayerPlacement:
     split = tuple(share for _, share in used) if options.split else ()
     pointers = tuple(pointer for pointer, _ in used)
     return LayerPlacement(layers, pointers, split, options.cpu_moe or 0)
+
+
+def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
+    """Decide whether to read weights into huge pages, rather than to map their file.
+
+    A token takes 0.8 to 0.9 of the time then, on a CPU. The memory is not shared with other
+    programs, and cannot be taken back by the system as a file's can.
+    """
+    if options.mmap or not on_cpu(options) or not huge_pages.available():
+        return False
+    return memory().free_bytes > SLACK * footprint.weight_bytes
 
 
 def set_up(

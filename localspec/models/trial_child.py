@@ -99,7 +99,7 @@ def tried(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
     tentative = min(GUESSED, options.batch - 2)
     split = tuple(float(share > 0) for share in options.split)
-    small = replace(options, slots=SLOTS, context=context, tentative=tentative)
+    small = replace(options, slots=SLOTS, context=context, tentative=tentative, mmap=True)
     return replace(small, split=split, verbose=False)
 
 

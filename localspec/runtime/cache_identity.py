@@ -18,7 +18,9 @@ def identity(loaded_pair: LoadedPair) -> str:
     target = loaded_pair.known.target
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
-    way = replace(options, threads=None, batch=512, tentative=8, verbose=False, head=None)
+    way = replace(
+        options, threads=None, mmap=False, batch=512, tentative=8, verbose=False, head=None
+    )
     files = [*weight_files(name, path), *(weight_files(name, options.head) if options.head else ())]
     weights = [sampled(file) for file in files]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]

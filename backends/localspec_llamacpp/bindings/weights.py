@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
 from localspec_llamacpp import ggml, worker_graphs
+from localspec_llamacpp.bindings import huge_pages
 from localspec_llamacpp.bindings.log import LOG
 
 INFILL = {
@@ -31,6 +33,7 @@ class LayerPlacement(NamedTuple):
     devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
     experts_on_host: int = 0  # of so many layers, the first
+    huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
 
 
 HOST = LayerPlacement(0)
@@ -48,6 +51,17 @@ def experts_stay(layers: int) -> ctypes.Array[Override]:
     host = ggml.call(ggml.library("ggml-base"), "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
     rows = [Override(EXPERTS % layer, host) for layer in range(layers)]
     return (Override * (len(rows) + 1))(*rows)
+
+
+def ask_for_huge_pages(before: Sequence[huge_pages.Span]) -> Any:
+    """Make a callback that asks as soon as all is allocated and nothing is read."""
+
+    def tell(read: float, _: object) -> bool:
+        if not read:
+            huge_pages.ask_for(before)
+        return True
+
+    return lib.llama_progress_callback(tell)
 
 
 class ModelWeights:
@@ -74,6 +88,9 @@ class ModelWeights:
         params.tensor_buft_overrides = ctypes.addressof(overrides)
         if empty:  # a model without its weights: contexts tell what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
+        elif placement.huge_pages:
+            params.load_mode = lib.LLAMA_LOAD_MODE_NONE
+            params.progress_callback = ask_for_huge_pages(huge_pages.allocated())
         LOG.take_errors()
         self.path = path
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)

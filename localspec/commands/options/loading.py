@@ -82,6 +82,10 @@ class LoadingOptions:
     )
     workers: str | None = workers.workers()
     threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
+    mmap: bool = flag(
+        "Map weights from their file also where they would be read into huge pages (llama.cpp on a "
+        "CPU, Linux): loads faster, shares memory; a token takes up to 1.2 times as long."
+    )
     adapter: Path | None = option(
         EXISTING, "A LoRA adapter to put on the model, if its engine can: MLX takes a folder."
     )
@@ -113,6 +117,7 @@ def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> 
         cpu_moe=wanted.cpu_moe,
         bit_exact=wanted.bit_exact,
         threads=wanted.threads,
+        mmap=wanted.mmap,
         members=members(),
         adapter=wanted.adapter,
         verbose=wanted.verbose,

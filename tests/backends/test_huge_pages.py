@@ -1,0 +1,37 @@
+"""Memory that was allocated between two looks at it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localspec_llamacpp.bindings.huge_pages import added, allocated
+
+EDGES = st.lists(st.integers(0, 40), unique=True, max_size=12).map(sorted)
+
+
+def spans(edges):
+    return list(zip(edges[::2], edges[1::2], strict=False))
+
+
+def inside(some):
+    return {at for start, end in some for at in range(start, end)}
+
+
+@given(before=EDGES, now=EDGES)
+def test_what_was_added_is_what_was_not_there_before(before, now):
+    found = list(added(spans(before), spans(now)))
+    assert inside(found) == inside(spans(now)) - inside(spans(before))
+    assert all(start < end for start, end in found)
+    assert sum(end - start for start, end in found) == len(inside(found))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_memory_of_this_process_is_found():
+    before, array = allocated(), bytearray(64 << 20)
+    grown = sum(end - start for start, end in added(before, allocated()))
+    assert 64 << 20 <= grown < 80 << 20
+    assert len(array) == 64 << 20

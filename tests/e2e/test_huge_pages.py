@@ -1,0 +1,74 @@
+"""Weights of the starter model in huge pages, or mapped from their file."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localspec.backend import Device, Options, Row
+from localspec.models.locate import locate
+from localspec_llamacpp import loading
+from localspec_llamacpp.bindings import huge_pages
+from tests.e2e.conftest import STARTER
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="huge pages are asked for on Linux")
+
+READ = Options(context=64, gpu_layers=0)
+MAPPED = Options(context=64, gpu_layers=0, mmap=True)
+TOKENS = np.arange(100, 112, dtype=np.int32)
+
+
+@pytest.fixture
+def path():
+    return locate(STARTER).path
+
+
+def asked_for():
+    """Count the bytes of this process for which huge pages were asked."""
+    total = size = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.startswith("Size:"):
+            size = int(line.split()[1]) << 10
+        if line.startswith("VmFlags:") and "hg" in line.split():
+            total += size
+    return total
+
+
+def is_mapped(path):
+    return path.name in Path("/proc/self/maps").read_text()
+
+
+def test_weights_are_read_into_huge_pages_where_the_system_has_them(path):
+    before = asked_for()
+    with closing(loading.load(path, READ)):
+        grown, mapped = asked_for() - before, is_mapped(path)
+    assert mapped is not huge_pages.available()
+    assert (grown > 0.9 * path.stat().st_size) is huge_pages.available()
+    assert asked_for() - before < 1 << 24  # they are given back
+
+
+def test_who_wants_them_mapped_has_them_mapped(path):
+    before = asked_for()
+    with closing(loading.load(path, MAPPED)):
+        assert is_mapped(path)
+        assert asked_for() == before
+
+
+def test_weights_that_nearly_fill_the_memory_stay_in_their_file(path, monkeypatch):
+    tight = int(1.05 * path.stat().st_size)
+    monkeypatch.setattr(loading, "memory", lambda: Device("host memory", "cpu", tight, tight))
+    with closing(loading.load(path, READ)):
+        assert is_mapped(path)
+
+
+def test_logits_are_the_same_from_either(path):
+    found = []
+    for options in (READ, MAPPED):
+        with closing(loading.load(path, options)) as model:
+            found.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
