@@ -228,10 +228,14 @@ class Costs:
         return self._reading[by].at(size) * tokens / size
 
     def note_drafting(self, by: str, rows: int, depth: int, seconds: float, missed: int) -> None:
-        """Learn the seconds of a draft that had `missed` tokens to read first."""
-        curve = self.drafting(by, rows)
+        """Learn the seconds of a draft that had `missed` tokens to read first.
+
+        To find none takes as long as one token does: beside nothing any time would be a surprise
+        without bounds, which made the whole curve grow with each look.
+        """
+        curve, depth = self.drafting(by, rows), max(depth, 1)
         if curve is None and not missed:
-            self._drafting[by, 1] = Curve({1: seconds / max(depth, 1), max(depth, 2): seconds})
+            self._drafting[by, 1] = Curve({1: seconds / depth, max(depth, 2): seconds})
         elif curve and missed:
             if by not in self._reading:
                 self._reading[by] = Curve({n: self.reading(by, n) for n in (1, 2)})

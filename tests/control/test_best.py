@@ -67,6 +67,21 @@ class Counter:
         pass
 
 
+class Lookup:
+    """Drafts that the text counts upwards, or finds none; takes as long for either."""
+
+    def __init__(self, clock):
+        self.finds = True
+        self._clock, self._counter = clock, Counter(clock, 0.0)
+
+    def propose(self, asks):
+        self._clock.now += 1e-4
+        return self._counter.propose(asks) if self.finds else [EMPTY for _ in asks]
+
+    def release(self, slot):
+        pass
+
+
 def ask(length, limit=8, slot=0):
     history = tokens_of(list(range(length)))
     return Ask(slot, history, limit, Sampler(GREEDY, 0, history[:1]), prompt=1)
@@ -110,6 +125,19 @@ def test_who_is_right_is_soon_followed_as_far_as_may_be():
     clock = Clock()
     best = made(clock, counter=counter(clock))
     assert count(best, clock)[-20:] == [8] * 20
+
+
+def test_who_found_nothing_for_long_is_still_asked():
+    """Each look without a draft made drafts dearer, until lookup was hardly asked any more."""
+    clock = Clock()
+    lookup = Lookup(clock)
+    best = Best({"lookup": lookup}, Depth(Costs(FLAT)), clock)
+    assert count(best, clock, rounds=30)[-1] == 8
+    lookup.finds = False
+    count(best, clock, length=300, rounds=3000)
+    assert best.depth.is_cheap("lookup", 1)
+    lookup.finds = True
+    assert count(best, clock, length=3400, rounds=30)[-15:] == [8] * 15
 
 
 @pytest.mark.parametrize("seconds", [1e-5, 4e-3])

@@ -87,6 +87,16 @@ def test_a_proposer_never_seen_has_no_price_and_one_that_had_to_catch_up_sets_no
     assert costs.drafting("oracle", 2).at(4) == pytest.approx(0.4)
 
 
+def test_looks_that_find_nothing_raise_no_price_beyond_what_they_take():
+    costs = Costs()
+    costs.note_drafting("lookup", 1, 16, 1e-4, missed=0)
+    for _ in range(1000):
+        costs.note_drafting("lookup", 1, 0, 8e-5, missed=0)
+    curve = costs.drafting("lookup", 1)
+    assert curve.at(1) == pytest.approx(8e-5, rel=0.05)
+    assert curve.at(16) < 1e-3
+
+
 def test_catching_up_is_a_price_of_its_own():
     costs = Costs({1: 1.0, 9: 2.0}, {"draft": {1: 0.1, 4: 0.4}}, {"draft": 0.001})
     for _ in range(60):
