@@ -103,7 +103,7 @@ def test_a_driver_that_gets_on_has_its_time_anew_and_its_user_is_told(tells, mon
 def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
     with trial.examined(place()) as looked:  # laid out, so that the trial is what dies
         looked.footprint()
-        looked.needs(Options(context=128, slots=2, tentative=8))
+        looked.needs(Options(context=128, slots=2, tentative=8, mmap=True))
     deadly = "import os, sys; print('ggml.c: GGML_ASSERT(x)', file=sys.stderr); os.abort()"
     for code in (deadly, "pass"):
         with pytest.raises(
