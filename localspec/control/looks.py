@@ -23,9 +23,9 @@ class Looks:
     depth: Depth
     rounds: int = 0
     known: bool = False  # whether there were looks before at all texts of this round
-    _idle: dict[int, int] = field(default_factory=dict)  # rounds in which each has one, by rows
-    _busy: dict[int, int] = field(default_factory=dict)  # of the latest good draft, by slot
-    _looked: dict[int, int] = field(default_factory=dict)  # and of the latest look
+    _idle: dict[int, int] = field(default_factory=dict)  # rounds that each have a look, by rows
+    _busy: dict[int, int] = field(default_factory=dict)  # round of the latest good draft, by slot
+    _looked: dict[int, int] = field(default_factory=dict)  # round of the latest look, by slot
 
     def due(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """Choose the texts to look for drafts for; note that they are looked at.

@@ -13,6 +13,7 @@ from localspec.backend import Device, Options, Row
 from localspec.models.locate import locate
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import huge_pages
+from localspec_llamacpp.bindings.weights import ask_for_huge_pages
 from tests.e2e.conftest import STARTER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="huge pages are asked for on Linux")
@@ -49,6 +50,16 @@ def test_weights_are_read_into_huge_pages_where_the_system_has_them(path):
     assert mapped is not huge_pages.available()
     assert (grown > 0.9 * path.stat().st_size) is huge_pages.available()
     assert asked_for() - before < 1 << 24  # they are given back
+
+
+def test_they_are_asked_for_before_weights_are_read():
+    """A page that was touched before stays small."""
+    callback = ask_for_huge_pages(huge_pages.allocated())
+    room, before = bytearray(64 << 20), asked_for()
+    assert callback(0.5, None)
+    assert asked_for() == before
+    assert callback(0.0, None)
+    assert (asked_for() - before >= len(room)) is huge_pages.ENABLED.exists()
 
 
 def test_who_wants_them_mapped_has_them_mapped(path):
