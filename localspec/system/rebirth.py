@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 from typing import Any, Protocol
 
-from localspec.system.signals import handled
+from localspec.system.signals import heard
 
 if sys.platform != "win32":
     import termios
@@ -61,12 +60,13 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
     while True:
         news, said = os.pipe()
         parent_lives, parent = os.pipe()
-        child = os.fork()
+        with heard(*WISHED, "SIGCHLD") as signals:
+            child = os.fork()
+            status, asked = _end_of(child, signals) if child else (0, 0)
         if not child:
             os.close(parent)
             threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
             return Life(first, partial(os.write, said, BEGUN))
-        status, asked = _end_of(child)
         os.set_blocking(news, False)
         os.close(said)
         begun = os.read(news, 1) == BEGUN
@@ -92,21 +92,21 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
         time.sleep(PAUSE_SECONDS)
 
 
-def _end_of(child: int) -> tuple[int, int]:
+def _end_of(child: int, signals: int) -> tuple[int, int]:
     """Wait for a process, and pass on to it that this one shall end.
 
     Return how it ended, and the signal that asked for it, or 0.
     """
     asked = 0
-
-    def pass_on(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        asked = number
-        if number != signal.SIGINT or not _shares_terminal():
-            os.kill(child, number)
-
-    with handled(pass_on, *WISHED):
-        return os.waitpid(child, 0)[1], asked
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status, asked
+        for number in os.read(signals, 64):
+            if number != signal.SIGCHLD:
+                asked = number
+                if number != signal.SIGINT or not _shares_terminal():
+                    os.kill(child, number)
 
 
 def _terminal() -> list[Any]:

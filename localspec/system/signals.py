@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +38,25 @@ def handled(handler: Handler, *names: str) -> Iterator[None]:
     finally:
         for each, usual in before.items():
             signal.signal(each, usual)
+
+
+@contextmanager
+def heard(*names: str) -> Iterator[int]:
+    """Yield the end of a pipe that gives the number of each of these signals as a byte.
+
+    None is lost that comes just before the pipe is read, as it would be to a handler of Python
+    while the system call goes on.
+    """
+    end, other = os.pipe()
+    os.set_blocking(other, False)
+    usual = signal.set_wakeup_fd(other)
+    try:
+        with handled(lambda *_: None, *names):
+            yield end
+    finally:
+        signal.set_wakeup_fd(usual)
+        os.close(end)
+        os.close(other)
 
 
 def _is_nohup(number: signal.Signals) -> bool:

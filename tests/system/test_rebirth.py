@@ -27,6 +27,8 @@ print("first" if life.first else "again", flush=True)
 {work}
 """
 
+REST = "while True: time.sleep(0.01)"  # a signal just before one long sleep would be heard after it
+
 
 def started(work: str, wish: str = "", terminal: int | None = None, before: str = "", preexec=None):
     code = WORK.format(work=work, wish=wish, before=before)
@@ -73,7 +75,7 @@ def test_the_terminal_is_as_it_was_before_what_was_ended():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_ends_the_first_process_ends_the_other(number):
-    process = started("time.sleep(60)")
+    process = started(REST)
     assert process.stdout.readline() == "first\n"
     [other] = psutil.Process(process.pid).children()
     process.send_signal(number)
@@ -85,7 +87,7 @@ def test_who_ends_the_first_process_ends_the_other(number):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_breaks_while_it_ends_is_not_begun_anew(number):
     broken = f"signal.signal({int(number)}, lambda *_: os.abort())"
-    process = started("time.sleep(60)", before=broken)
+    process = started(REST, before=broken)
     assert process.stdout.readline() == "first\n"
     process.send_signal(number)
     assert said(process) == []
@@ -102,7 +104,7 @@ def test_a_hangup_that_is_to_be_ignored_ends_nothing():
 
 
 def test_the_other_process_ends_with_the_first_however_that_ends():
-    process = started("time.sleep(60)")
+    process = started(REST)
     assert process.stdout.readline() == "first\n"
     [other] = psutil.Process(process.pid).children()
     process.kill()
