@@ -44,8 +44,8 @@ def handled(handler: Handler, *names: str) -> Iterator[None]:
 def heard(*names: str) -> Iterator[int]:
     """Yield the end of a pipe that gives the number of each of these signals as a byte.
 
-    None is lost that comes just before the pipe is read, as it would be to a handler of Python
-    while the system call goes on.
+    A signal just before a read waits in the pipe. A handler would run only after a system call
+    that no signal interrupts any more, such as `waitpid`.
     """
     end, other = os.pipe()
     os.set_blocking(other, False)
