@@ -97,6 +97,95 @@ def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
         assert np.array_equal(again, fed(model, 1, (first, second)[lost[0] // 2]))
 
 
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, monkeypatch):
+    texts = random_texts(4)
+    with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
+        expected = [fed(model, 0, text)[-1] for text in texts]
+        model.truncate(0, 0)
+        for slot, text in enumerate(texts[:3]):  # of 40 tokens, the middle one of 57
+            model.forward([Row(slot, text[: 57 if slot == 1 else 40])])
+        places, fill = [], model._context._batch.fill
+        monkeypatch.setattr(
+            model._context._batch,
+            "fill",
+            lambda parts, ids: places.append([each.sequence for each in parts]) or fill(parts, ids),
+        )
+        at = 40
+        if by_itself:
+            newest = [[int(texts[slot][each]) for slot in (2, 0)] for each in range(41, 45)]
+            first = [int(texts[slot][40]) for slot in (2, 0)]
+            model.multi_step([2, 0], first, lambda found: newest.pop(0) if newest else None)
+            at = 45
+        for each in range(at, 60):
+            one, other = (Row(slot, texts[slot][each : each + 1]) for slot in (2, 0))
+            found = model.forward([one, other])
+        assert places[0] == [0, 1, 2]
+        for slot, logits in zip((2, 0), found, strict=True):
+            assert np.allclose(logits[-1], expected[slot], rtol=0, atol=0.01)
+        assert np.allclose(fed(model, 1, texts[1], 57)[-1], expected[1], rtol=0, atol=0.01)
+
+
+def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(monkeypatch):
+    [text] = random_texts(1)
+    with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
+        ran, decode = [], model._context.decode
+        monkeypatch.setattr(
+            model._context,
+            "decode",
+            lambda parts: ran.append([each.sequence for each in parts]) or decode(parts),
+        )
+        model.forward([Row(slot, text[:20]) for slot in (0, 2)])
+        for held, along in ((40, True), (41, False)):  # all that the others hold, and more
+            model.truncate(1, 0)
+            model.forward([Row(1, np.resize(text, held))])
+            for slot in (0, 2):
+                model.truncate(slot, 20)
+            model._gaps = 0
+            model.forward([Row(slot, text[:1]) for slot in (0, 2)])
+            assert ran[-1] == ([0, 1, 2] if along else [0, 2])
+        long = np.resize(text, model.context)
+        for slot, start, end in ((0, 21, 200), (1, 41, model.context), (2, 21, 200)):
+            for at in range(start, end, 60):
+                model.forward([Row(slot, long[at : min(at + 60, end)])])
+        model.forward([Row(slot, text[:1]) for slot in (0, 2)])
+        assert ran[-1] == [0, 2]  # it is full
+        model.truncate(1, model.context - 1)
+        newest = [[3, 3], [3, 3], [3, 3]]
+        model.multi_step((0, 2), [3, 3], lambda found: newest.pop())
+        assert len(newest) == 2  # it has no room for a second token: the others go on later
+        model.truncate(1, 20)
+        room = model.batch - 2
+        model.forward([Row(0, text[:1]), Row(3, text[: room // 2]), Row(2, text[:1])])
+        assert ran[-1] == [0, 1, 2, 3]
+        model.forward([Row(0, text[:1]), Row(3, long[:room]), Row(2, text[:1])])
+        assert 1 not in ran[-1]  # the batch is full
+        model.forward([Row(0, text[:1]), Row(1, text[:1]), Row(2, text[:1])])
+        assert ran[-1] == [0, 1, 2]
+        assert model.truncate(1, model.context) == 21
+
+
+def test_an_idle_slot_keeps_its_text_when_a_batch_fails(monkeypatch):
+    text, other = random_texts(2)
+    with closing(engines.target("llama", slots=3, context=256, shared=False)) as model:
+        expected = fed(model, 1, other)[-1]
+        model.truncate(1, 57)
+        for slot in (0, 2):
+            model.forward([Row(slot, text[:40])])
+        decode = model._context.decode
+
+        def broken(parts):
+            decode(parts)
+            raise BackendError("lost")
+
+        monkeypatch.setattr(model._context, "decode", broken)
+        with pytest.raises(BackendError, match="lost"):
+            model.forward([Row(slot, text[40:41]) for slot in (0, 2)])
+        monkeypatch.undo()
+        assert [model.truncate(slot, 64) for slot in range(3)] == [40, 57, 40]
+        assert np.allclose(fed(model, 1, other, 57)[-1], expected, rtol=0, atol=0.01)
+
+
 def random_texts(count):
     dice = np.random.default_rng(3)
     return [tokens_of(dice.integers(0, 40, 60).tolist()) for _ in range(count)]
