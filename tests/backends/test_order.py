@@ -127,6 +127,7 @@ def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, monkey
 
 
 def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(monkeypatch):
+    monkeypatch.setattr("localspec_llamacpp.model.PATIENCE", 100)
     [text] = random_texts(1)
     with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
         ran, decode = [], model._context.decode
@@ -141,11 +142,10 @@ def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(mo
             model.forward([Row(1, np.resize(text, held))])
             for slot in (0, 2):
                 model.truncate(slot, 20)
-            model._gaps = 0
             model.forward([Row(slot, text[:1]) for slot in (0, 2)])
             assert ran[-1] == ([0, 1, 2] if along else [0, 2])
         long = np.resize(text, model.context)
-        for slot, start, end in ((0, 21, 200), (1, 41, model.context), (2, 21, 200)):
+        for slot, start, end in ((0, 21, 600), (1, 41, model.context), (2, 21, 600)):
             for at in range(start, end, 60):
                 model.forward([Row(slot, long[at : min(at + 60, end)])])
         model.forward([Row(slot, text[:1]) for slot in (0, 2)])
