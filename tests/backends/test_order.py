@@ -11,6 +11,7 @@ import pytest
 from localspec.backend import Row
 from localspec.errors import BackendError
 from localspec.tokens import tokens_of
+from localspec_llamacpp.bindings.batch import LlamaBatch
 from localspec_llamacpp.model import PATIENCE
 from localspec_llamacpp.order import MOST_BYTES, exchanges
 from tests import engines
@@ -98,19 +99,14 @@ def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
 
 
 @pytest.mark.parametrize("by_itself", [False, True])
-def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, monkeypatch):
+def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, ran):
     texts = random_texts(4)
     with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
         expected = [fed(model, 0, text)[-1] for text in texts]
         model.truncate(0, 0)
         for slot, text in enumerate(texts[:3]):  # of 40 tokens, the middle one of 57
             model.forward([Row(slot, text[: 57 if slot == 1 else 40])])
-        places, fill = [], model._context._batch.fill
-        monkeypatch.setattr(
-            model._context._batch,
-            "fill",
-            lambda parts, ids: places.append([each.sequence for each in parts]) or fill(parts, ids),
-        )
+        ran.clear()
         at = 40
         if by_itself:
             newest = [[int(texts[slot][each]) for slot in (2, 0)] for each in range(41, 45)]
@@ -120,49 +116,55 @@ def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, monkey
         for each in range(at, 60):
             one, other = (Row(slot, texts[slot][each : each + 1]) for slot in (2, 0))
             found = model.forward([one, other])
-        assert places[0] == [0, 1, 2]
+        assert ran[0] == ran[-1] == [0, 1, 2]
         for slot, logits in zip((2, 0), found, strict=True):
             assert np.allclose(logits[-1], expected[slot], rtol=0, atol=0.01)
         assert np.allclose(fed(model, 1, texts[1], 57)[-1], expected[1], rtol=0, atol=0.01)
 
 
-def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(monkeypatch):
+@pytest.fixture
+def ran(monkeypatch):
+    """The slots of each batch of llama.cpp's; none is moved."""
+    batches, fill = [], LlamaBatch.fill
+
+    def noted(self, parts, ids):
+        batches.append([each.sequence for each in parts])
+        return fill(self, parts, ids)
+
+    monkeypatch.setattr(LlamaBatch, "fill", noted)
     monkeypatch.setattr("localspec_llamacpp.model.PATIENCE", 100)
-    [text] = random_texts(1)
-    with closing(engines.target("llama", slots=4, context=256, shared=False)) as model:
-        ran, decode = [], model._context.decode
-        monkeypatch.setattr(
-            model._context,
-            "decode",
-            lambda parts: ran.append([each.sequence for each in parts]) or decode(parts),
-        )
-        model.forward([Row(slot, text[:20]) for slot in (0, 2)])
-        for held, along in ((40, True), (41, False)):  # all that the others hold, and more
-            model.truncate(1, 0)
-            model.forward([Row(1, np.resize(text, held))])
-            for slot in (0, 2):
-                model.truncate(slot, 20)
-            model.forward([Row(slot, text[:1]) for slot in (0, 2)])
-            assert ran[-1] == ([0, 1, 2] if along else [0, 2])
-        long = np.resize(text, model.context)
-        for slot, start, end in ((0, 21, 600), (1, 41, model.context), (2, 21, 600)):
-            for at in range(start, end, 60):
-                model.forward([Row(slot, long[at : min(at + 60, end)])])
-        model.forward([Row(slot, text[:1]) for slot in (0, 2)])
-        assert ran[-1] == [0, 2]  # it is full
+    return batches
+
+
+def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(ran):
+    one = tokens_of([7])
+    with closing(engines.target("llama", slots=4, context=256, shared=False, batch=32)) as model:
+
+        def hold(slot, count):
+            model.truncate(slot, 0)
+            for at in range(0, count, model.batch):
+                model.forward([Row(slot, np.resize(one, min(model.batch, count - at)))])
+
+        def run(widths):
+            model.forward([Row(slot, np.resize(one, width)) for slot, width in widths.items()])
+            return ran[-1]
+
+        hold(0, 20), hold(2, 20), hold(1, 40)
+        assert run({0: 1, 2: 1}) == [0, 1, 2]
+        hold(1, 43)  # more than the others
+        assert run({0: 1, 2: 1}) == [0, 2]
+        hold(1, 5)
+        assert run({0: 1, 2: 1, 3: model.batch - 3}) == [0, 1, 2, 3]
+        assert 1 not in run({0: 1, 2: 1, 3: model.batch - 2})  # the batch is full
+        assert run({0: 2, 2: 2}) == [0, 2]  # the others would be cut in pieces
+        assert model.truncate(1, 9) == 5
+        hold(0, 600), hold(2, 600), hold(1, model.context)
+        assert run({0: 1, 2: 1}) == [0, 2]  # the slot is full
         model.truncate(1, model.context - 1)
         newest = [[3, 3], [3, 3], [3, 3]]
         model.multi_step((0, 2), [3, 3], lambda found: newest.pop())
-        assert len(newest) == 2  # it has no room for a second token: the others go on later
-        model.truncate(1, 20)
-        room = model.batch - 2
-        model.forward([Row(0, text[:1]), Row(3, text[: room // 2]), Row(2, text[:1])])
-        assert ran[-1] == [0, 1, 2, 3]
-        model.forward([Row(0, text[:1]), Row(3, long[:room]), Row(2, text[:1])])
-        assert 1 not in ran[-1]  # the batch is full
-        model.forward([Row(0, text[:1]), Row(1, text[:1]), Row(2, text[:1])])
         assert ran[-1] == [0, 1, 2]
-        assert model.truncate(1, model.context) == 21
+        assert len(newest) == 2  # there is no room for a second token: others go on later
 
 
 def test_an_idle_slot_keeps_its_text_when_a_batch_fails(monkeypatch):
