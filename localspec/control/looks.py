@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from localspec.control.depth import APART, Depth
 from localspec.proposer import Ask
 
-# Rounds after a draft in which each has a look for another; fewer where a draft token takes as long
-# as most of a plain round, so that few drafts pay and looks take more than they find.
-IDLE, IDLE_IF_DEAR, DEAR = 8, 2, 0.6
+# Rounds after a draft in which each has a look for another; fewer where a draft token takes a third
+# of a plain round or more, so that few drafts pay and looks take more than they find.
+IDLE, IDLE_IF_DEAR, DEAR = 8, 2, 0.35
 LATER, SELDOM = 4, 8  # rounds between two looks then, and
 RARE = 20  # after so many rounds without a draft
 STALE = 16  # rounds after which what depends on costs is decided anew
