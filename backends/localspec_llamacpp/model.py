@@ -22,7 +22,7 @@ from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
-WIDE = 4  # gaps are: more than one idle slot beside so many rows
+WIDE = 4  # rows: gaps with more than one idle slot for so many are wide
 PATIENCE = 3  # batches with a gap between slots before texts are moved, which takes about as long
 TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
 
@@ -185,6 +185,9 @@ class LlamaModel:
         rows = [Row(slot, ANY) for slot in slots]
         in_turn = order == list(range(count))
 
+        def in_order(named: Sequence[int]) -> Sequence[int]:
+            return [named[at] if at < count else 0 for at in order]
+
         def chosen(found: Sequence[Logits]) -> Sequence[int] | None:
             mark(rows, lengths)
             for slot in slots:
@@ -192,14 +195,13 @@ class LlamaModel:
             if in_turn:
                 return choose(found)
             newest = choose([found[at] for at in back])
-            return newest and [newest[at] if at < count else 0 for at in order]
+            return newest and in_order(newest)
 
         held = [lengths[slot] for slot in every]
         places = [(every[at], held[at]) for at in order]
-        first = [tokens[at] if at < count else 0 for at in order]
         room = self.context - max(held)
         try:
-            if self._context.multi_step(places, first, chosen, room):
+            if self._context.multi_step(places, in_order(tokens), chosen, room):
                 check(self, rows, [lengths[row.slot] for row in rows])
         except BackendError:
             for slot in slots:

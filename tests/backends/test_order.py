@@ -122,6 +122,19 @@ def test_idle_slots_between_are_run_along_and_keep_their_texts(by_itself, ran):
         assert np.allclose(fed(model, 1, texts[1], 57)[-1], expected[1], rtol=0, atol=0.01)
 
 
+def test_a_text_that_was_run_along_is_summed_up_in_the_same_order(ran):
+    first, second = random_texts(2)
+    with closing(engines.target("llama", slots=3, shared=False, bit_exact=True)) as model:
+        expected = fed(model, 1, first)
+        model.truncate(1, 45)
+        for slot in (0, 2):
+            model.forward([Row(slot, second[:40])])
+        for at in range(40, 50):
+            model.forward([Row(slot, second[at : at + 1]) for slot in (0, 2)])
+        assert ran[-1] == [0, 1, 2]
+        assert np.array_equal(fed(model, 1, first, 45), expected[5:])
+
+
 @pytest.fixture
 def ran(monkeypatch):
     """The slots of each batch of llama.cpp's; none is moved."""

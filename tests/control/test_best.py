@@ -546,6 +546,14 @@ def asked_of_rows(best, counter, rows, rounds, length=10):
     return looks
 
 
+@pytest.mark.parametrize(("two", "looks"), [(1.3, 9), (1.4, 4)])
+def test_looks_right_after_a_draft_are_fewer_where_a_draft_token_is_dear(two, looks):
+    clock = Clock()
+    free, _ = counter(clock, step=2)  # what it drafts is wrong
+    best = Best({"counter": free}, Depth(Costs({1: 0.01, 2: 0.01 * two})), clock)
+    assert asked_of_rows(best, free, 1, 9) == looks
+
+
 def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
     looks = []
     for rows in (1, 4, 8):

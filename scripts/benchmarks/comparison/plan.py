@@ -11,7 +11,7 @@ from benchmarks.comparison.questions import PeerPrompt, by_category, long_prompt
 SHORT_CONTEXT, LONG_CONTEXT = 2048, 8192
 LONG_PROMPTS = 2  # a round
 EACH = 2  # prompts that every stream asks one after the other
-LEAST_PROMPTS = 40  # of a setting: the 95th percentile of fewer than 20 is the longest time
+LEAST_PROMPTS = 40  # for several streams: the 95th percentile of 16 is about the longest time
 
 Section = Sequence[PeerPrompt]  # what a server is asked before it is the next one's turn
 T = TypeVar("T")
