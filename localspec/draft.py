@@ -10,6 +10,9 @@ from localspec.sampling.distribution import Distribution
 from localspec.tokens import NONE, Tokens
 
 
+Watch = Callable[[Tokens], bool]  # told how the text went on
+
+
 @dataclass(slots=True)  # not frozen, which makes it three times as slow; it is never changed
 class Draft:
     """`sources[i]` is the distribution that `tokens[i]` was sampled from; None: looked up."""
@@ -19,6 +22,7 @@ class Draft:
     sources: tuple[Distribution, ...] | None = None
     confidences: tuple[float, ...] = ()  # how likely each token seemed to its proposer
     rests: int = 0  # how many of the next drafts are likely to be empty, too
+    watch: Watch | None = None  # tells whether those after them are worth asking for
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from localspec.draft import Draft, Pays, always, likely
+from localspec.draft import Draft, Pays, Watch, always, likely
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens
 
@@ -100,6 +100,17 @@ class FollowingProposer(Proposer, Protocol):
 
     def leave(self, slot: int) -> None:
         """Note that nothing will be drafted for a text: it may follow it no more."""
+
+
+@runtime_checkable
+class WatchingProposer(Proposer, Protocol):
+    """A proposer that knows for next to nothing where it will hardly find a good draft."""
+
+    def watch(self, ask: Ask) -> Watch | None:
+        """Return what tells, as the text grows, whether it repeats enough to ask for a draft.
+
+        None: nothing will be drafted for it.
+        """
 
 
 def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:

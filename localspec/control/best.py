@@ -10,8 +10,15 @@ from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
 from localspec.control.looks import Looks
 from localspec.control.offers import DraftOffer, Pass
-from localspec.draft import EMPTY, Draft
-from localspec.proposer import Ask, FollowingProposer, Proposer, RoundCost, notes_of
+from localspec.draft import EMPTY, Draft, Watch
+from localspec.proposer import (
+    Ask,
+    FollowingProposer,
+    Proposer,
+    RoundCost,
+    WatchingProposer,
+    notes_of,
+)
 from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
@@ -37,11 +44,15 @@ class Best:
         self._following = {
             by: each for by, each in proposers.items() if isinstance(each, FollowingProposer)
         }
+        self._watching = {
+            by: each for by, each in proposers.items() if isinstance(each, WatchingProposer)
+        }
         depth.thrifty = bool(self._following)
         self._clock = clock
         self._proposing = 0.0  # seconds of this round
         self._drafting = 0.0  # of these, with proposers that cost something
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
+        self._hopes: dict[str, bool] = {}  # whether a proposer could ever pay
         self._looks = Looks(depth)
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
@@ -55,15 +66,37 @@ class Best:
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
-        looking = self._looks.due(wanting)
+        watches = self._watches(wanting)
+        looking = self._looks.due(wanting, watches)
         for ask in looking:
             self._judge(ask)
         if reading:
             self._read(reading)
         drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
-        wait = self._looks.wait(wanting)
-        none = Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
-        return [drafts.get(ask.slot, none) if ask.limit else EMPTY for ask in asks]
+        for ask, wait in zip(wanting, self._looks.waits(wanting, watches), strict=True):
+            if ask.slot not in drafts:
+                drafts[ask.slot] = resting(wait, watches.get(ask.slot))
+        return [drafts[ask.slot] if ask.limit else EMPTY for ask in asks]
+
+    def _watches(self, asks: Sequence[Ask]) -> dict[int, Watch]:
+        """Return what tells of each slot whether a look pays, where that can be told."""
+        if not self._looks.watches(len(asks)):
+            return {}
+        return {ask.slot: watch for ask in asks if (watch := self._watch(ask))}
+
+    def _watch(self, ask: Ask) -> Watch | None:
+        watches = []
+        for by in self._proposers:
+            watching = self._watching.get(by)
+            if not ask.wants(by):
+                continue
+            if not watching and self._able(by) and self._stirs(by, ask):
+                return None
+            if watching and (watch := watching.watch(ask)):
+                watches.append(watch)
+        if len(watches) == 1:
+            return watches[0]
+        return lambda history: any([watch(history) for watch in watches])  # noqa: C419, all read
 
     def _read(self, asks: Sequence[Ask]) -> None:
         """Let those that may ever draft keep up with prompts; some do so by themselves."""
@@ -90,6 +123,7 @@ class Best:
         self._proposing = self._drafting = 0.0
         if self._looks.note(cost.rounds):
             self._cheap.clear()
+            self._hopes.clear()
         for note in self._notes:
             note(cost)
 
@@ -165,6 +199,12 @@ class Best:
                     offer.tries, offer.pays = True, len(draft)
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
+
+    def _able(self, by: str) -> bool:
+        """Whether a proposer's drafts could pay."""
+        if by not in self._hopes:
+            self._hopes[by] = not self.depth.hopeless(by, LOOK)
+        return self._hopes[by]
 
     def _stirs(self, by: str, ask: Ask) -> bool:
         """Whether there is anything to decide about a proposer's drafts for a text."""
@@ -249,6 +289,13 @@ class Best:
         missed = max(len(ask.history) - self._shown.get((by, ask.slot), 0) - 1, 0)
         following = self._following.get(by)
         return min(missed, following.behind(ask.slot) or 0) if following else missed
+
+
+def resting(wait: int, watch: Watch | None) -> Draft:
+    """Return the empty draft of a text that is not looked at for so many rounds."""
+    if watch:
+        return Draft(NONE, EMPTY.by, rests=max(wait - 1, 0), watch=watch)
+    return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
 
 
 def generous(confidences: Sequence[float]) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localspec.control.depth import APART, Depth
+from localspec.draft import Watch
 from localspec.proposer import Ask
 
-# Rounds after a draft in which each has a look for another; fewer where a draft token takes a third
-# of a plain round or more, so that few drafts pay and looks take more than they find.
-IDLE, IDLE_IF_DEAR, DEAR = 8, 2, 0.35
-LATER, SELDOM = 4, 8  # rounds between two looks then, and
-RARE = 20  # after so many rounds without a draft
+IDLE = 8  # rounds after a draft in which each has a look for another
+LATER, SELDOM = 4, 8  # rounds between two looks then; half as many where a text is watched
+RARE = 20  # rounds without a draft after which looks are seldom
+# A draft token takes so much of a plain round, or more: few drafts pay, and looks take more than
+# they find. Texts are watched then.
+DEAR = 0.35
 STALE = 16  # rounds after which what depends on costs is decided anew
 
 
@@ -23,16 +25,22 @@ class Looks:
     depth: Depth
     rounds: int = 0
     known: bool = False  # whether there were looks before at all texts of this round
-    _idle: dict[int, int] = field(default_factory=dict)  # rounds that each have a look, by rows
+    _dear: bool | None = None  # whether a draft token is; None: to be found out
     _busy: dict[int, int] = field(default_factory=dict)  # round of the latest good draft, by slot
     _looked: dict[int, int] = field(default_factory=dict)  # round of the latest look, by slot
 
-    def due(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+    def watches(self, rows: int) -> bool:
+        """Whether to look only at texts that repeat, of so many."""
+        if self._dear is None:
+            self._dear = self.depth.costs.dearness(1) > DEAR
+        return self._dear and not self._jointly(rows)
+
+    def due(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> Sequence[Ask]:
         """Choose the texts to look for drafts for; note that they are looked at.
 
         Rows that are drafted for equally far or not at all are looked at together.
         """
-        due = [ask for ask in asks if self._next_look(ask, len(asks)) <= self.rounds]
+        due = [ask for ask in asks if self._is_due(ask, len(asks), watches.get(ask.slot))]
         if self._jointly(len(asks)) and len(due) < len(asks):
             return ()
         self.known = all(ask.slot in self._looked for ask in due)
@@ -40,10 +48,11 @@ class Looks:
             self._looked[ask.slot] = self.rounds
         return due
 
-    def wait(self, asks: Sequence[Ask]) -> int:
-        """Return in how many rounds the next look comes."""
-        waits = [self._next_look(ask, len(asks)) - self.rounds for ask in asks]
-        return (max if self._jointly(len(asks)) else min)(waits, default=0)
+    def waits(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> Sequence[int]:
+        """Return for each text how many rounds there are at least until the next look."""
+        rows = len(asks)
+        waits = [self._next_look(ask, rows, ask.slot in watches) - self.rounds for ask in asks]
+        return [max(waits)] * rows if self._jointly(rows) else waits
 
     def drafted(self, slot: int) -> None:
         """Look at a text often, since a draft for it was good."""
@@ -58,10 +67,15 @@ class Looks:
         before, self.rounds = self.rounds, self.rounds + rounds
         stale = before // STALE < self.rounds // STALE
         if stale:
-            self._idle.clear()
+            self._dear = None
         return stale
 
-    def _next_look(self, ask: Ask, rows: int) -> int:
+    def _is_due(self, ask: Ask, rows: int, watch: Watch | None) -> bool:
+        if self._next_look(ask, rows, watch is not None) > self.rounds:
+            return False
+        return watch is None or watch(ask.history)
+
+    def _next_look(self, ask: Ask, rows: int, watched: bool) -> int:
         """Return the round of the next look, more rarely for a text not drafted for of late.
 
         Looking takes 4% of a round where a model is small. That all of several rows have a draft at
@@ -69,20 +83,14 @@ class Looks:
         """
         slot = ask.slot
         idle = self.rounds - self._busy.setdefault(slot, self.rounds)
-        if idle <= self._eager(rows) or ask.hints.forced is not None:
+        if idle <= IDLE or ask.hints.forced is not None:
             return self.rounds
         wait = LATER if idle <= RARE else SELDOM
-        if self._jointly(rows):
+        if watched:
+            wait //= 2
+        elif self._jointly(rows):
             wait *= rows // 2
         return self._looked.get(slot, self.rounds - wait) + wait
-
-    def _eager(self, rows: int) -> int:
-        """Return for how many rounds after a draft each has a look for another."""
-        if rows not in self._idle:
-            drafted = rows if self._jointly(rows) else 1
-            dear = self.depth.costs.dearness(drafted) > DEAR
-            self._idle[rows] = IDLE_IF_DEAR if dear else IDLE
-        return self._idle[rows]
 
     def _jointly(self, rows: int) -> bool:
         """Whether all of several rows are drafted for equally far, or none."""

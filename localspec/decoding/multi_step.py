@@ -26,7 +26,7 @@ def several_rounds(
     They end early where a sequence ends, or where something is wrong: the next round meets the
     error again, and tells it to those that it concerns.
     """
-    steps = Steps([turn.generation for turn, _ in pairs], most, hurried)
+    steps = Steps([(turn.generation, draft) for turn, draft in pairs], most, hurried)
     try:
         by_itself: MultiStep | None = getattr(target, "multi_step", None)
         if by_itself and target.head is None:
@@ -45,12 +45,15 @@ def several_rounds(
 class Steps:
     """Rounds of one token each, which are sampled as they come."""
 
-    def __init__(self, generations: Sequence[Generation], most: int, hurried: Hurried) -> None:
-        self.generations = generations
+    def __init__(
+        self, pairs: Sequence[tuple[Generation, Draft]], most: int, hurried: Hurried
+    ) -> None:
+        self.generations = [g for g, _ in pairs]
         self.done = 0
         self._most = most
         self._hurried = hurried
-        self._samples = [sampling_of(g) for g in generations]
+        self._samples = [sampling_of(g) for g in self.generations]
+        self._watched = [(g, draft.rests, draft.watch) for g, draft in pairs if draft.watch]
 
     def choose(self, found: Sequence[Logits]) -> list[int] | None:
         """Sample the next token of each sequence; None if there is to be no further round."""
@@ -60,4 +63,13 @@ class Steps:
         for g, token in zip(self.generations, newest, strict=True):
             ended |= g.append(token)
         self.done += 1
-        return None if ended or self.done == self._most or self._hurried() else newest
+        if ended or self.done == self._most or self._hurried() or self._stirs():
+            return None
+        return newest
+
+    def _stirs(self) -> bool:
+        """Whether a draft is worth asking for."""
+        for g, rests, watch in self._watched:
+            if self.done > rests and watch(g.tokens):
+                return True
+        return False

@@ -66,10 +66,13 @@ class Turn(NamedTuple):
         return Next(g.sampler, g.history.size) if self.rests(draft) and g.room > 1 else None
 
     def rests(self, draft: Draft) -> int:
-        """Count the rounds after this one that are likely to feed one token and draft nothing."""
+        """Count the rounds after this one that are likely to feed one token and draft nothing.
+
+        Where a text is watched, that tells when they end.
+        """
         g = self.generation
         plain = self.emits and not g.sampler.adjusts
-        return (draft.rests if g.depth else NEVER) if plain else 0
+        return (draft.rests if g.depth and not draft.watch else NEVER) if plain else 0
 
     def is_plain(self, draft: Draft) -> bool:
         """Whether it feeds one token, and samples the next by the target's logits as they are."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from localspec.draft import EMPTY, Draft
+from localspec.draft import EMPTY, Draft, Watch
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.alignment import Alignment
@@ -31,6 +32,16 @@ class PredictionProposer:
 
     def release(self, slot: int) -> None:
         self._followings.pop(slot, None)
+
+    def watch(self, ask: Ask) -> Watch | None:
+        return partial(self._agrees, ask) if len(ask.hints.prediction) else None
+
+    def _agrees(self, ask: Ask, history: Tokens) -> bool:
+        following = self._followings.get(ask.slot)
+        if following is None:
+            return True
+        following.read(history[ask.prompt :])
+        return bool(following.ahead(1))
 
     def _go_on(self, ask: Ask) -> Draft:
         if not len(ask.hints.prediction):
@@ -61,8 +72,11 @@ class Following:
             self._alignment.read(token)
         self._reply = reply
 
+    def ahead(self, limit: int) -> Sequence[int]:
+        return self._alignment.ahead(limit)
+
     def continuation(self, limit: int) -> Iterator[tuple[int, float]]:
-        for run, token in enumerate(self._alignment.ahead(limit), self._alignment.run):
+        for run, token in enumerate(self.ahead(limit), self._alignment.run):
             yield token, confidence(run)
 
 

@@ -6,15 +6,29 @@ from collections.abc import Sequence
 
 from localspec.errors import UsageError
 from localspec.proposers.automaton import Automaton, MatchState
+from localspec.proposers.runs import Runs
 from localspec.tokens import Tokens
 
-AUTOMATA = 4
+STORES = 4
 LEAST = 64  # tokens that make a store
 REACH = 32  # most tokens that are matched
 
 
+class Store:
+    """Some replies, one after the other."""
+
+    def __init__(self) -> None:
+        self.automaton = Automaton()
+        self.runs = Runs()
+
+    def add(self, tokens: Sequence[int]) -> None:
+        self.automaton.extend(tokens)
+        self.automaton.part()
+        self.runs.extend(tokens)
+
+
 class Replies:
-    """Keeps replies in several automata and drops the least recently used one whole.
+    """Keeps replies in several stores and drops the least recently used one whole.
 
     Single texts cannot be removed from an automaton.
     """
@@ -22,33 +36,37 @@ class Replies:
     def __init__(self, tokens: int = 200_000) -> None:
         if tokens < LEAST:
             raise UsageError(f"earlier replies have room for {tokens} tokens; give them {LEAST}")
-        self._room = tokens // AUTOMATA
-        self._open = Automaton()
-        self._automata = [self._open]  # the most recently used last
+        self._room = tokens // STORES
+        self._open = Store()
+        self._stores = [self._open]  # the most recently used last
 
     def __len__(self) -> int:
-        return sum(len(automaton) for automaton in self._automata)
+        return sum(len(store.automaton) for store in self._stores)
+
+    def __contains__(self, run: int) -> bool:
+        """Whether a run of three tokens occurred; a few where two replies meet did not."""
+        return any([run in store.runs for store in self._stores])
 
     def add(self, text: Tokens) -> None:
-        """Add a text, or as much of its end as an automaton may hold, unless it is known."""
+        """Add a text, or as much of its end as a store may hold, unless it is known."""
         kept = text[-(self._room - 1) :].tolist()
         if self.find(kept, longer=len(kept) - 1):
             return
-        if len(self._open) + len(kept) >= self._room:
-            self._open = Automaton()
-            self._automata = [*self._automata, self._open][-AUTOMATA:]
-        self._open.extend(kept)
-        self._open.part()
+        if len(self._open.automaton) + len(kept) >= self._room:
+            self._open = Store()
+            self._stores = [*self._stores, self._open][-STORES:]
+        self._open.add(kept)
 
     def find(self, newest: Sequence[int], longer: int) -> tuple[Automaton, MatchState] | None:
         """Find the longest run at the end of the tokens that occurred, if longer than `longer`."""
-        best: tuple[Automaton, MatchState] | None = None
-        for automaton in self._automata:
+        best: tuple[Store, MatchState] | None = None
+        for store in self._stores:
             tail = newest[-longer - 1 :]
-            if len(tail) > longer and automaton.locate(tail).length > longer:
-                best = automaton, automaton.locate(newest)
+            if len(tail) > longer and store.automaton.locate(tail).length > longer:
+                best = store, store.automaton.locate(newest)
                 longer = best[1].length
-        if best:
-            self._automata.remove(best[0])
-            self._automata.append(best[0])
-        return best
+        if not best:
+            return None
+        self._stores.remove(best[0])
+        self._stores.append(best[0])
+        return best[0].automaton, best[1]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from localspec.draft import Draft
+from localspec.draft import Draft, Watch
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask
 from localspec.proposers.automaton import Automaton, MatchState
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.proposers.replies import REACH, Replies
+from localspec.proposers.runs import Runs
 from localspec.tokens import NONE, Tokens, common_prefix
 
 BY = "suffix"
@@ -39,6 +41,17 @@ class SuffixProposer:
         if text and self._replies is not None:
             self._replies.add(text.reply)
 
+    def watch(self, ask: Ask) -> Watch:
+        return partial(self._recurs, ask.slot)
+
+    def _recurs(self, slot: int, history: Tokens) -> bool:
+        """Whether the newest tokens occurred before."""
+        text = self._texts.get(slot)
+        if text is None:
+            return True
+        runs = text.read(history)
+        return runs.repeats or (self._replies is not None and runs.newest in self._replies)
+
     def _look_up(self, ask: Ask) -> Draft:
         text = self._texts.get(ask.slot)
         if text is None or not text.precedes(ask.history):
@@ -55,10 +68,11 @@ class SuffixProposer:
 
 
 class IndexedText:
-    """One sequence, indexed as far as it was read."""
+    """One sequence, indexed as far as a draft was asked for."""
 
     def __init__(self) -> None:
         self.automaton = Automaton()
+        self._runs = Runs()
         self._history = NONE
         self._prompt = 0
 
@@ -66,8 +80,14 @@ class IndexedText:
         return common_prefix(self._history, history) == len(self._history)
 
     def grow(self, ask: Ask) -> None:
-        self.automaton.extend(ask.history[len(self._history) :].tolist())
+        self.automaton.extend(ask.history[len(self.automaton) :].tolist())
         self._history, self._prompt = ask.history, ask.prompt
+
+    def read(self, history: Tokens) -> Runs:
+        """Read on, without indexing; return the runs of the text."""
+        self._history = history
+        self._runs.extend(history[self._runs.size :].tolist())
+        return self._runs
 
     @property
     def reply(self) -> Tokens:

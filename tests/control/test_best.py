@@ -218,19 +218,17 @@ def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges
     assert tried
 
 
-@pytest.mark.parametrize(("two", "expected"), [(0.0125, [8, 2, 1]), (0.018, [4, 2, 1])])
-def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats(two, expected):
-    """The sooner where a draft token takes as long as most of a round."""
+def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
     clock = Clock()
     free, _ = counter(clock, step=2)
-    best = Best({"counter": free}, Depth(Costs({1: 0.01, 2: two, 9: 0.03})), clock)
+    best = made(clock, flat=False, counter=(free, 1e-5))
     looked = []
     for length in (1, 13, 40):
         free.asked.clear()
         count(best, clock, length=length, rounds=8)
         looked.append(len(free.asked))
         count(best, clock, length=length + 8, rounds=4 if length == 1 else 20)
-    assert looked == expected
+    assert looked == [8, 2, 1]
     free._step = 1
     assert sum(count(best, clock, length=500, rounds=40)[-8:]) > 24
 
@@ -546,12 +544,80 @@ def asked_of_rows(best, counter, rows, rounds, length=10):
     return looks
 
 
-@pytest.mark.parametrize(("two", "looks"), [(1.3, 9), (1.4, 4)])
-def test_looks_right_after_a_draft_are_fewer_where_a_draft_token_is_dear(two, looks):
+class Watching(Counter):
+    """Says where to ask for a draft."""
+
+    def __init__(self, clock, where):
+        super().__init__(clock, 1e-5, step=2)  # what it drafts is wrong
+        self.where, self.watched = where, []
+
+    def watch(self, ask):  # noqa: ARG002
+        return self.worth_it
+
+    def worth_it(self, history):
+        self.watched.append(len(history))
+        return len(history) in self.where
+
+
+def watching(clock, where, two=1.5, seconds=0.001, **others):
+    found = Watching(clock, where)
+    costs = Costs({1: 0.01, 2: 0.01 * two}, {by: {1: seconds, 8: 8 * seconds} for by in others})
+    return found, Best({"watching": found, **others}, Depth(costs), clock)
+
+
+def asked_at(best, proposer, rounds):
+    """Propose round by round; return the lengths of the text at which a proposer was asked."""
+    for at in range(rounds):
+        [draft] = best.propose([ask(10 + at)])
+        best.note(RoundCost(1, 1 + len(draft), 1, 0.01 * (1 + len(draft)), reads=False))
+    return [len(each.history) for each in proposer.asked]
+
+
+@pytest.mark.parametrize(("two", "expected"), [(1.3, list(range(10, 18))), (1.4, [12, 15])])
+def test_where_a_draft_token_is_dear_a_text_is_looked_at_only_if_it_repeats(two, expected):
+    found, best = watching(Clock(), (12, 15), two)
+    assert asked_at(best, found, 8) == expected
+    assert bool(found.watched) is (two == 1.4)
+
+
+def test_a_text_that_repeats_without_good_drafts_is_looked_at_more_rarely():
+    found, best = watching(Clock(), range(1000))
+    at = asked_at(best, found, 60)
+    assert at == [*range(10, 19), *range(20, 31, 2), *range(34, 70, 4)]
+
+
+def test_while_one_that_does_not_say_where_to_ask_may_pay_no_text_is_watched():
     clock = Clock()
-    free, _ = counter(clock, step=2)  # what it drafts is wrong
-    best = Best({"counter": free}, Depth(Costs({1: 0.01, 2: 0.01 * two})), clock)
-    assert asked_of_rows(best, free, 1, 9) == looks
+    other = Counter(clock, 0.001, step=2)
+    found, best = watching(clock, (), other=other)
+    asked_at(best, found, 1)
+    assert not found.watched
+    asked_at(best, found, 8)
+    assert other.asked
+    assert found.watched  # the other one was wrong, and sleeps
+    found, best = watching(clock, (), seconds=0.02, other=Counter(clock, 0.02))
+    asked_at(best, found, 1)
+    assert found.watched  # the other one takes longer than it could win
+
+
+def test_empty_drafts_say_from_when_on_a_text_is_watched():
+    found, best = watching(Clock(), (1000,))
+    [draft] = best.propose([ask(10)])
+    assert draft.rests == 0
+    assert [draft.watch(ask(length).history) for length in (11, 1000)] == [False, True]
+    best._looks._busy[0] = -100
+    best._looks._looked[0] = 0
+    [draft] = best.propose([ask(11)])
+    assert draft.rests == 3
+    [draft] = best.propose([ask(12)._replace(limit=0)])
+    assert draft.watch is None
+
+
+def test_rows_drafted_for_together_are_not_watched():
+    found = Watching(Clock(), ())
+    best = Best({"watching": found}, Depth(Costs({1: 0.01, 2: 0.02}), even=True), Clock())
+    assert asked_of_rows(best, found, 3, 4) == 4
+    assert not found.watched
 
 
 def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():

@@ -11,11 +11,12 @@ from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
 from localspec.engine.settings import Settings
+from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
-from localspec.tokens import tokens_of
+from localspec.tokens import NONE, tokens_of
 from tests.runs import scripted
 
 LONG = Settings(max_tokens=41, ignore_end=True)
@@ -59,9 +60,11 @@ def made(request):
 class Running:
     """An engine with requests, and what each of them heard."""
 
-    def __init__(self, model, seconds=0.01, prompts=([1, 2, 3],), settings=LONG):
+    def __init__(
+        self, model, seconds=0.01, prompts=([1, 2, 3],), settings=LONG, proposer=None
+    ):
         self.clock = Ticking(model, seconds)
-        self.engine = Engine(model, Silent(), clock=self.clock)
+        self.engine = Engine(model, proposer or Silent(), clock=self.clock)
         self.heard = [self.ask(prompt, settings) for prompt in prompts]
 
     def ask(self, prompt, settings=LONG):
@@ -208,3 +211,37 @@ def test_a_text_without_a_turn_waits_for_one_round_only(made):
     for events in running.heard:
         assert {each.rounds for each in chunks(events)[:10]} == {1}
         assert len(tokens(events)) == 41
+
+
+class Watching(Silent):
+    """Drafts nothing, and has texts watched that it is not asked about."""
+
+    def __init__(self, worth_it, rests):
+        self.asked = []
+        self._worth_it, self._rests = worth_it, rests
+
+    def propose(self, asks):
+        self.asked.append([len(ask.history) for ask in asks if ask.limit])
+        return [Draft(NONE, "nobody", rests=self._rests, watch=self._worth_it) for _ in asks]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("worth_it", "rests", "expected"),
+    [
+        (lambda text: len(text) in (7, 8), 0, [4, 5, 7, 8, 16, 24]),
+        (lambda text: len(text) in (7, 8), 2, [4, 5, 8, 16, 24]),
+        (lambda text: True, 1, [4, 5, 7, 9, 11]),  # noqa: ARG005
+        (lambda text: 1 / (len(text) - 9), 0, [4, 5, 6, 7, 8, 9, 10]),  # fails at 9
+    ],
+)
+def test_rounds_end_where_a_watched_text_is_worth_asking_about(
+    made, worth_it, rests, expected, count
+):
+    proposer = Watching(worth_it, rests)
+    prompts = [[1, 2, at] for at in range(count)]
+    running = Running(made(), 0.0001, prompts=prompts, proposer=proposer)
+    said = [tokens(each) for each in running.run()]
+    plain = [tokens(each) for each in Running(made(), prompts=prompts).run()]
+    assert said == plain
+    assert [each[0] for each in proposer.asked if each][: len(expected)] == expected

@@ -210,3 +210,15 @@ def test_a_long_prediction_is_no_pause():
         seconds.append(time.perf_counter() - start)
     assert np.median(seconds[1:1000]) < 0.0005  # about 15 us
     assert np.mean(seconds[1000:]) < 0.001  # about 25 us; a look at all the sevens takes 7 ms
+
+
+def test_a_text_is_worth_asking_about_where_it_agrees_with_its_prediction():
+    proposer = PredictionProposer()
+    assert proposer.watch(ask([], prediction=[])) is None
+    watch = proposer.watch(ask([]))
+    assert watch(ask([]).history)  # nothing is known of a text that was not asked about
+    draft_again = proposer.propose([ask([])])[0]
+    assert len(draft_again)
+    assert watch(ask(TEXT[:3]).history)
+    assert not watch(ask([*TEXT[:3], 9999]).history)
+    assert not watch(ask([*TEXT[:3], 9999, 9998]).history)

@@ -398,3 +398,74 @@ def test_a_token_takes_less_than_half_a_kilobyte():
     finally:
         tracemalloc.stop()
     assert taken / len(automaton) < 500
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ([1, 2, 3, 4, 1, 2, 3], True),
+        ([1, 2, 3, 4, 9, 2, 3], False),
+        ([7, 7, 7, 7], True),
+        ([1, 2], False),
+        ([], False),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_draft_is_worth_asking_for_where_the_newest_tokens_occurred_before(
+    history, expected, step
+):
+    proposer = SuffixProposer()
+    watch = proposer.watch(ask(history))
+    assert watch(tokens_of(history))  # of a text that is new nothing is known
+    propose(proposer, [])
+    for end in range(0, len(history), step):
+        watch(tokens_of(history[:end]))
+    assert watch(tokens_of(history)) is expected
+    assert watch(tokens_of(history)) is expected
+
+
+def test_tokens_of_an_earlier_reply_are_worth_asking_for():
+    proposer = remembering([0, 11, 12, 13, 14, 15])
+    history = [1, 12, 13, 14]
+    propose(proposer, history[:1])
+    assert proposer.watch(ask(history))(tokens_of(history))
+    assert not SuffixProposer().watch(ask(history, slot=1)) is None
+    other = SuffixProposer()
+    propose(other, history[:1])
+    assert not other.watch(ask(history))(tokens_of(history))
+
+
+def test_a_dropped_store_is_no_longer_watched_for():
+    store = Replies(400)
+    proposer = SuffixProposer(store, floor=0.0)
+    for first in range(0, 800, 80):
+        hear(proposer, [5, *range(1000 + first, 1080 + first)])
+    watched = [[1, *range(first, first + 3)] for first in (1000, 1700)]
+    for slot, history in enumerate(watched):
+        propose(proposer, [1], slot=slot)
+        known = proposer.watch(ask(history, slot=slot))(tokens_of(history))
+        assert known is (slot == 1)
+
+
+def test_all_of_a_reply_that_was_only_watched_is_remembered():
+    proposer = remembering()
+    propose(proposer, [0, 11], prompt=1)
+    proposer.watch(ask([0, 11]))(tokens_of([0, 11, 12, 13, 14]))
+    proposer.release(0)
+    assert propose(proposer, [1, 12, 13]).tokens.tolist() == [14]
+
+
+def test_watching_a_long_text_is_no_pause():
+    history = np.random.default_rng(0).integers(0, 2000, 20_000).astype(np.int32)
+    proposer = SuffixProposer()
+    propose(proposer, history[:1])
+    watch = proposer.watch(ask(history))
+    start = time.perf_counter()
+    watch(history[:10_000])
+    assert time.perf_counter() - start < 0.1  # about 5 ms
+    seconds = []
+    for size in range(10_001, 10_401):
+        start = time.perf_counter()
+        watch(history[:size])
+        seconds.append(time.perf_counter() - start)
+    assert np.median(seconds) < 0.0001  # about 2 us
