@@ -57,10 +57,12 @@ class Scheduler:
 def piece(g: Generation, most: int) -> int:
     """Return how much of a prompt to read now, of at most so many tokens.
 
-    Its pieces are of one size: a short one at the end takes as long as a longer one.
+    As much as may be, but no short one is left for the end: it takes as long as a longer one.
     """
-    pending = g.history.size - g.cached
-    return -(-pending // -(-pending // most)) if most > 0 else 0
+    pending, most = g.history.size - g.cached, max(most, 0)
+    if 0 < pending - most < SHORT:
+        return pending - min(SHORT, most)
+    return min(pending, most)
 
 
 def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:

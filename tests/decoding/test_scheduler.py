@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.scheduler import AGEING, Scheduler
+from localspec.decoding.scheduler import AGEING, Scheduler, piece
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, tokens_of
@@ -72,9 +72,17 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
 
 @pytest.mark.parametrize(
     ("length", "pieces"),
-    [(100, [100]), (101, [51, 50]), (250, [84, 83, 83]), (300, [100] * 3), (301, [76, 75, 75, 75])],
+    [
+        (100, [100]),
+        (101, [37, 64]),
+        (163, [99, 64]),
+        (164, [100, 64]),
+        (250, [100, 86, 64]),
+        (300, [100] * 3),
+        (301, [100, 100, 37, 64]),
+    ],
 )
-def test_a_prompt_is_read_in_pieces_of_one_size(length, pieces):
+def test_a_prompt_is_read_in_large_pieces_of_which_the_last_is_not_short(length, pieces):
     texts = [text(5, said=1), text(length)]
     found = []
     while texts[1].reads:
@@ -83,7 +91,7 @@ def test_a_prompt_is_read_in_pieces_of_one_size(length, pieces):
     assert found == pieces
 
 
-@pytest.mark.parametrize(("length", "first"), [(512, 512), (513, 257), (1100, 367)])
+@pytest.mark.parametrize(("length", "first"), [(512, 512), (513, 449), (682, 512), (1100, 512)])
 def test_without_replies_a_piece_is_at_most_a_batch(length, first):
     assert SCHEDULER.plan([text(length)])[0].feed == first
     assert SCHEDULER.plan([text(length), text(9_000)])[0].feed == first
@@ -94,7 +102,7 @@ def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]
         for size in (10, 30, 90, 100)
     ]
-    assert feeds == [[1, 10, 84], [1, 30], [1, 90], [1, 100]]
+    assert feeds == [[1, 10, 90], [1, 30], [1, 90], [1, 100]]
 
 
 @given(
@@ -122,3 +130,8 @@ def test_every_token_is_fed_once(prompts, replies, allowance):
             turn.generation.waited = 0
         rounds += 1
         assert rounds <= 10_000
+
+
+@pytest.mark.parametrize("most", [-1, 0])
+def test_nothing_is_read_where_there_is_no_room(most):
+    assert piece(text(30), most) == 0
