@@ -60,8 +60,8 @@ def piece(g: Generation, most: int) -> int:
     As much as may be, but no short one is left for the end: it takes as long as a longer one.
     """
     pending, most = g.history.size - g.cached, max(most, 0)
-    if 0 < pending - most < SHORT:
-        return pending - min(SHORT, most)
+    if 0 < pending - most < SHORT < most:
+        return pending - SHORT
     return min(pending, most)
 
 

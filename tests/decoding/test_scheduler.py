@@ -100,9 +100,9 @@ def test_without_replies_a_piece_is_at_most_a_batch(length, first):
 def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
     feeds = [
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]
-        for size in (10, 30, 90, 100)
+        for size in (10, 30, 40, 100)
     ]
-    assert feeds == [[1, 10, 90], [1, 30], [1, 90], [1, 100]]
+    assert feeds == [[1, 10, 90], [1, 30, 70], [1, 40], [1, 100]]
 
 
 @given(
