@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from localspec.sampling.distribution import Distribution
 from localspec.tokens import NONE, Tokens
 
-
 Watch = Callable[[Tokens], bool]  # told how the text went on
 
 

@@ -69,7 +69,4 @@ class Steps:
 
     def _stirs(self) -> bool:
         """Whether a draft is worth asking for."""
-        for g, rests, watch in self._watched:
-            if self.done > rests and watch(g.tokens):
-                return True
-        return False
+        return any(self.done > rests and watch(g.tokens) for g, rests, watch in self._watched)

@@ -21,7 +21,7 @@ class ForcedProposer:
         pass
 
     def watch(self, ask: Ask) -> Watch | None:
-        return (lambda history: True) if ask.hints.forced else None  # noqa: ARG005
+        return (lambda history: True) if ask.hints.forced else None
 
     def _draft(self, ask: Ask) -> Draft:
         if ask.hints.forced is None or not ask.limit:

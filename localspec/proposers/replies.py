@@ -45,7 +45,7 @@ class Replies:
 
     def __contains__(self, run: int) -> bool:
         """Whether a run of three tokens occurred; a few where two replies meet did not."""
-        return any([run in store.runs for store in self._stores])
+        return any(run in store.runs for store in self._stores)
 
     def add(self, text: Tokens) -> None:
         """Add a text, or as much of its end as a store may hold, unless it is known."""

@@ -551,7 +551,7 @@ class Watching(Counter):
         super().__init__(clock, 1e-5, step=2)  # what it drafts is wrong
         self.where, self.watched = where, []
 
-    def watch(self, ask):  # noqa: ARG002
+    def watch(self, ask):
         return self.worth_it
 
     def worth_it(self, history):
@@ -601,7 +601,7 @@ def test_while_one_that_does_not_say_where_to_ask_may_pay_no_text_is_watched():
 
 
 def test_empty_drafts_say_from_when_on_a_text_is_watched():
-    found, best = watching(Clock(), (1000,))
+    _, best = watching(Clock(), (1000,))
     [draft] = best.propose([ask(10)])
     assert draft.rests == 0
     assert [draft.watch(ask(length).history) for length in (11, 1000)] == [False, True]

@@ -8,10 +8,10 @@ import pytest
 
 from localspec.backend import Row
 from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
+from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
 from localspec.engine.settings import Settings
-from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
@@ -60,9 +60,7 @@ def made(request):
 class Running:
     """An engine with requests, and what each of them heard."""
 
-    def __init__(
-        self, model, seconds=0.01, prompts=([1, 2, 3],), settings=LONG, proposer=None
-    ):
+    def __init__(self, model, seconds=0.01, prompts=([1, 2, 3],), settings=LONG, proposer=None):
         self.clock = Ticking(model, seconds)
         self.engine = Engine(model, proposer or Silent(), clock=self.clock)
         self.heard = [self.ask(prompt, settings) for prompt in prompts]
@@ -231,7 +229,7 @@ class Watching(Silent):
     [
         (lambda text: len(text) in (7, 8), 0, [4, 5, 7, 8, 16, 24]),
         (lambda text: len(text) in (7, 8), 2, [4, 5, 8, 16, 24]),
-        (lambda text: True, 1, [4, 5, 7, 9, 11]),  # noqa: ARG005
+        (lambda text: True, 1, [4, 5, 7, 9, 11]),
         (lambda text: 1 / (len(text) - 9), 0, [4, 5, 6, 7, 8, 9, 10]),  # fails at 9
     ],
 )

@@ -429,7 +429,7 @@ def test_tokens_of_an_earlier_reply_are_worth_asking_for():
     history = [1, 12, 13, 14]
     propose(proposer, history[:1])
     assert proposer.watch(ask(history))(tokens_of(history))
-    assert not SuffixProposer().watch(ask(history, slot=1)) is None
+    assert SuffixProposer().watch(ask(history, slot=1)) is not None
     other = SuffixProposer()
     propose(other, history[:1])
     assert not other.watch(ask(history))(tokens_of(history))

@@ -211,7 +211,7 @@ def test_a_pair_is_loaded_by_path_and_answers():
 
 def test_a_draft_with_another_vocabulary_is_mapped_and_its_share_reported():
     draft = engines.tiny("llama", layout="shuffled")
-    loading = Loading(engines.OPTIONS)
+    loading = Loading(engines.OPTIONS, proposer="draft-model", depth=4)
     with load(engines.tiny("llama"), draft, loading) as pair:
         assert pair.known.pairing.difference
         assert 0.9 < pair.known.pairing.share < 1
