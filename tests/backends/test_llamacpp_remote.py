@@ -32,10 +32,13 @@ def listening(answer: bytes | None):
                     link.sendall(answer)
                     link.close()
 
-    threading.Thread(target=serve, daemon=True).start()
+    serving = threading.Thread(target=serve, daemon=True)
+    serving.start()
     try:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
     finally:
+        listener.shutdown(socket.SHUT_RDWR)  # which ends `accept`
+        serving.join(1)  # a link may be accepted, and not held yet
         for each in (listener, *held):
             each.close()
 
