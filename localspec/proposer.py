@@ -106,10 +106,11 @@ class FollowingProposer(Proposer, Protocol):
 class WatchingProposer(Proposer, Protocol):
     """A proposer that knows for next to nothing where it will hardly find a good draft."""
 
-    def watch(self, ask: Ask) -> Watch | None:
+    def watch(self, ask: Ask, run: int) -> Watch | None:
         """Return what tells, as the text grows, whether it repeats enough to ask for a draft.
 
-        None: nothing will be drafted for it.
+        A draft pays behind so many tokens, two or three, that occurred before. None: nothing will
+        be drafted for it.
         """
 
 

@@ -66,33 +66,32 @@ class Best:
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
-        watches = self._watches(wanting)
+        batch = self.depth.batch(wanting or reading)
+        watches = self._watches(wanting, self._looks.run(batch))
         looking = self._looks.due(wanting, watches)
         for ask in looking:
             self._judge(ask)
         if reading:
             self._read(reading)
-        drafts = self._best(looking, self.depth.batch(wanting)) if looking else {}
+        drafts = self._best(looking, batch) if looking else {}
         for ask, wait in zip(wanting, self._looks.waits(wanting, watches), strict=True):
             if ask.slot not in drafts:
                 drafts[ask.slot] = resting(wait, watches.get(ask.slot))
         return [drafts[ask.slot] if ask.limit else EMPTY for ask in asks]
 
-    def _watches(self, asks: Sequence[Ask]) -> dict[int, Watch]:
+    def _watches(self, asks: Sequence[Ask], run: int) -> dict[int, Watch]:
         """Return what tells of each slot whether a look pays, where that can be told."""
-        if not self._looks.watches(len(asks)):
-            return {}
-        return {ask.slot: watch for ask in asks if (watch := self._watch(ask))}
+        return {ask.slot: watch for ask in asks if run and (watch := self._watch(ask, run))}
 
-    def _watch(self, ask: Ask) -> Watch | None:
+    def _watch(self, ask: Ask, run: int) -> Watch | None:
         watches = []
         for by in self._proposers:
             watching = self._watching.get(by)
             if not ask.wants(by):
                 continue
-            if not watching and self._able(by) and self._stirs(by, ask):
+            if not watching and self._stirs(by, ask) and self._concerned(by, ask):
                 return None
-            if watching and (watch := watching.watch(ask)):
+            if watching and (watch := watching.watch(ask, run)):
                 watches.append(watch)
         if len(watches) == 1:
             return watches[0]
@@ -200,11 +199,12 @@ class Best:
                 now.enter(seat.ask.slot, offer)
             self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
 
-    def _able(self, by: str) -> bool:
-        """Whether a proposer's drafts could pay."""
+    def _concerned(self, by: str, ask: Ask) -> bool:
+        """Whether a proposer's drafts could pay, or it follows the text until it is told not to."""
         if by not in self._hopes:
             self._hopes[by] = not self.depth.hopeless(by, LOOK)
-        return self._hopes[by]
+        following = self._following.get(by)
+        return self._hopes[by] or (following is not None and following.behind(ask.slot) is not None)
 
     def _stirs(self, by: str, ask: Ask) -> bool:
         """Whether there is anything to decide about a proposer's drafts for a text."""

@@ -194,10 +194,9 @@ class Costs:
             self._attention = Attention(*(factor * each for each in self._attention))
         curve.note(tokens, seconds * without / expected)
 
-    def dearness(self, rows: int) -> float:
+    def dearness(self, batch: Batch) -> float:
         """Return what a draft token for each row takes, as a part of a round without."""
-        curve = self.target(rows)
-        return curve.at(2 * rows) / curve.at(rows) - 1
+        return self.at(batch, 2 * batch.rows) / self.at(batch, batch.rows) - 1
 
     def target(self, rows: int) -> Curve:
         """Return the seconds of a round by its tokens, if nothing was held and nothing drafted."""

@@ -43,8 +43,8 @@ class Replies:
     def __len__(self) -> int:
         return sum(len(store.automaton) for store in self._stores)
 
-    def __contains__(self, run: int) -> bool:
-        """Whether a run of three tokens occurred; a few where two replies meet did not."""
+    def __contains__(self, run: tuple[int, ...]) -> bool:
+        """Whether a run of two or three tokens occurred; a few where two replies meet did not."""
         return any(run in store.runs for store in self._stores)
 
     def add(self, text: Tokens) -> None:

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-SIZE = 3
+SHORT, LONG = 2, 3
+NOTHING = -1  # before the first token
 
 
 class Runs:
-    """All runs of three tokens in a text. It takes about 70 bytes a token."""
+    """All runs of two and of three tokens in a text. It takes up to 160 bytes a token."""
 
     def __init__(self) -> None:
         self.size = 0  # tokens of the text
-        self.newest = 0  # the run at its end
-        self.repeats = False  # whether that occurred before
+        self.newest = (NOTHING,) * LONG  # the run at its end
+        self.repeated = 0  # how many tokens of that occurred before: none, two or three
         self._seen: set[int] = set()
-        self._end: tuple[int, ...] = ()
 
     def extend(self, tokens: Iterable[int]) -> None:
-        seen, end = self._seen, self._end
+        seen, end = self._seen, self.newest
         for token in tokens:
-            self._end = end = (*end[1 - SIZE :], token)
-            self.newest = run = hash(end)
-            self.repeats = run in seen
-            seen.add(run)
+            end = (end[1], end[2], token)
+            long, short = hash(end), hash(end[1:])
+            self.repeated = LONG if long in seen else SHORT if short in seen else 0
+            seen.add(long)
+            seen.add(short)
             self.size += 1
+        self.newest = end
 
-    def __contains__(self, run: int) -> bool:
-        return run in self._seen
+    def __contains__(self, run: tuple[int, ...]) -> bool:
+        return hash(run) in self._seen

@@ -41,16 +41,18 @@ class SuffixProposer:
         if text and self._replies is not None:
             self._replies.add(text.reply)
 
-    def watch(self, ask: Ask) -> Watch:
-        return partial(self._recurs, ask.slot)
+    def watch(self, ask: Ask, run: int) -> Watch:
+        return partial(self._recurs, ask.slot, run)
 
-    def _recurs(self, slot: int, history: Tokens) -> bool:
-        """Whether the newest tokens occurred before."""
+    def _recurs(self, slot: int, run: int, history: Tokens) -> bool:
+        """Whether so many of the newest tokens occurred before."""
         text = self._texts.get(slot)
         if text is None:
             return True
         runs = text.read(history)
-        return runs.repeats or (self._replies is not None and runs.newest in self._replies)
+        if runs.repeated >= run:
+            return True
+        return self._replies is not None and runs.newest[-run:] in self._replies
 
     def _look_up(self, ask: Ask) -> Draft:
         text = self._texts.get(ask.slot)

@@ -12,7 +12,7 @@ from localspec.backend import Row
 from localspec.control import best as best_module
 from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best, generous
-from localspec.control.costs import Costs
+from localspec.control.costs import NO_ATTENTION, Attention, Costs
 from localspec.control.depth import Depth
 from localspec.control.offers import DraftOffer
 from localspec.decoding.verify import verify
@@ -295,11 +295,11 @@ class Follower(Counter):
         self.left.append(slot)
 
 
-def followed(reading, rounds, drafting=2e-3):
+def followed(reading, rounds, drafting=2e-3, wide=0.03):
     """Let a text grow without a right draft; return the head, and the seconds of it all."""
     clock = Clock()
     head = Follower(clock, reading)
-    costs = Costs({1: 0.01, 9: 0.03}, {"head": {1: drafting, 8: 8 * drafting}}, {"head": reading})
+    costs = Costs({1: 0.01, 9: wide}, {"head": {1: drafting, 8: 8 * drafting}}, {"head": reading})
     best = Best({"head": head}, Depth(costs), clock)
     for length in range(2, 2 + rounds):
         head.grows(length - 1)
@@ -326,8 +326,9 @@ def test_a_head_reads_along_where_that_costs_next_to_nothing():
     assert seconds < 0.01 * 500 * 1.04
 
 
-def test_a_head_that_can_never_pay_reads_nothing():
-    head, _ = followed(reading=2e-5, rounds=5, drafting=1.0)
+@pytest.mark.parametrize("wide", [0.03, 0.07])
+def test_a_head_that_can_never_pay_reads_nothing(wide):
+    head, _ = followed(reading=2e-5, rounds=5, drafting=1.0, wide=wide)
     assert (head.read, head.left) == (1, [0])
     clock = Clock()
     head = Follower(clock, 2e-5)
@@ -549,9 +550,10 @@ class Watching(Counter):
 
     def __init__(self, clock, where):
         super().__init__(clock, 1e-5, step=2)  # what it drafts is wrong
-        self.where, self.watched = where, []
+        self.where, self.watched, self.runs = where, [], set()
 
-    def watch(self, ask):
+    def watch(self, ask, run):
+        self.runs.add(run)
         return self.worth_it
 
     def worth_it(self, history):
@@ -559,9 +561,10 @@ class Watching(Counter):
         return len(history) in self.where
 
 
-def watching(clock, where, two=1.5, seconds=0.001, **others):
+def watching(clock, where, two=1.5, seconds=0.001, attention=NO_ATTENTION, **others):
     found = Watching(clock, where)
-    costs = Costs({1: 0.01, 2: 0.01 * two}, {by: {1: seconds, 8: 8 * seconds} for by in others})
+    drafting = {by: {1: seconds, 8: 8 * seconds} for by in others}
+    costs = Costs({1: 0.01, 2: 0.01 * two}, drafting, attention=attention)
     return found, Best({"watching": found, **others}, Depth(costs), clock)
 
 
@@ -573,11 +576,17 @@ def asked_at(best, proposer, rounds):
     return [len(each.history) for each in proposer.asked]
 
 
-@pytest.mark.parametrize(("two", "expected"), [(1.3, list(range(10, 18))), (1.4, [12, 15])])
-def test_where_a_draft_token_is_dear_a_text_is_looked_at_only_if_it_repeats(two, expected):
+@pytest.mark.parametrize(("two", "run"), [(1.15, 0), (1.25, 2), (1.35, 3)])
+def test_where_a_draft_token_is_dear_a_text_is_looked_at_only_if_it_repeats(two, run):
     found, best = watching(Clock(), (12, 15), two)
-    assert asked_at(best, found, 8) == expected
-    assert bool(found.watched) is (two == 1.4)
+    assert asked_at(best, found, 8) == ([12, 15] if run else list(range(10, 18)))
+    assert found.runs == ({run} if run else set())
+
+
+def test_attention_to_the_text_makes_a_draft_token_dear_as_well():
+    found, best = watching(Clock(), (), 1.1, attention=Attention(token=1e-3))
+    asked_at(best, found, 1)
+    assert found.runs == {3}
 
 
 def test_a_text_that_repeats_without_good_drafts_is_looked_at_more_rarely():

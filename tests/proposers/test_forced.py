@@ -55,6 +55,6 @@ def test_each_ask_has_its_own_function():
 
 def test_a_text_is_worth_asking_about_where_anything_may_be_forced():
     proposer, history = ForcedProposer(), tokens_of([1])
-    assert proposer.watch(Ask(0, history, 4, SAMPLER)) is None
-    watch = proposer.watch(Ask(0, history, 4, SAMPLER, hints=Hints(forced=lambda reply: NONE)))
+    assert proposer.watch(Ask(0, history, 4, SAMPLER), 3) is None
+    watch = proposer.watch(Ask(0, history, 4, SAMPLER, hints=Hints(forced=lambda reply: NONE)), 3)
     assert watch(history)

@@ -214,8 +214,8 @@ def test_a_long_prediction_is_no_pause():
 
 def test_a_text_is_worth_asking_about_where_it_agrees_with_its_prediction():
     proposer = PredictionProposer()
-    assert proposer.watch(ask([], prediction=[])) is None
-    watch = proposer.watch(ask([]))
+    assert proposer.watch(ask([], prediction=[]), 3) is None
+    watch = proposer.watch(ask([]), 3)
     assert watch(ask([]).history)  # nothing is known of a text that was not asked about
     draft_again = proposer.propose([ask([])])[0]
     assert len(draft_again)

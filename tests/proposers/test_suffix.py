@@ -401,21 +401,30 @@ def test_a_token_takes_less_than_half_a_kilobyte():
 
 
 @pytest.mark.parametrize(
-    ("history", "expected"),
+    ("history", "repeated"),
     [
-        ([1, 2, 3, 4, 1, 2, 3], True),
-        ([1, 2, 3, 4, 9, 2, 3], False),
-        ([7, 7, 7, 7], True),
-        ([1, 2], False),
-        ([], False),
+        ([1, 2, 3, 4, 1, 2, 3], 3),
+        ([1, 2, 3, 4, 9, 2, 3], 2),
+        ([1, 2, 3, 4, 9, 1, 3], 0),
+        ([1, 2, 9, 2], 0),
+        ([7, 7, 7, 7], 3),
+        ([7, 7, 7], 2),
+        ([7, 7], 0),
+        ([1, 2], 0),
+        ([], 0),
     ],
 )
 @pytest.mark.parametrize("step", [1, 3])
 def test_a_draft_is_worth_asking_for_where_the_newest_tokens_occurred_before(
-    history, expected, step
+    history, repeated, step
 ):
+    for run in (2, 3):
+        check_watched(history, run, repeated >= run, step)
+
+
+def check_watched(history, run, expected, step):
     proposer = SuffixProposer()
-    watch = proposer.watch(ask(history))
+    watch = proposer.watch(ask(history), run)
     assert watch(tokens_of(history))  # of a text that is new nothing is known
     propose(proposer, [])
     for end in range(0, len(history), step):
@@ -428,11 +437,15 @@ def test_tokens_of_an_earlier_reply_are_worth_asking_for():
     proposer = remembering([0, 11, 12, 13, 14, 15])
     history = [1, 12, 13, 14]
     propose(proposer, history[:1])
-    assert proposer.watch(ask(history))(tokens_of(history))
-    assert SuffixProposer().watch(ask(history, slot=1)) is not None
+    assert proposer.watch(ask(history), 3)(tokens_of(history))
+    assert SuffixProposer().watch(ask(history, slot=1), 3) is not None
     other = SuffixProposer()
     propose(other, history[:1])
-    assert not other.watch(ask(history))(tokens_of(history))
+    assert not other.watch(ask(history), 3)(tokens_of(history))
+    short = [1, 99, 13, 14]
+    propose(proposer, short[:1], slot=1)
+    known = [proposer.watch(ask(short, slot=1), run)(tokens_of(short)) for run in (2, 3)]
+    assert known == [True, False]
 
 
 def test_a_dropped_store_is_no_longer_watched_for():
@@ -443,14 +456,14 @@ def test_a_dropped_store_is_no_longer_watched_for():
     watched = [[1, *range(first, first + 3)] for first in (1000, 1700)]
     for slot, history in enumerate(watched):
         propose(proposer, [1], slot=slot)
-        known = proposer.watch(ask(history, slot=slot))(tokens_of(history))
+        known = proposer.watch(ask(history, slot=slot), 3)(tokens_of(history))
         assert known is (slot == 1)
 
 
 def test_all_of_a_reply_that_was_only_watched_is_remembered():
     proposer = remembering()
     propose(proposer, [0, 11], prompt=1)
-    proposer.watch(ask([0, 11]))(tokens_of([0, 11, 12, 13, 14]))
+    proposer.watch(ask([0, 11]), 3)(tokens_of([0, 11, 12, 13, 14]))
     proposer.release(0)
     assert propose(proposer, [1, 12, 13]).tokens.tolist() == [14]
 
@@ -459,7 +472,7 @@ def test_watching_a_long_text_is_no_pause():
     history = np.random.default_rng(0).integers(0, 2000, 20_000).astype(np.int32)
     proposer = SuffixProposer()
     propose(proposer, history[:1])
-    watch = proposer.watch(ask(history))
+    watch = proposer.watch(ask(history), 3)
     start = time.perf_counter()
     watch(history[:10_000])
     assert time.perf_counter() - start < 0.1  # about 5 ms
