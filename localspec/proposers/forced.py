@@ -20,7 +20,7 @@ class ForcedProposer:
     def release(self, slot: int) -> None:
         pass
 
-    def watch(self, ask: Ask, run: int) -> Watch | None:  # noqa: ARG002
+    def watch(self, ask: Ask, run: int) -> Watch | None:
         return (lambda history: True) if ask.hints.forced else None
 
     def _draft(self, ask: Ask) -> Draft:

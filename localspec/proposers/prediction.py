@@ -33,7 +33,7 @@ class PredictionProposer:
     def release(self, slot: int) -> None:
         self._followings.pop(slot, None)
 
-    def watch(self, ask: Ask, run: int) -> Watch | None:  # noqa: ARG002
+    def watch(self, ask: Ask, run: int) -> Watch | None:
         return partial(self._agrees, ask) if len(ask.hints.prediction) else None
 
     def _agrees(self, ask: Ask, history: Tokens) -> bool:
