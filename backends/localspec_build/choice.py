@@ -26,6 +26,7 @@ PREBUILT = {
     "cu122": ((12, 2), 60, 90),
     "cu121": ((12, 1), 60, 90),
 }
+CXX_FLAGS = "-DCMAKE_CXX_FLAGS="
 ARCHITECTURES = ("-DCMAKE_CUDA_ARCHITECTURES=", "-DGPU_TARGETS=")
 ALL = "all-major"
 ATTEMPTS = 2  # to find a wheel of theirs: each costs seconds
@@ -78,8 +79,13 @@ class Choice:
 
 def choose(machine: Machine, wish: str = AUTO) -> Choice:
     """Choose the kind that was wished for, or the first in order that is possible."""
-    if wish != AUTO:
-        return KINDS[wish](machine)
+    choice = KINDS[wish](machine) if wish != AUTO else possible(machine)
+    flags = (f"{CXX_FLAGS}{machine.cxx_flags}",) if machine.cxx_flags else ()
+    return replace(choice, cmake=(*choice.cmake, *flags))
+
+
+def possible(machine: Machine) -> Choice:
+    """Choose the first kind in order that is possible."""
     hints: list[str] = []
     *cards, last = order(machine)
     for kind in cards:
@@ -202,15 +208,19 @@ def runs(tag: str, card: Nvidia) -> bool:
 
 
 def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
-    """Tell whether an installed build is of the kind that was chosen, with code for these cards."""
+    """Tell whether an installed build is of the chosen kind, with code for what is here."""
     if made.kind != choice.kind:
         return False
     if made.kind == CUSTOM:
         return set(choice.cmake) <= set(made.cmake)
     if made.source in PREBUILT:
         return machine.nvidia is not None and runs(made.source, machine.nvidia)
+    if not made.cmake:
+        return True
+    if any(each.startswith(CXX_FLAGS) and each not in made.cmake for each in choice.cmake):
+        return False
     wanted, there = targets(choice.cmake), targets(made.cmake)
-    return not made.cmake or ALL in there or wanted <= there
+    return ALL in there or wanted <= there
 
 
 def targets(cmake: tuple[str, ...]) -> set[str]:

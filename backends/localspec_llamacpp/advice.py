@@ -9,6 +9,7 @@ from pathlib import Path
 
 from localspec.backend_spec import Finding
 from localspec_build import records
+from localspec_build.machine import HALVES
 
 WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
 # What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
@@ -31,7 +32,7 @@ def advise(
         if there and feature not in features and "Vulkan" not in features:
             state = f"{name} is here, but llama.cpp was built without {feature}"
             yield Finding("gpu", state, "localspec doctor --fix")
-    flags = cpu_flags(root)
+    flags, kind = cpu_flags(root), made.kind if made else "cpu"
     lacking = [
         name
         for name in FAST.get(platform.machine(), ())
@@ -39,8 +40,11 @@ def advise(
     ]
     if lacking:
         state = f"the processor has {', '.join(lacking)}, but llama.cpp was built without"
-        kind = made.kind if made else "cpu"
         yield Finding("cpu", state, f"localspec doctor --rebuild {kind} --build")
+    without = made is not None and HALVES[1] in " ".join(made.cmake)
+    if "avx512_fp16" in flags and "AVX512" in features and not without:
+        state = "llama.cpp computes attention in 16 bits here, which is slow where heads are of 64"
+        yield Finding("cpu", state, f"localspec doctor --rebuild {kind}")
 
 
 def cpu_flags(root: Path) -> set[str]:

@@ -194,6 +194,9 @@ def test_llama_server_is_built_for_the_card_that_the_installed_library_is_for(tm
     assert llama_server.as_installed(tmp_path) == (("custom",), ("-DGGML_BLAS=on",))
     records.note(tmp_path, Installed("cpu", "x86_64", "built here", "", ("-DGGML_RPC=on",)))
     assert llama_server.as_installed(tmp_path)[0] == ()
+    flagged = ("-DGGML_RPC=on", "-DCMAKE_CXX_FLAGS=-mno-avx512fp16")
+    records.note(tmp_path, Installed("cpu", "x86_64", "built here", "", flagged))
+    assert llama_server.as_installed(tmp_path)[0] == ("cpu",)
     builder = Builder()
     llama_server.build(tmp_path / "1.2-custom", builder, ("-DGGML_BLAS=on",))
     assert "-DGGML_BLAS=on" in builder.commands[1]

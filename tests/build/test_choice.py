@@ -46,6 +46,17 @@ def test_the_build_is_for_the_fastest_card_that_it_can_be_made_for(machine, kind
     assert RPC in choice.cmake
 
 
+@pytest.mark.parametrize("machine", [BARE, NVIDIA])
+def test_what_the_processors_code_wants_is_said_to_every_build_and_missed_in_older_ones(machine):
+    choice = choose(replace(machine, cxx_flags="-g -mno-avx512fp16"))
+    assert choice.cmake[-1] == "-DCMAKE_CXX_FLAGS=-g -mno-avx512fp16"
+    assert choose(machine).cmake == choice.cmake[:-1]
+    made = Installed(choice.kind, "", "built here", cmake=choice.cmake)
+    assert serves(made, choice, machine)
+    assert serves(made._replace(source="cpu", cmake=()), choice, machine)
+    assert not serves(made._replace(cmake=choice.cmake[:-1]), choice, machine)
+
+
 def test_one_architecture_is_compiled_the_cards_and_the_drivers_library_is_named():
     cmake = choose(NVIDIA).cmake
     assert "-DCMAKE_CUDA_ARCHITECTURES=89-real" in cmake

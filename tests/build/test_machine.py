@@ -26,6 +26,19 @@ def test_a_bare_machine_has_nothing_but_its_processor(fake):
     assert machine.manager == ""
 
 
+def test_code_without_arithmetic_in_16_bits_is_wanted_where_the_compiler_would_use_it(fake):
+    fake.tool("g++", "echo '#define __AVX512FP16__ 1'; echo \"$*\" > $0.asked")
+    assert found(fake).cxx_flags == "-mno-avx512fp16"
+    assert "-march=native" in (fake.bin / "g++.asked").read_text()
+    fake.environment["CXXFLAGS"] = "-O2"
+    assert found(fake).cxx_flags == "-O2 -mno-avx512fp16"
+    fake.tool("clang++", "echo '#define __AVX512F__ 1'")
+    fake.environment["CXX"] = "ccache clang++"
+    assert found(fake).cxx_flags == ""
+    fake.tool("clang++", "echo __AVX512FP16__; exit 1")
+    assert found(fake).cxx_flags == ""
+
+
 def test_an_nvidia_card_is_told_with_its_architecture_and_the_cuda_of_its_driver(fake):
     fake.nvidia()
     fake.tool("ldconfig", 'echo "	libcuda.so.1 (libc6,x86-64) => /usr/lib/libcuda.so.1"')

@@ -17,7 +17,7 @@ import filelock
 import platformdirs
 
 from localspec_build import records
-from localspec_build.choice import NAMES, choose
+from localspec_build.choice import NAMES, RPC, choose
 from localspec_build.machine import look
 from localspec_build.wheels import options
 
@@ -62,9 +62,9 @@ def cache_folder() -> Path:
 
 
 def as_installed(prefix: Path) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the kind of the installed library, unless it is for the processor, and its options."""
+    """Return the kind of the installed library, unless it is what CMake makes, and its options."""
     made = records.installed(prefix)
-    if made is None or made.kind == "cpu":
+    if made is None or (made.kind == "cpu" and set(made.cmake) <= {RPC}):
         return (), shlex.split(os.environ.get("CMAKE_ARGS", ""))  # which the package heeded too
     choice = choose(look(), made.kind) if made.kind in NAMES else None
     return (made.kind,), options(choice, sys.executable) if choice else made.cmake
