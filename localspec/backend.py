@@ -129,6 +129,7 @@ class Build:
     drivers: tuple[str, ...] = ()  # of GPUs that it sees: what dies with one may run with the next
     unseen: tuple[str, ...] = ()  # kinds of GPUs that it was built for and sees none of
     why_unseen: str = ""  # the driver's words, if it said any
+    options: tuple[str, ...] = ()  # it was built with, where that is known: another build is slower
 
 
 class DeviceNeeds(NamedTuple):

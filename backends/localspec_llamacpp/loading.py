@@ -14,6 +14,7 @@ import psutil
 from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system.free_memory import memory
+from localspec_build import records
 from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
@@ -183,7 +184,9 @@ def build() -> Build:
     drivers = devices.drivers() if has_gpu() else ()
     unseen = devices.unseen()
     why = LOG.blind if unseen else ""
-    return Build(version("llama-cpp-python"), library.features(), drivers, unseen, why)
+    made = records.installed(Path(sys.prefix))
+    options = made.cmake if made else ()
+    return Build(version("llama-cpp-python"), library.features(), drivers, unseen, why, options)
 
 
 def physical_cores() -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from localspec.errors import BackendError
+from localspec.models import engines
 from localspec_build import records
 from localspec_build.records import Installed, Wish
 from localspec_llamacpp.building import build
@@ -40,6 +43,15 @@ def test_a_new_card_calls_for_a_build_with_its_code(site):
 def test_a_library_that_cannot_be_loaded_is_built_anew(site):
     site.let(broken="old", installed="old")
     assert "built here" in build("", False, site.target)
+
+
+def test_files_are_tried_and_measured_anew_where_the_build_has_other_options(site, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(site.root))
+    seen = []
+    for cmake in ((), ("-DGGML_BLAS=on",)):
+        records.note(site.root, Installed("cpu", "", "built here", cmake=cmake))
+        seen.append(engines.here("llamacpp").circumstances)
+    assert seen[0] != seen[1]
 
 
 def test_a_library_without_a_record_is_known_by_its_backends(site):
