@@ -285,10 +285,13 @@ def cxx_flags(tools: Tools) -> str:
     With arithmetic in 16 bits llama.cpp takes 128 numbers at once where it takes 64 else, and the
     rest one by one. With heads of 64 that is all: behind 4,000 tokens one takes 2.7 times as long.
     """
+    if sys.platform == "darwin":  # no Mac has it, and /usr/bin/c++ may ask to be installed
+        return ""
     macro, without = HALVES
     asked = ("-march=native", "-dM", "-E", "-xc++", "-")
     told = (tools.ask(tools.find(name), *asked) for name in compilers(tools))
-    needed = any(fine and macro in macros.split() for macros, fine in told)
+    macros = next((macros for macros, fine in told if fine), "")  # of the one that CMake takes
+    needed = macro in macros.split()
     return f"{tools.environment.get('CXXFLAGS', '')} {without}".strip() if needed else ""
 
 

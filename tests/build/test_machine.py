@@ -32,6 +32,8 @@ def test_code_without_arithmetic_in_16_bits_is_wanted_where_the_compiler_would_u
     assert "-march=native" in (fake.bin / "g++.asked").read_text()
     fake.environment["CXXFLAGS"] = "-O2"
     assert found(fake).cxx_flags == "-O2 -mno-avx512fp16"
+    fake.tool("c++", "echo '#define __AVX512F__ 1'")  # which knows no such option, and is CMake's
+    assert found(fake).cxx_flags == ""
     fake.tool("clang++", "echo '#define __AVX512F__ 1'")
     fake.environment["CXX"] = "ccache clang++"
     assert found(fake).cxx_flags == ""
