@@ -24,7 +24,7 @@ LOADERS = ("lib*/libvulkan.so", "Lib/vulkan-1.lib")
 OF_SYSTEM = ("lib/*/libvulkan.so",)  # where CMake looks in the system's folders, and in no SDK
 HEADERS = (1, 3, 272)  # of Vulkan: the first with the layer settings that llama.cpp names
 TOOLKITS = ("usr/local/cuda", "opt/cuda")
-HALVES = ("__AVX512FP16__", "-mno-avx512fp16")  # a macro of the compiler, and the opposite option
+FP16, NO_FP16 = "__AVX512FP16__", "-mno-avx512fp16"  # a compiler's macro, and the opposite option
 ALLOW = "-allow-unsupported-compiler"  # one newer than a toolkit knows is mostly fine
 FAULT = re.compile(r"error|fatal", re.I)
 SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|PHYSICAL_DEVICE_TYPE_CPU", re.I)
@@ -81,7 +81,7 @@ class Machine:
     rocm: Rocm | None = None
     vulkan: Vulkan = Vulkan()
     compiler: bool = True
-    cxx_flags: str = ""  # that code for this processor wants, with the user's own
+    cxx_flags: str = ""  # to build with, the user's own included; empty: as CMake has it
     libc: Version = ()  # of glibc
     manager: str = ""  # the program that installs packages here
     program: str = "localspec"  # the command by which this program is called here
@@ -280,19 +280,19 @@ def has_compiler(tools: Tools) -> bool:
 
 
 def cxx_flags(tools: Tools) -> str:
-    """Return the options of C++ without which code for this processor would be slow; mostly none.
+    """Leave AVX512-FP16 out of C++ where the compiler would use it; keep the user's CXXFLAGS.
 
-    With arithmetic in 16 bits llama.cpp takes 128 numbers at once where it takes 64 else, and the
-    rest one by one. With heads of 64 that is all: behind 4,000 tokens one takes 2.7 times as long.
+    With it llama.cpp takes 128 numbers at once where it takes 64 else, and the rest one by one.
+    With heads of 64 that is all: behind 4,000 tokens one takes 2.7 times as long.
     """
     if sys.platform == "darwin":  # no Mac has it, and /usr/bin/c++ may ask to be installed
         return ""
-    macro, without = HALVES
     asked = ("-march=native", "-dM", "-E", "-xc++", "-")
     told = (tools.ask(tools.find(name), *asked) for name in compilers(tools))
     macros = next((macros for macros, fine in told if fine), "")  # of the one that CMake takes
-    needed = macro in macros.split()
-    return f"{tools.environment.get('CXXFLAGS', '')} {without}".strip() if needed else ""
+    if FP16 not in macros.split():
+        return ""
+    return f"{tools.environment.get('CXXFLAGS', '')} {NO_FP16}".strip()
 
 
 def compilers(tools: Tools) -> list[str]:

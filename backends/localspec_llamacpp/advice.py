@@ -9,7 +9,8 @@ from pathlib import Path
 
 from localspec.backend_spec import Finding
 from localspec_build import records
-from localspec_build.machine import HALVES
+from localspec_build.machine import NO_FP16
+from localspec_build.records import CUSTOM
 
 WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
 # What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
@@ -41,9 +42,9 @@ def advise(
     if lacking:
         state = f"the processor has {', '.join(lacking)}, but llama.cpp was built without"
         yield Finding("cpu", state, f"localspec doctor --rebuild {kind} --build")
-    without = made is not None and HALVES[1] in " ".join(made.cmake)
-    if "avx512_fp16" in flags and "AVX512" in features and not without:
-        state = "llama.cpp computes attention in 16 bits here, which is slow where heads are of 64"
+    chosen = made is not None and (made.kind == CUSTOM or NO_FP16 in " ".join(made.cmake))
+    if "avx512_fp16" in flags and "AVX512" in features and not chosen:
+        state = "llama.cpp was built with AVX512-FP16: attention is slow where heads are of 64"
         yield Finding("cpu", state, f"localspec doctor --rebuild {kind}")
 
 

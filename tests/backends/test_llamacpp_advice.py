@@ -46,12 +46,14 @@ def test_what_the_processor_could_do_faster_is_told(tmp_path, monkeypatch):
 def test_a_build_with_arithmetic_in_16_bits_is_told_unless_it_was_built_without(tmp_path):
     root = write(tmp_path, "proc/cpuinfo", "flags\t\t: avx2 avx512f avx512_fp16\n")
     [finding] = advise(("AVX2", "AVX512"), root, tmp_path)
-    assert "in 16 bits here" in finding.state
+    assert "built with AVX512-FP16" in finding.state
     assert finding.step == "localspec doctor --rebuild cpu"
     for flag, told in (("-g", 2), ("-g -mno-avx512fp16", 1)):
         cmake = (f"-DCMAKE_CXX_FLAGS={flag}",)
         records.note(tmp_path, Installed("cpu", "x86_64", "built here", cmake=cmake))
         assert len(list(advise(("AVX2", "AVX512"), root, tmp_path))) == told
+    records.note(tmp_path, Installed("custom", "CMAKE_ARGS", "built here"))  # as the user wants it
+    assert len(list(advise(("AVX2", "AVX512"), root, tmp_path))) == 1
 
 
 def test_what_was_installed_is_told_and_built_anew_as_it_was(tmp_path, monkeypatch):
