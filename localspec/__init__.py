@@ -1,17 +1,20 @@
 """Exact speculative decoding for language models on your own machine."""
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from localspec.backend import Options
-from localspec.engine.job import Chunk, Result
-from localspec.engine.settings import Settings
-from localspec.engine.worker import Stream
-from localspec.errors import LocalSpecError
-from localspec.memory.planner import Limits
-from localspec.models.trial import footprint as inspect
-from localspec.runtime.loading import Loading, load
-from localspec.runtime.runtime import Runtime
-from localspec.sampling.parameters import Sampling
+if TYPE_CHECKING:
+    from localspec.backend import Options
+    from localspec.engine.job import Chunk, Result
+    from localspec.engine.settings import Settings
+    from localspec.engine.worker import Stream
+    from localspec.errors import LocalSpecError
+    from localspec.memory.planner import Limits
+    from localspec.models.trial import footprint as inspect
+    from localspec.runtime.loading import Loading, load
+    from localspec.runtime.runtime import Runtime
+    from localspec.sampling.parameters import Sampling
 
 __all__ = [
     "Chunk",
@@ -27,5 +30,37 @@ __all__ = [
     "inspect",
     "load",
 ]
+
+# The module of each name, imported when the name is first used: all of them take a third of a
+# second, and `localspec --version` needs none.
+_MODULES = {
+    "Chunk": "localspec.engine.job",
+    "Limits": "localspec.memory.planner",
+    "Loading": "localspec.runtime.loading",
+    "LocalSpecError": "localspec.errors",
+    "Options": "localspec.backend",
+    "Result": "localspec.engine.job",
+    "Runtime": "localspec.runtime.runtime",
+    "Sampling": "localspec.sampling.parameters",
+    "Settings": "localspec.engine.settings",
+    "Stream": "localspec.engine.worker",
+    "inspect": "localspec.models.trial:footprint",
+    "load": "localspec.runtime.loading",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name to be there
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, _, own_name = _MODULES[name].partition(":")
+        value = getattr(import_module(module), own_name or name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 logging.getLogger("localspec").addHandler(logging.NullHandler())  # quiet unless one listens

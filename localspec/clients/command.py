@@ -6,6 +6,7 @@ import click
 
 from localspec.clients.agents import AGENTS
 from localspec.clients.options import AttachOptions, ConnectOptions, LaunchOptions, StartOptions
+from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
 from localspec.server.options import ServingOptions
@@ -58,7 +59,10 @@ def serving(context: click.Context) -> ServingOptions:
     """Read how `localspec serve` is configured, by file and environment."""
     root = context.find_root()
     assert isinstance(root.command, click.Group)
-    with root.command.commands["serve"].make_context("serve", ["any"], parent=root) as found:
+    commands = root.command.commands
+    configured = configuration.read(root.params["config"]).defaults("serve", commands)
+    serve = commands["serve"]
+    with serve.make_context("serve", ["any"], root, default_map=configured) as found:
         return read(found, ServingOptions)
 
 
@@ -67,9 +71,9 @@ def serving(context: click.Context) -> ServingOptions:
 @click.argument("model", metavar="[MODEL]", default="")
 @click.pass_context
 def connect(context: click.Context, program: str, model: str) -> None:
-    """Tell how an editor is connected to the server that runs, or write it into its file.
+    """Connect an editor to the server that runs: print its settings, or write them.
 
-    Address, model and context are those of the server that answers, a key is not printed.
+    Address, model and context are those of the server that answers. A key is not printed.
     """
     from localspec.clients.connect import server_of, show, write  # HTTP takes its time to import
     from localspec.clients.editors import EDITORS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,25 +37,35 @@ class Configuration:
         line = line_of(self.text, table, key)
         return f"{self.path}, {f'line {line}, ' if line else ''}[{table}]"
 
-    def defaults(self, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Value]]:
-        """Return the values by command and parameter, or raise for the first that is wrong."""
+    def defaults(self, name: str, commands: Mapping[str, click.Command]) -> dict[str, Value]:
+        """Return the values of a command by parameter, or raise for the first that is wrong.
+
+        Options of other commands are not looked at, for which these would have to be imported.
+        """
+        tables = self.tables(commands)
+        return self._table(name, tables[name], commands[name]) if name in tables else {}
+
+    def tables(self, commands: Collection[str]) -> dict[str, dict[str, object]]:
+        """Return what the file has for each command; a name that is none is an error."""
         try:
             tables = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"{self.path} is not TOML: {error}") from error
-        return {name: self._table(name, found, commands) for name, found in tables.items()}
+        for name, table in tables.items():
+            if name not in commands:
+                raise UsageError(f"{self.where(name)}: {unknown('command', name, commands)}")
+            if not isinstance(table, dict):
+                text = f"{name} is no table: write [{name}], then its options"
+                raise UsageError(f"{self.path}: {text}")
+        return tables
 
     def _table(
-        self, name: str, found: object, commands: Mapping[str, click.Command]
+        self, name: str, table: Mapping[str, object], command: click.Command
     ) -> dict[str, Value]:
-        if name not in commands:
-            raise UsageError(f"{self.where(name)}: {unknown('command', name, commands)}")
-        if not isinstance(found, dict):
-            raise UsageError(f"{self.path}: {name} is no table: write [{name}], then its options")
-        options = by_name(commands[name])
+        options = by_name(command)
         return {
             self._parameter(name, key, options): self._value(name, key, value, options)
-            for key, value in found.items()
+            for key, value in table.items()
         }
 
     def _parameter(self, table: str, key: str, options: Mapping[str, click.Option]) -> str:

@@ -30,8 +30,9 @@ class ConvertOptions:
 @click.argument("folder", type=EXISTING)
 @click.pass_context
 def convert_draft(context: click.Context, folder: Path) -> None:
-    """Write a drafting head that was published as a FOLDER of weights as a file for --draft.
+    """Convert a published drafting head to a file for --draft.
 
+    FOLDER holds the weights of the head as they were published.
     For EAGLE-3, DFlash and Gemma 4's assistants, --target names the folder that their model was
     published as: config.json and the tokenizer are enough. Without it, the MTP blocks among a
     model's own weights are written. llama.cpp's converter does it, in an environment of its own.

@@ -40,7 +40,7 @@ class DoctorOptions:
 @click.command(params=options(DoctorOptions))
 @click.pass_context
 def doctor(context: click.Context) -> None:
-    """Look at engines, devices, memory and disk, and tell what to do for more speed."""
+    """Check engines, devices, memory and disk, and give advice on speed."""
     wanted = read(context, DoctorOptions)
     if wanted.build and not (wanted.fix or wanted.rebuild):
         raise UsageError("--build says how: add --fix or --rebuild KIND")

@@ -33,10 +33,11 @@ class GroupOptions:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
-    """Run a command of LocalSpec, as `serve FOLDER`, with its model divided among machines.
+    """Run a command with its model divided among machines.
 
-    MLX only. Each machine needs LocalSpec at the same place, the folder under the same path, and
-    an ssh login from this one. What they tell each other is not encrypted.
+    COMMAND is one of LocalSpec's, e.g. `serve FOLDER`. MLX only. Each machine needs LocalSpec at
+    the same place, the folder under the same path, and an ssh login from this one. What they send
+    each other is not encrypted.
     """
     given = read(context, GroupOptions)
     wish = Launch(given.hosts.split(","), given.each, given.link)

@@ -44,10 +44,11 @@ class PullOptions:
 @click.command(params=[NAME, *options(EngineOptions, PullOptions)])
 @click.pass_context
 def pull(context: click.Context, name: str) -> None:
-    """Get a model and its drafter by NAME, NAME:WEIGHTS, or hf:ORG/REPOSITORY[:FILE].
+    """Download a model and what drafts for it.
 
-    What was interrupted goes on where it was. Nothing counts as pulled before all of it is there,
-    its sums are right, and its engine was seen to run it.
+    Write NAME or NAME:WEIGHTS of the catalogue, or hf:ORG/REPOSITORY[:FILE] of the hub. An
+    interrupted download continues where it stopped. A model counts as pulled once all its files
+    are here, their checksums are right, and its engine ran it.
     """
     from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
@@ -58,7 +59,7 @@ def pull(context: click.Context, name: str) -> None:
 @click.command("list", params=options(EngineOptions))
 @click.pass_context
 def list_(context: click.Context) -> None:
-    """List models by name: what is here, and what could be pulled and fits."""
+    """List the models that are here, and those to pull."""
     here, wish = store.everything(), read(context, EngineOptions).backend
     known = {pulled.name for pulled in here}
     rows: list[tuple[str, ...]] = [("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")]
@@ -118,7 +119,10 @@ def machine(engine: str) -> Machine | None:
 
 @click.command(params=[NAME])
 def show(name: str) -> None:
-    """Tell all that is known of a model: where it comes from, what is here, how its parts agree."""
+    """Describe a model of the catalogue, or one that was pulled.
+
+    Says where its files come from, which of them are here, and how it agrees with its draft model.
+    """
     bare = name.partition(":")[0]
     pulled = store.find(name)
     if bare in entries():
@@ -184,7 +188,10 @@ def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
 
 @click.command(params=[NAME])
 def rm(name: str) -> None:
-    """Forget a model, and free what no other one uses."""
+    """Remove a model from this machine.
+
+    Files that another model uses stay.
+    """
     found = [each for each in store.everything() if named(each, name)]
     if not found:
         raise UsageError(f"{name} is not here; `localspec list` shows what is")
@@ -223,7 +230,7 @@ def removed(path: Path) -> int:
 
 @click.command("verify-files", params=[NAME])
 def verify_files(name: str) -> None:
-    """Read every file of a model again, and compare its sum with what was pulled."""
+    """Compare a model's files with their checksums, as they were when it was pulled."""
     found = [each for each in store.everything() if named(each, name)]
     if not found:
         raise UsageError(f"{name} is not here; `localspec list` shows what is")
@@ -254,7 +261,7 @@ class AddOptions:
 @click.command(params=[NAME, *options(AddOptions)])
 @click.pass_context
 def add(context: click.Context, name: str) -> None:
-    """Add a model to one's own catalogue, which is read beside ours."""
+    """Add a model to your own catalogue, which is read beside the built-in one."""
     wanted = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")

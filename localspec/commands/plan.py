@@ -41,10 +41,10 @@ class PlanOptions:
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:
-    """Tell what a model, or a pair, would take and whether it fits, without loading it.
+    """Tell what memory a model would take, and if it fits, without loading it.
 
-    With --budget as if there were just so much memory, whatever is free here. Of what is not pulled
-    yet, by the sizes that the catalogue knows.
+    With --budget it is planned for a machine of that much memory, whatever is free here. A model
+    that is not pulled yet is planned by the sizes of the catalogue.
     """
     shown, wanted = read(context, PlanOptions), read(context, LoadingOptions)
     loading = how_to_load(wanted, read(context, DraftingOptions))

@@ -100,11 +100,18 @@ def test_keys_are_not_shown(file, capsys, monkeypatch):
 )
 def test_a_file_with_a_mistake_is_one_line_that_says_where(file, capsys, text, said):
     file.write_text(text)
-    assert run(["list"]) == 2
-    err = capsys.readouterr().err
-    assert str(file) in err
-    assert said in err
-    assert err.count("\n") == 1
+    for arguments in (["config"], ["serve", "any"]):
+        assert run(arguments) == 2
+        err = capsys.readouterr().err
+        assert str(file) in err
+        assert said in err
+        assert err.count("\n") == 1
+
+
+def test_a_mistake_in_the_table_of_one_command_stops_no_other(file, capsys):
+    file.write_text("[serve]\nprot = 3")
+    assert run(["config", "chat"]) == 0
+    assert "# temperature = 0.0" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_text_is_wrong_usage(file, capsys):

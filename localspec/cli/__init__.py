@@ -1,0 +1,73 @@
+"""The `localspec` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from localspec.cli.lazy_group import LazyCommands, LazyGroup
+from localspec.commands import configuration
+from localspec.commands.options.declare import READABLE
+from localspec.errors import LocalSpecError, UsageError
+from localspec.system.rebirth import Lives, lives, one_life
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main() -> None:
+    """Run the command line; what runs a model does so in a process that may be ended."""
+    sys.exit(run(sys.argv[1:], partial(lives, fallen)))
+
+
+def fallen(said: str) -> None:
+    """Report that a signal ended an engine."""
+    advice = "if a graphics card or its driver failed, `--device cpu` does without"
+    click.echo(f"localspec: {said}; {advice}", err=True)
+
+
+def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
+    """Run one command; 0, or 1 failed, 2 wrong usage, 130 interrupted, with one line on stderr."""
+    try:
+        code = commands.main(
+            list(arguments), prog_name="localspec", standalone_mode=False, obj=lives
+        )
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        if said := configuration.origin(error):
+            click.echo(f"localspec: {said}", err=True)
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except LocalSpecError as error:
+        click.echo(f"localspec: {error}", err=True)
+        return USAGE if isinstance(error, UsageError) else FAILED
+    except BrokenPipeError:
+        # Who read the output has gone; so must what is left of it, or Python complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code or 0
+
+
+CONTEXT = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "auto_envvar_prefix": configuration.PREFIX,
+}
+
+
+@click.group(cls=LazyGroup, commands=LazyCommands(), context_settings=CONTEXT)
+@click.option("--config", type=READABLE, help="The file of options, instead of the user's.")
+@click.version_option(package_name="localspec", allow_from_autoenv=False)
+@click.pass_context
+def commands(context: click.Context, config: Path | None) -> None:
+    """Run language models on this machine, faster, and change nothing they say."""
+    name = context.invoked_subcommand or ""
+    file = configuration.read(config)
+    context.default_map = {name: file.defaults(name, commands.commands)}
+    context.obj = context.obj or one_life

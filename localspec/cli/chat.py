@@ -1,0 +1,34 @@
+"""The command `localspec chat` as the command line has it."""
+
+from __future__ import annotations
+
+import click
+
+from localspec.chat.options import ChatOptions, ChatWanted
+from localspec.commands.models import names
+from localspec.commands.options.declare import chosen, given, options, read
+from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
+from localspec.commands.options.reply import ReplyOptions
+
+
+@click.command(params=options(*LOADING, ReplyOptions, ChatOptions))
+@click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=names)
+@click.argument("question", default="")
+@click.pass_context
+def chat(context: click.Context, name: str, question: str) -> None:
+    """Talk to a model in the terminal, or ask it one question.
+
+    With a QUESTION it answers that and exits; what comes through a pipe is put before the
+    question. Without NAME_OR_PATH it is the model used last, or the best that is here.
+    """
+    from localspec.chat.command import chat as talk  # a terminal's libraries take their time
+
+    wanted = ChatWanted(
+        chat=read(context, ChatOptions),
+        load=read(context, LoadingOptions),
+        drafting=read(context, DraftingOptions),
+        reply=read(context, ReplyOptions),
+        typed=given(context),
+        chosen=chosen(context),
+    )
+    talk(wanted, name, question, context.obj)

@@ -1,0 +1,80 @@
+"""The command `localspec generate`: one answer, and its figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from localspec.commands.options.declare import INTEGER, flag, option, options, read
+from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
+from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.reply import ReplyOptions, settings
+from localspec.errors import UsageError
+
+if TYPE_CHECKING:
+    from localspec.engine.settings import Settings
+    from localspec.engine.worker import Stream
+    from localspec.runtime.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    raw: bool = flag("Continue the prompt as it is, without chat template.")
+    json: bool = flag("Print the result with all its figures.")
+    logprobs: int | None = option(INTEGER, "Of each token and N others; with --json.", "N")
+
+
+@click.command(params=options(*LOADING, ReplyOptions, GenerateOptions))
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("prompt")
+@click.pass_context
+def generate(context: click.Context, model: str, prompt: str) -> None:
+    """Answer one prompt, and exit.
+
+    If PROMPT is `-`, standard input is the prompt. A model with a chat template is asked through
+    it, unless --raw is given.
+    """
+    from localspec.commands.interactive_load import loaded  # engines take their time to import
+
+    shown = read(context, GenerateOptions)
+    if shown.logprobs is not None and not shown.json:
+        raise UsageError("--logprobs are part of the result as JSON: add --json")
+    # A wrong wish fails before anything is loaded.
+    wanted = settings(read(context, ReplyOptions), shown.logprobs)
+    found = read(context, LoadingOptions)
+    loading = how_to_load(found, read(context, DraftingOptions))
+    text = sys.stdin.read() if prompt == "-" else prompt
+    if loading.options.members == 1:
+        context.obj(again=False)
+    with loaded(model, found.draft, loading) as runtime:
+        stream = ask(runtime, text, wanted, raw=shown.raw)
+        if shown.json:
+            click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
+        else:
+            show(stream, runtime)
+
+
+def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
+    if raw or not runtime.tokenizer.chat_template:
+        return runtime.stream(text, wanted)
+    return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
+
+
+def show(stream: Stream, runtime: Runtime) -> None:
+    """Print a reply as it comes; its figures follow on a terminal's stderr."""
+    for chunk in stream:
+        click.echo(chunk.text, nl=False)
+        sys.stdout.flush()
+    click.echo()
+    for notice in stream.result.notices:
+        click.echo(f"localspec: {notice}", err=True)
+    if sys.stderr.isatty():
+        from localspec.chat.speakers.local import ended
+        from localspec.chat.status import status
+
+        told = status(ended(stream.result), runtime.context)
+        click.secho(told, err=True, dim=True)

@@ -1,0 +1,78 @@
+"""The command `localspec info`: what a model's file or folder holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from localspec.backend import Footprint
+from localspec.commands.options.declare import flag, options, read
+from localspec.commands.options.loading import EngineOptions
+from localspec.memory.machine import size
+from localspec.models import engines, trial
+
+
+@dataclass(frozen=True, slots=True)
+class InfoOptions:
+    json: bool = flag("Print everything, the template included.")
+
+
+@click.command(params=options(EngineOptions, InfoOptions))
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.pass_context
+def info(context: click.Context, model: str) -> None:
+    """Describe a model's file or folder, as its engine reads it."""
+    footprint = trial.footprint(model, read(context, EngineOptions).backend)
+    if read(context, InfoOptions).json:
+        click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
+        return
+    for name, value in (*describe(footprint), *runs_on(footprint.path)):
+        click.echo(f"{name:<14} {value}")
+
+
+def describe(f: Footprint) -> list[tuple[str, str]]:
+    kept = f"{f.kv_bytes_per_token:,} bytes per token"
+    if f.window:
+        kept += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
+    experts = f"{f.experts} in a layer, {f.active_experts} of them active"
+    lines = [
+        ("path", os.fspath(f.path)),
+        ("name", f.name),
+        ("architecture", f.architecture),
+        ("quantisation", f.quantisation),
+        ("size", f"{f.file_bytes:,} bytes, {f.weight_bytes:,} of weights"),
+        ("layers", layers(f)),
+        ("heads", f"{f.heads}, {f.kv_heads} for keys and values" if f.heads else ""),
+        ("experts", experts if f.experts else ""),
+        ("MTP head", f"{f.drafting_layers} layers" if f.drafting_layers else ""),
+        ("drafting head", f"{f.drafter}: give it with --draft" if f.drafter else ""),
+        ("vision", f"{f.projector.name} beside it" if f.projector else ""),
+        ("context", f"{f.context:,} tokens"),
+        ("16-bit KV", kept),
+        ("state", f"{f.state_bytes:,} bytes per slot" if f.recurrent else ""),
+        ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens" if f.vocabulary else ""),
+        ("chat template", "yes" if f.chat_template else "no"),
+    ]
+    return [line for line in lines if line[1]]
+
+
+def runs_on(path: Path) -> Iterator[tuple[str, str]]:
+    """Name the devices that the engine of a file sees, each with its free memory."""
+    for device in engines.backend(engines.taker(path)).probe():
+        yield device.kind, f"{device.name}, {size(device.free_bytes)} free"
+
+
+def layers(f: Footprint) -> str:
+    """Describe the layers: their number and kinds; some have two, or none of these."""
+    kinds = {
+        "with attention": f.attention_layers,
+        f"with attention in a window of {f.window:,} tokens": f.window_layers,
+        "recurrent": f.recurrent_layers,
+    }
+    told = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    return f"{f.layers}: {', '.join(told)}" if told else str(f.layers)

@@ -1,0 +1,29 @@
+"""The command `localspec serve` as the command line has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from localspec.commands.models import names
+from localspec.commands.options.declare import options, read
+from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
+from localspec.commands.options.loading import loading as how_to_load
+from localspec.server.options import ServingOptions
+
+
+@click.command(params=options(*LOADING, ServingOptions))
+@click.argument("names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=names)
+@click.pass_context
+def serve(context: click.Context, names: Sequence[str]) -> None:
+    """Answer over HTTP, in the APIs of OpenAI and others.
+
+    The others are those of Anthropic, Ollama, llama.cpp and LM Studio. Of several models the first
+    is loaded at once, the others when a request asks for them.
+    """
+    from localspec.server.command import serve as answer  # a web server takes its time to import
+
+    wanted = read(context, LoadingOptions)
+    loading = how_to_load(wanted, read(context, DraftingOptions))
+    answer(read(context, ServingOptions), loading, wanted.draft, names)

@@ -1,0 +1,97 @@
+"""Starting: which modules a command imports, and the table by which the group's help is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from localspec.cli import commands, run
+from localspec.cli.lazy_group import ALIASES, LISTED
+
+# Packages that take long to import, and parts of LocalSpec that import them.
+SLOW = {"numpy", "httpx", "fastapi", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
+SLOW |= {f"localspec.{part}" for part in ("dialects", "engine", "server", "runtime", "decoding")}
+FEW = 20  # modules of LocalSpec's own
+
+SCRIPT = """
+import sys
+from localspec.cli import run
+try:
+    run(sys.argv[1:])
+finally:
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+def imported(*arguments, **environment):
+    """Run the command line in a process of its own; return the modules that it has then."""
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=60
+    )
+    return set(done.stderr.split("\n")), done.stdout
+
+
+def completing(*words):
+    typed = {"COMP_WORDS": " ".join(["localspec", *words]), "COMP_CWORD": str(len(words))}
+    return imported(**typed, _LOCALSPEC_COMPLETE="bash_complete")
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_import_no_command(option):
+    modules, out = imported(option)
+    assert "localspec" in out
+    assert not modules & SLOW
+    assert sum(name.startswith("localspec") for name in modules) <= FEW
+
+
+def test_completing_a_commands_name_imports_no_command():
+    modules, out = completing("ch")
+    assert out == "plain,chat\n"
+    assert not modules & SLOW
+    assert sum(name.startswith("localspec") for name in modules) <= FEW
+
+
+def test_localspec_itself_imports_nothing_before_a_name_is_used():
+    script = "import localspec, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert not set(done.stdout.split()) & SLOW
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_the_table_agrees_with_the_command(name):
+    listed, command = LISTED[name], commands.commands[name]
+    assert command.name == name
+    assert command.hidden == (not listed.about)
+    assert command.help.startswith(listed.about)
+
+
+def test_no_line_of_help_is_cut_or_wrapped_at_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for listed in filter(lambda each: each.about, LISTED.values()):
+        assert any(line.split(maxsplit=1) == [listed.name, listed.about] for line in lines)
+
+
+def test_everyday_commands_come_first_in_the_help(capsys):
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(f"\n  {name} ") for name in ("chat", "pull", "show", "bench", "worker")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_an_alias_is_called_by_the_name_of_its_command(alias, capsys):
+    assert run([alias, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: localspec {ALIASES[alias]} ")
+    assert alias not in commands.commands
+
+
+def test_a_command_that_is_not_there_suggests_one_that_is(capsys):
+    assert run(["lits"]) == 2
+    assert "Did you mean 'list'?" in capsys.readouterr().err
