@@ -28,11 +28,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "backends"))  # needs nothing that is not in the standard library
 
 from localspec_build import pip, records  # noqa: E402
-from localspec_build.choice import AUTO, RPC  # noqa: E402
+from localspec_build.choice import AUTO, RPC, general  # noqa: E402
 from localspec_build.failure import SetupFailed  # noqa: E402
+from localspec_build.machine import Tools, has_compiler  # noqa: E402
 from localspec_build.pip import say  # noqa: E402
 from localspec_build.rebuild import rebuild  # noqa: E402
-from localspec_build.wheels import Target  # noqa: E402
+from localspec_build.target import Target  # noqa: E402
 
 VENV = ROOT / ".venv"
 LOG = VENV / "pip.log"
@@ -43,14 +44,17 @@ HOME = f"home {str(ROOT)!r} {sysconfig.get_platform()} {sysconfig.get_python_ver
 PROBE = "from importlib.util import find_spec as f; print(f('localspec') and f('llama_cpp') or '')"
 
 
-def ensure(extras: Iterable[str]) -> str:
-    """Return the Python of an environment that holds LocalSpec with these extras."""
+def ensure(extras: Iterable[str], quick: bool = False) -> str:
+    """Return the Python of an environment that holds LocalSpec with these extras.
+
+    A `quick` one may have a llama.cpp for processors of many kinds.
+    """
     wanted = facts(extras)
     try:
-        if not holds(wanted):
+        if not (holds(wanted) and (quick or own_build())):
             with only_one():
-                if not holds(wanted):
-                    set_up(wanted)
+                if not (holds(wanted) and (quick or own_build())):
+                    set_up(wanted, quick)
     except KeyboardInterrupt:
         say("\nStopped. The same command starts the set-up again.")
         sys.exit(130)
@@ -111,6 +115,12 @@ def holds(wanted: set[str]) -> bool:
     return wanted <= stamped() and answers(program("python"), "-Ic", PROBE)
 
 
+def own_build() -> bool:
+    """Tell whether llama.cpp is one for this machine, as far as it can be built here."""
+    made = records.installed(VENV)
+    return made is None or not general(made) or not has_compiler(Tools(os.environ))
+
+
 def answers(*command: str) -> bool:
     """Tell whether a command exists, succeeds and prints something."""
     with contextlib.suppress(OSError, CalledProcessError):
@@ -144,7 +154,7 @@ def takes(lock: IO[str]) -> bool:
     return False
 
 
-def set_up(wanted: set[str]) -> None:
+def set_up(wanted: set[str], quick: bool) -> None:
     """Make the wanted facts true; an environment that lost its stamp half-way is made anew."""
     wanted = wanted | {fact for fact in stamped() if fact.startswith("extra ")}
     extras = ",".join(sorted(fact[6:] for fact in wanted if fact.startswith("extra ")))
@@ -156,8 +166,9 @@ def set_up(wanted: set[str]) -> None:
         say("Setting up .venv: packages, and llama.cpp for this machine.")
         create()
     try:
-        if build() not in stamped(aside):
-            build_engine()
+        if build() not in stamped(aside) or not (quick or own_build()):
+            build_engine(quick)
+        say("Installing LocalSpec and its packages.")
         install(f".[{extras}]")
     except SetupFailed:
         if aside.exists():
@@ -168,10 +179,10 @@ def set_up(wanted: set[str]) -> None:
     aside.replace(STAMP)
 
 
-def build_engine() -> None:
+def build_engine(quick: bool) -> None:
     """Install the build of llama.cpp that was chosen before, or the one that fits here."""
     target = Target.of(program("python"), VENV)
-    rebuild(records.wished() or records.Wish(AUTO), target, or_processor=True)
+    rebuild(records.wished() or records.Wish(AUTO), target, or_processor=True, quick=quick)
 
 
 def create() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from localspec_build.choice import AUTO, NAMES, choose
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import look
-from localspec_build.wheels import Target, install
+from localspec_build.target import Target
+from localspec_build.wheels import install
 
 
 def main(arguments: list[str]) -> str | None:

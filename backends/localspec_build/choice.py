@@ -63,6 +63,9 @@ class Published(NamedTuple):
     runtime: str = ""  # packages with the libraries that its wheels want
 
 
+GENERAL = Published("cpu")  # for processors with AVX2, or any of ARM; without workers
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A build of llama.cpp, and the ways to get it."""
@@ -213,6 +216,8 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
         return False
     if made.kind == CUSTOM:
         return set(choice.cmake) <= set(made.cmake)
+    if general(made):
+        return not machine.compiler
     if made.source in PREBUILT:
         return machine.nvidia is not None and runs(made.source, machine.nvidia)
     if not made.cmake:
@@ -221,6 +226,11 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
         return False
     wanted, there = targets(choice.cmake), targets(made.cmake)
     return ALL in there or wanted <= there
+
+
+def general(made: Installed) -> bool:
+    """Tell whether an installed build is the makers' for processors of many kinds."""
+    return made.kind == "cpu" and made.source == GENERAL.tag
 
 
 def targets(cmake: tuple[str, ...]) -> set[str]:
@@ -291,9 +301,7 @@ def cpu(machine: Machine) -> Choice:
     """The processor; the makers' general build only where nothing can be compiled."""
     if machine.system == "darwin":
         raise Lacking("On a Mac llama.cpp always has Metal: choose the processor by `--device cpu`")
-    return Choice(
-        "cpu", machine.processor, published=() if machine.compiler else (Published("cpu"),)
-    )
+    return Choice("cpu", machine.processor, published=() if machine.compiler else (GENERAL,))
 
 
 def fix(machine: Machine) -> str:

@@ -12,10 +12,12 @@ import sys
 import time
 import venv
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 
 from localspec_build import folders
 from localspec_build.machine import Tools, has_compiler
+from localspec_build.progress import BuildProgress
 
 # pip exits with 1 for everything, so the cause is looked up in its log.
 DISK_FULL = r"No space left on device|Disk quota exceeded|WinError 112\b"
@@ -27,6 +29,8 @@ FAULT = re.compile(
     r"^.*\S.*\b(?:error|fatal)(?: [A-Z]+\d+)?\s*: .*|^.*CMake Error.*(?:\n.*){2}", re.M
 )
 FAULTS = 3  # are quoted
+GAVE_UP = "Nothing was fetched in time."  # at the end of the log
+BEGUN = re.compile(r"^ *(?:Downloading|Using cached|Processing) ", re.M)
 COMPILER_ADVICE = {
     "darwin": "run `xcode-select --install`",
     "win32": "install the Visual Studio Build Tools with `Desktop development with C++`",
@@ -59,8 +63,12 @@ def run(
     log: Path,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    patience_seconds: float = inf,
 ) -> bool:
-    """Run pip to its end, and show now and then what it is at; tell whether it succeeded."""
+    """Run pip to its end, and show now and then what it is at; tell whether it succeeded.
+
+    It is ended where it has not begun to get a package when its patience is over.
+    """
     whole = [*pip, *arguments[:1], "--disable-pip-version-check", "--no-input", *arguments[1:]]
     more = {**os.environ, **(environment or {})}
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +84,7 @@ def run(
             process_group=0,  # so that it can be ended with the compilers that it started
         )
     try:
-        return _watch(child, log) == 0
+        return _watch(child, log, patience_seconds) == 0
     except KeyboardInterrupt:
         _end(child)
         raise
@@ -103,16 +111,24 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def _watch(child: subprocess.Popen[bytes], log: Path) -> int:
-    begun = time.monotonic()
+def _watch(child: subprocess.Popen[bytes], log: Path, patience_seconds: float) -> int:
+    """Show a line that changes, or one a minute where there is no terminal."""
     terminal = sys.stderr.isatty()
-    while child.poll() is None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(timeout=1 if terminal else 60)
-        minutes, seconds = divmod(int(time.monotonic() - begun), 60)
-        status = f"{minutes}:{seconds:02} {''.join(content(log).splitlines()[-1:]).strip()}"
-        if terminal or minutes:
-            say(f"{status:79.79}", end="\r" if terminal and child.returncode is None else "\n")
+    progress, begun, shown = BuildProgress(), time.monotonic(), 0.0
+    with log.open(encoding="utf-8", errors="replace") as growing:
+        while child.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=1)
+            seconds = time.monotonic() - begun
+            progress.feed(growing.read(), seconds)
+            if seconds > patience_seconds and not BEGUN.search(content(log)):
+                _end(child)
+                with log.open("a", encoding="utf-8") as out:
+                    out.write(f"\n{GAVE_UP}\n")
+            ended = child.returncode is not None
+            if terminal or seconds - shown >= 60 or (ended and shown):
+                shown = seconds
+                say(f"{progress.line(seconds):79.79}", end="\r" if terminal and not ended else "\n")
     return child.returncode
 
 
@@ -127,8 +143,7 @@ def explain(log: Path) -> str:
     if re.search(DISK_FULL, said) or shutil.disk_usage(log.parent).free < 2**20:
         cause = "The disk is full, here or where temporary files go: free 2 GB (4 GB for CUDA)"
     elif not built and not has_compiler(Tools(os.environ)):
-        advice = COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
-        cause = f"llama.cpp has to be built and there is no C++ compiler: {advice}"
+        cause = f"llama.cpp has to be built and there is no C++ compiler: {compiler_advice()}"
     elif re.search(MEMORY_FULL, said):
         cause = "The memory is full: set CMAKE_BUILD_PARALLEL_LEVEL=1 (a slower build)"
     elif re.search(UNREACHABLE, said) and built:
@@ -138,6 +153,11 @@ def explain(log: Path) -> str:
         lines = faults or said.splitlines()[-15:]
         return "\n".join([*lines, f"\npip failed; its whole output is in {log}"])
     return f"{cause}, then run the same command again.\npip's output is in {log}"
+
+
+def compiler_advice() -> str:
+    """Tell how a C++ compiler is installed here."""
+    return COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
 
 
 def _kept(log: Path) -> Path:

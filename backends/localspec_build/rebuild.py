@@ -7,34 +7,51 @@ import shutil
 from pathlib import Path
 
 from localspec_build import records, wheels
-from localspec_build.choice import RPC, Choice, choose
+from localspec_build.choice import RPC, Choice, choose, fix, general
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import Machine, look
-from localspec_build.pip import say
+from localspec_build.pip import compiler_advice, say
 from localspec_build.records import CUSTOM, Installed, Wish
-from localspec_build.wheels import Target
+from localspec_build.target import Target
+
+GENERAL_BUILD = (
+    "This build is for processors of many kinds. One for yours is faster if that has AVX-512 or is "
+    "of ARM, and can use other machines"
+)
 
 
 def rebuild(
-    wish: Wish, target: Target, from_source: bool = False, or_processor: bool = False
+    wish: Wish,
+    target: Target,
+    from_source: bool = False,
+    or_processor: bool = False,
+    quick: bool = False,
 ) -> Installed:
     """Install the build that was wished for, and remember it for all environments.
 
-    With `or_processor`, the processor's build takes the place of one that fails.
+    With `or_processor`, the processor's build takes the place of one that fails. A `quick` one for
+    the processor is the makers' general build, where there is one and none was built here before.
     """
     machine, kind = look(program=program(target)), wish.kind
     try:
         choice = chosen(machine, wish)
         kind = choice.kind
         announce(choice, machine)
-        made = wheels.install(choice, target, from_source)
+        made = wheels.install(choice, target, from_source, quick)
     except SetupFailed as error:
         if not or_processor or kind == "cpu" or machine.system == "darwin":
             raise
         say(f"{error}\nThe build for the processor takes its place.")
-        made = wheels.install(choose(machine, "cpu"), target)
+        made = wheels.install(choose(machine, "cpu"), target, quick=quick)
+    if general(made):
+        say(f"{GENERAL_BUILD}: {own_build(machine)}.")
     records.remember(wish if made.kind == wish.kind else Wish(made.kind))
     return made
+
+
+def own_build(machine: Machine) -> str:
+    """Tell how to get a build for this very processor."""
+    return fix(machine) if machine.compiler else f"{compiler_advice()}; then {fix(machine)}"
 
 
 def chosen(machine: Machine, wish: Wish) -> Choice:

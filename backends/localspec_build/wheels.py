@@ -7,74 +7,29 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
 import tarfile
-import tomllib
-from collections.abc import Mapping
-from importlib.metadata import requires
+from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
-from localspec_build import cuda_toolkit, folders, pip
-from localspec_build.choice import Choice, Published
+from localspec_build import cuda_toolkit, effort, folders, makers, pip
+from localspec_build.choice import GENERAL, Choice, Published
 from localspec_build.failure import SetupFailed
-from localspec_build.machine import free_memory
+from localspec_build.makers import PATIENCE_SECONDS, Reach
 from localspec_build.pip import say
 from localspec_build.records import Installed, note
+from localspec_build.target import PACKAGE, Target
+from localspec_build.trial import trial
 
-PACKAGE = "llama-cpp-python"
-MAKERS = "https://abetlen.github.io/llama-cpp-python/whl"
 BUILT = "built here"
-BRIEFLY = ("--retries", "0", "--timeout", "10")  # no network is no error
 # pip keeps a wheel for all options of CMake alike, so its cache is left out.
 SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
-WAIT = {
-    "cpu": "About five minutes on two cores",
-    "cuda": "About five minutes on sixteen cores, half an hour to an hour on two",
-    "hip": "About ten minutes on sixteen cores, an hour or two on two",
-    "vulkan": "About ten minutes on two cores",
-}
-HUNGRY = {"cuda": 2**30, "hip": 2**30}  # bytes that a compiler takes: 0.7 GB of nvcc were seen
-# Loads the library of an environment, after the files that it is given, and tells its backends.
-TRIAL = """
-import ctypes, importlib.util, os, pathlib, sys
-for each in sys.argv[1:]:
-    ctypes.CDLL(each, mode=ctypes.RTLD_GLOBAL)
-folder = pathlib.Path(importlib.util.find_spec("llama_cpp").origin).parent / "lib"
-if sys.platform == "win32":
-    os.environ["PATH"] = f"{folder};{os.environ['PATH']}"
-def load(name):
-    files = [folder / each for each in (f"lib{name}.so", f"lib{name}.dylib", f"{name}.dll")]
-    return ctypes.CDLL(str(next(file for file in files if file.exists())))
-load("llama")
-ggml = load("ggml")
-ggml.ggml_backend_reg_get.restype = ctypes.c_void_p
-ggml.ggml_backend_reg_name.restype = ctypes.c_char_p
-ggml.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
-for at in range(ggml.ggml_backend_reg_count()):
-    print(ggml.ggml_backend_reg_name(ggml.ggml_backend_reg_get(at)).decode())
-"""
-
-
-PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # of a checkout
-
-
-class Target(NamedTuple):
-    """An environment to install into."""
-
-    python: str
-    prefix: Path
-    requirement: str  # as llama-cpp-python>=0.3.36
-
-    @classmethod
-    def of(cls, python: str, prefix: Path) -> Target:
-        """Read in this checkout, or of what is installed, which llama.cpp LocalSpec wants."""
-        if PROJECT.is_file():
-            names = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
-        else:
-            names = requires("localspec") or []
-        return cls(python, prefix, next(name for name in names if name.startswith(PACKAGE)))
+# LocalSpec loads llama and ggml: 40% of what the package compiles by itself. The library for
+# pictures (mtmd) is left out, unless a build's own options have -DLLAVA_BUILD=on.
+WITHOUT_PICTURES = "-DLLAVA_BUILD=off"
+LEAN_FILE = Path(__file__).with_name("lean.cmake")
+LEAN = (WITHOUT_PICTURES, f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={LEAN_FILE.as_posix()}")
 
 
 def store() -> Path:
@@ -85,20 +40,29 @@ def log() -> Path:
     return store() / "pip.log"
 
 
-def install(choice: Choice, target: Target, from_source: bool = False) -> Installed:
-    """Install a build by the first way that succeeds; `SetupFailed` where none does."""
+def install(
+    choice: Choice, target: Target, from_source: bool = False, quick: bool = False
+) -> Installed:
+    """Install a build by the first way that succeeds; `SetupFailed` where none does.
+
+    The makers' general build goes before one for this processor where it has to be `quick`, and
+    none was built here before.
+    """
     for each in () if from_source else choice.published:
         if made := fetched(choice, each, target):
             return made
-    kept = not from_source and any(place(choice, options(choice, target.python)).glob("*.whl"))
+    was_kept = not from_source and bool(kept(places(choice, options(choice, target.python))))
+    hurried = quick and choice.kind == "cpu" and not (from_source or was_kept)
+    if hurried and (made := fetched(choice, GENERAL, target)):
+        return made
     cmake = built(choice, target, from_source)
     tried = trial(target)
-    if kept and not tried.names:  # of another machine with this home, or of older libraries
-        say(f"The build that was kept cannot be loaded any more: {tried.fault}")
+    if was_kept and not tried.names:  # of another machine with this home, or of older libraries
+        say(f"The build that was kept does not work any more: {tried.fault}")
         cmake = built(choice, target, True)
         tried = trial(target)
     if not tried.names:
-        fault = f"llama.cpp was built for {choice.kind} and cannot be loaded: {tried.fault}"
+        fault = f"llama.cpp was built for {choice.kind} and does not work: {tried.fault}"
         raise SetupFailed(fault)
     made = Installed(choice.kind, choice.because, BUILT, cmake=cmake)
     note(target.prefix, made)
@@ -106,24 +70,35 @@ def install(choice: Choice, target: Target, from_source: bool = False) -> Instal
 
 
 def fetched(choice: Choice, published: Published, target: Target) -> Installed | None:
-    """Install a wheel of the makers, if there is one and it can be loaded here."""
+    """Install a wheel of the makers, if there is one and it works here."""
     folder = store() / published.tag
-    if not put(folder, target):
-        say(f"Looking for a build by llama-cpp-python's makers: {published.tag}.")
-        index = ("--only-binary", ":all:", "--index-url", f"{MAKERS}/{published.tag}")
-        found = wheel(folder, target, target.requirement, *index, *BRIEFLY)
-        if not found or not put(folder, target):
-            return None
+    if not put(folder, target) and not (sought(folder, published, target) and put(folder, target)):
+        return None
     libraries = ""
     if published.runtime:
         cuda_toolkit.install(published.runtime, target.python, log())
         libraries = str(cuda_toolkit.folder_of(published.runtime))
     if not (tried := trial(target, libraries)).names:
-        say(f"The makers' build {published.tag} cannot be loaded here: {tried.fault}")
+        say(f"The makers' build {published.tag} does not work here: {tried.fault}")
         return None
     made = Installed(choice.kind, choice.because, published.tag, libraries)
     note(target.prefix, made)
     return made
+
+
+def sought(folder: Path, published: Published, target: Target) -> bool:
+    """Fetch a wheel of the makers; they are not asked again soon where they are out of reach."""
+    reach = Reach(store())
+    if reach.lost():
+        return False
+    say(f"Looking for a build by llama-cpp-python's makers: {published.tag}.")
+    index = makers.index(published.tag)
+    if wheel(folder, target, target.requirement, *index, patience_seconds=PATIENCE_SECONDS):
+        return True
+    if makers.unreachable(pip.content(log())):
+        say("Their page cannot be reached from here, so llama.cpp is built.")
+        reach.note()
+    return False
 
 
 def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str, ...]:
@@ -132,38 +107,31 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
     `where` tells pip of another place than the environment.
     """
     cmake = options(choice, target.python)
-    folder = place(choice, cmake)
-    if choice.unbuildable and (anew or not any(folder.glob("*.whl"))):
+    lean, *_ = homes = places(choice, cmake)
+    if choice.unbuildable and (anew or not kept(homes)):
         raise SetupFailed(choice.unbuildable)
-    for old in folder.glob("*.whl") if anew else ():
+    for old in kept(homes) if anew else ():
         old.unlink()
-    if not put(folder, target, *where):
-        say(f"Building llama.cpp for {choice.kind}. {WAIT.get(choice.kind, WAIT['cpu'])}, once.")
-        if not compiled(folder, target, cmake, environment(choice.kind)) or not put(
-            folder, target, *where
-        ):
-            raise SetupFailed(pip.explain(log()))
+    if any(put(folder, target, *where) for folder in homes):
+        return cmake
+    more = effort.environment(choice.kind)
+    level = {**os.environ, **more}.get(effort.LEVEL, "")
+    time = effort.told(choice.kind, level, effort.cores())
+    say(f"Building llama.cpp for {choice.kind}, once: {time}.")
+    if not compiled(lean, target, cmake, more) or not put(lean, target, *where):
+        raise SetupFailed(pip.explain(log()))
     return cmake
 
 
-def place(choice: Choice, cmake: tuple[str, ...]) -> Path:
-    return store() / f"{choice.kind}-{digest(*cmake)}"
+def places(choice: Choice, cmake: tuple[str, ...]) -> tuple[Path, Path]:
+    """Return where a build is kept, and where one with all parts of llama.cpp is, which serves."""
+    names = (digest(*cmake, WITHOUT_PICTURES), digest(*cmake))
+    lean, whole = (store() / f"{choice.kind}-{name}" for name in names)
+    return lean, whole
 
 
-def jobs(kind: str, free: int, cores: int) -> int:
-    """Return how many compilers the memory holds at once; 0 where it holds one for each core."""
-    number = free // HUNGRY[kind] if kind in HUNGRY else cores
-    return max(1, number) if number < cores else 0
-
-
-def environment(kind: str, given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return what a build for a kind wants of its environment, and the user did not set."""
-    wanted: dict[str, str] = {}
-    if number := jobs(kind, free_memory(), os.cpu_count() or 1):
-        wanted["CMAKE_BUILD_PARALLEL_LEVEL"] = str(number)
-    if cxx := shutil.which(given.get("CXX", "")):
-        wanted["CUDAHOSTCXX"] = cxx  # nvcc takes the system's else
-    return {name: value for name, value in wanted.items() if name not in given}
+def kept(folders: Sequence[Path]) -> list[Path]:
+    return [wheel for folder in folders for wheel in folder.glob("*.whl")]
 
 
 def compiled(folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping[str, str]) -> bool:
@@ -171,9 +139,10 @@ def compiled(folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping
     build, sources = folder / "build", folder / "sources"
     home = unpacked(sources, target)
     if home is None:
+        Reach(store()).forget()
         return False
-    where = ("--config-settings", f"build-dir={build}", "--no-cache-dir")
-    more = {**more, "CMAKE_ARGS": shlex.join(cmake)}
+    where = ("-v", "--config-settings", f"build-dir={build}", "--no-cache-dir")
+    more = {**more, "CMAKE_ARGS": shlex.join((*LEAN, *cmake))}
     if not wheel(folder, target, str(home), *where, environment=more):
         return False
     for done in (build, sources):
@@ -211,12 +180,18 @@ def wheel(
     target: Target,
     what: str,
     *more: str,
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    patience_seconds: float = inf,
 ) -> bool:
     """Make or fetch a wheel into a folder."""
     arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, what)
-    own = pip.command(target.python)
-    return pip.run(own, *arguments, log=log(), environment=environment)
+    return pip.run(
+        pip.command(target.python),
+        *arguments,
+        log=log(),
+        environment=environment,
+        patience_seconds=patience_seconds,
+    )
 
 
 def put(folder: Path, target: Target, *where: str) -> bool:
@@ -226,24 +201,6 @@ def put(folder: Path, target: Target, *where: str) -> bool:
     kept = ("--no-deps", "--no-index", "--force-reinstall", "--find-links", str(folder), *where)
     own = pip.command(target.python)
     return pip.run(own, "install", *kept, target.requirement, log=log())
-
-
-class Tried(NamedTuple):
-    """The backends of a library that could be loaded, or the reason why it could not."""
-
-    names: tuple[str, ...]
-    fault: str = ""
-
-
-def trial(target: Target, libraries: str = "") -> Tried:
-    """Load the library of an environment, in a process of its own."""
-    before = map(str, cuda_toolkit.libraries(Path(libraries))) if libraries else ()
-    command = [target.python, "-c", TRIAL, *before]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=target.prefix)
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode:
-        return Tried((), said[-1] if said else f"exit code {done.returncode}")
-    return Tried(tuple(done.stdout.decode().split()))
 
 
 def digest(*texts: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,9 @@ from pathlib import Path
 
 from localspec.backend_spec import Finding
 from localspec_build import records
-from localspec_build.machine import NO_FP16
+from localspec_build.choice import general
+from localspec_build.machine import NO_FP16, Tools, has_compiler
+from localspec_build.pip import compiler_advice
 from localspec_build.records import CUSTOM
 
 WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
@@ -39,13 +42,24 @@ def advise(
         for name in FAST.get(platform.machine(), ())
         if FLAGS[name] in flags and name not in features
     ]
-    if lacking:
+    if made and general(made):
+        yield of_general_build(lacking)
+    elif lacking:
         state = f"the processor has {', '.join(lacking)}, but llama.cpp was built without"
         yield Finding("cpu", state, f"localspec doctor --rebuild {kind} --build")
     chosen = made is not None and (made.kind == CUSTOM or NO_FP16 in " ".join(made.cmake))
     if "avx512_fp16" in flags and "AVX512" in features and not chosen:
         state = "llama.cpp was built with AVX512-FP16: attention is slow where heads are of 64"
         yield Finding("cpu", state, f"localspec doctor --rebuild {kind}")
+
+
+def of_general_build(lacking: Sequence[str]) -> Finding:
+    """Tell what the makers' build for processors of many kinds leaves out."""
+    without = ", ".join((*lacking, "workers"))
+    state = f"llama.cpp is a build for processors of many kinds, without {without}"
+    fix = "localspec doctor --fix"
+    compiler = has_compiler(Tools(os.environ))
+    return Finding("cpu", state, fix if compiler else f"{compiler_advice()}; then {fix}")
 
 
 def cpu_flags(root: Path) -> set[str]:

@@ -12,7 +12,8 @@ from localspec_build.failure import SetupFailed
 from localspec_build.machine import look
 from localspec_build.rebuild import chosen, rebuild
 from localspec_build.records import Installed, Wish
-from localspec_build.wheels import Target, trial
+from localspec_build.target import Target
+from localspec_build.trial import trial
 
 # The backends of ggml, by which a library that somebody else built tells its kind.
 BACKENDS = {"CUDA": "cuda", "ROCm": "hip", "Vulkan": "vulkan", "MTL": "metal", "Metal": "metal"}

@@ -20,7 +20,7 @@ from localspec.errors import BackendError, ModelFileError
 from localspec_build import folders, pip, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.pip import say
-from localspec_build.wheels import PACKAGE, Target
+from localspec_build.target import PACKAGE, Target
 from localspec_llamacpp.head_kinds import drafter
 from localspec_llamacpp.headers.header import read
 

@@ -63,3 +63,19 @@ def test_what_was_installed_is_told_and_built_anew_as_it_was(tmp_path, monkeypat
     built, cpu = advise(("CUDA",), root, tmp_path)
     assert built.state == "built for cuda (RTX 4090), cu130"
     assert cpu.step == "localspec doctor --rebuild cuda --build"
+
+
+def test_a_build_for_processors_of_many_kinds_is_told_with_the_way_to_ones_own(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(advice.platform, "machine", lambda: "x86_64")
+    root = write(tmp_path, "proc/cpuinfo", "flags\t\t: avx2 avx512f\n")
+    records.note(tmp_path, Installed("cpu", "x86_64", "cpu"))
+    _, finding = advise(("CPU", "AVX2"), root, tmp_path)
+    assert "processors of many kinds, without AVX512, workers" in finding.state
+    assert finding.step == "localspec doctor --fix"
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    _, finding = advise(("CPU", "AVX2"), root, tmp_path)
+    assert "apt-get install g++" in finding.step
+    assert finding.step.endswith("; then localspec doctor --fix")

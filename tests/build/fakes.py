@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec_build.wheels import Target
+from localspec_build.target import Target
 
 SMI = """case "$*" in
 *compute_cap*) echo "{cards}" ;;
@@ -101,7 +101,7 @@ case "$1 $2 $3" in
 *convert_hf_to_gguf.py*)
     echo "Loading model"; [ -s fault ] && cat fault && exit 1
     for word in "$@"; do [ "$before" = --outfile ] && cp head.gguf "$word"; before=$word; done ;;
-"-c "*) for word in $(cat broken); do case "$(cat installed)" in *$word*)
+"-c "*) for word in $(cat broken); do case "$(cat installed)/" in *$word*)
             echo "OSError: libcudart.so.13 is missing" >&2; exit 1 ;; esac; done
         cat backends ;;
 esac

@@ -9,6 +9,7 @@ import pytest
 from localspec.errors import BackendError
 from localspec.models import engines
 from localspec_build import records
+from localspec_build.rebuild import rebuild
 from localspec_build.records import Installed, Wish
 from localspec_llamacpp.building import build
 
@@ -27,6 +28,17 @@ def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
     site.let(refuses="--index-url")
     assert "is built for cuda (NVIDIA GeForce RTX 4090" in build("", False, site.target)
     assert build("", False, site.target) == "is built for cuda, which fits"
+
+
+def test_the_makers_build_for_many_processors_is_replaced_by_one_for_this(site, capsys):
+    site.fake.tool("c++")
+    made = rebuild(Wish("auto"), site.target, quick=True)
+    assert made.source == "cpu"
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("This build is for processors of many kinds.")
+    assert line.endswith("localspec doctor --fix`.")
+    assert "is built for cpu (x86_64), built here" in build("", False, site.target)
+    assert build("", False, site.target) == "is built for cpu, which fits"
 
 
 def test_a_new_card_calls_for_a_build_with_its_code(site):

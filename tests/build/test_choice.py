@@ -53,8 +53,15 @@ def test_what_the_processors_code_wants_is_said_to_every_build_and_missed_in_old
     assert choose(machine).cmake == choice.cmake[:-1]
     made = Installed(choice.kind, "", "built here", cmake=choice.cmake)
     assert serves(made, choice, machine)
-    assert serves(made._replace(source="cpu", cmake=()), choice, machine)
     assert not serves(made._replace(cmake=choice.cmake[:-1]), choice, machine)
+
+
+def test_the_makers_build_for_any_processor_serves_where_nothing_can_be_compiled():
+    made = Installed("cpu", "x86_64", "cpu")
+    assert not serves(made, choose(BARE), BARE)
+    bare = replace(BARE, compiler=False)
+    assert serves(made, choose(bare), bare)
+    assert serves(made._replace(kind="vulkan", source="vulkan"), choose(BARE, "vulkan"), BARE)
 
 
 def test_one_architecture_is_compiled_the_cards_and_the_drivers_library_is_named():

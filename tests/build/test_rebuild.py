@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,12 +17,15 @@ import platformdirs
 import psutil
 import pytest
 
-from localspec_build import cuda_toolkit, folders, machine, pip, records, wheels
+from localspec_build import cuda_toolkit, effort, folders, machine, makers, pip, records, wheels
 from localspec_build.choice import Choice, Published
 from localspec_build.failure import SetupFailed
+from localspec_build.makers import Reach
 from localspec_build.rebuild import rebuild
 from localspec_build.records import Installed, Wish
-from localspec_build.wheels import Target, install
+from localspec_build.target import Target
+from localspec_build.wheels import install
+from tests.build.fakes import Site
 
 CPU = Choice("cpu", "x86_64")
 CUDA = Choice(
@@ -42,6 +47,85 @@ def test_a_build_is_made_once_for_its_options_and_installed_from_there_on(site):
     assert len(site.calls("-m pip install", "--no-index", "--force-reinstall")) == 2
     install(Choice("cpu", "x86_64", ("-DGGML_NATIVE=off",)), site.target)
     assert len(site.calls("-m pip wheel")) == 2
+
+
+def test_nothing_is_compiled_that_is_not_loaded_unless_an_option_asks_for_it(site):
+    install(CPU, site.target)
+    [call] = site.calls("-m pip wheel")
+    options = shlex.split(call.partition("|")[0])
+    included = dict(option[2:].split("=", 1) for option in options)
+    assert included["LLAVA_BUILD"] == "off"
+    common = Path(included["CMAKE_PROJECT_llama.cpp_INCLUDE"]).read_text()
+    assert "set(LLAMA_BUILD_COMMON OFF)" in common
+    install(Choice("custom", "", ("-DLLAVA_BUILD=on",)), site.target)
+    [_, call] = site.calls("-m pip wheel")
+    assert call.index("-DLLAVA_BUILD=off") < call.index("-DLLAVA_BUILD=on")  # CMake takes the last
+
+
+def test_a_build_with_all_parts_that_was_kept_serves_and_a_new_one_has_another_name(site):
+    lean, whole = wheels.places(CPU, CPU.cmake)
+    assert lean != whole
+    whole.mkdir(parents=True)
+    (whole / "llama_cpp_python-1.whl").touch()
+    install(CPU, site.target)
+    assert not site.calls("-m pip wheel")
+    install(CPU, site.target, from_source=True)
+    assert not any(whole.iterdir())
+    assert wheels.kept([lean])
+
+
+def test_who_is_in_a_hurry_gets_the_makers_build_unless_one_was_built_here(site):
+    made = install(CPU, site.target, quick=True)
+    assert made == Installed("cpu", "x86_64", "cpu", "")
+    install(CPU, site.target)
+    assert install(CPU, site.target, quick=True).source == "built here"
+    assert len(site.calls("-m pip wheel")) == 2  # one was fetched and one was built
+
+
+def test_the_makers_build_that_fails_on_this_processor_gives_way_to_one_from_here(site, capsys):
+    site.let(broken="/cpu/")
+    assert install(CPU, site.target, quick=True).source == "built here"
+    assert "The makers' build cpu does not work here: OSError" in capsys.readouterr().err
+
+
+UNREACHED = "Could not fetch URL https://site/cpu/: connection error: no route - skipping"
+
+
+def test_makers_who_are_out_of_reach_are_asked_once_an_hour(site, tmp_path, monkeypatch):
+    offline = Site(tmp_path / "offline", UNREACHED)
+    offline.let(refuses="--index-url")
+    two = replace(CUDA, published=(Published("cu132"), Published("cu130")))
+    assert install(two, offline.target).source == "built here"
+    assert install(CPU, offline.target, quick=True).source == "built here"
+    assert len(offline.calls("--index-url")) == 1
+    hour_ago = time.time() - makers.HOLD_SECONDS - 1
+    os.utime(Reach(wheels.store()).file, (hour_ago, hour_ago))
+    install(two, offline.target)
+    assert len(offline.calls("--index-url")) == 2
+
+
+def test_makers_are_asked_again_where_the_whole_network_was_away(site, tmp_path):
+    offline = Site(tmp_path / "offline", UNREACHED)
+    offline.let(refuses="--index-url download")
+    for _ in range(2):
+        with pytest.raises(SetupFailed):
+            install(CPU, offline.target, quick=True)
+    assert len(offline.calls("--index-url")) == 2
+
+
+def test_makers_who_have_no_fitting_build_are_not_out_of_reach(site):
+    site.let(refuses="--index-url")
+    install(CUDA, site.target)
+    install(CUDA, site.target)
+    assert len(site.calls("--index-url")) == 2
+
+
+def test_a_host_that_does_not_answer_costs_seconds(tmp_path):
+    log = tmp_path / "log"
+    assert not pip.run(["sh", "-c", "exec sleep 300"], log=log, patience_seconds=0.1)
+    assert makers.unreachable(pip.content(log))
+    began = ["sh", "-c", "echo '  Downloading x.whl (9 MB)'; sleep 1.2"]
+    assert pip.run(began, log=log, patience_seconds=0.1)
 
 
 def test_the_makers_wheel_goes_before_a_build_and_brings_its_libraries(site):
@@ -117,25 +201,25 @@ def test_a_build_that_was_kept_needs_nothing_to_build_with(site):
 
 def test_a_build_that_cannot_be_loaded_is_an_error_and_not_noted(site):
     site.let(broken="cpu-")
-    with pytest.raises(SetupFailed, match=r"cannot be loaded: OSError: libcudart.so.13 is missing"):
+    with pytest.raises(SetupFailed, match=r"does not work: OSError: libcudart.so.13 is missing"):
         install(CPU, site.target)
     assert records.installed(site.root) is None
 
 
 def test_a_build_for_cards_takes_as_many_compilers_as_the_memory_holds():
-    assert wheels.jobs("cuda", 3 << 30, 16) == 3
-    assert wheels.jobs("hip", 1, 16) == 1
-    assert wheels.jobs("cuda", 64 << 30, 16) == wheels.jobs("cpu", 1, 16) == 0
+    assert effort.jobs("cuda", 3 << 30, 16) == 3
+    assert effort.jobs("hip", 1, 16) == 1
+    assert effort.jobs("cuda", 64 << 30, 16) == effort.jobs("cpu", 1, 16) == 0
     assert 2**20 < machine.free_memory() < machine.free_memory(Path("/nowhere"))
     level = {"CMAKE_BUILD_PARALLEL_LEVEL": "8"}
-    assert wheels.environment("cuda", level) == {}
+    assert effort.environment("cuda", level) == {}
 
 
 def test_nvcc_takes_the_cplusplus_compiler_that_was_chosen(site):
     cxx = str(site.fake.tool("g++-14"))
-    assert wheels.environment("cpu", {"CXX": cxx}) == {"CUDAHOSTCXX": cxx}
-    assert wheels.environment("cpu", {"CXX": cxx, "CUDAHOSTCXX": "other"}) == {}
-    assert wheels.environment("cpu", {"CXX": "ccache g++"}) == {}
+    assert effort.environment("cpu", {"CXX": cxx}) == {"CUDAHOSTCXX": cxx}
+    assert effort.environment("cpu", {"CXX": cxx, "CUDAHOSTCXX": "other"}) == {}
+    assert effort.environment("cpu", {"CXX": "ccache g++"}) == {}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no groups of processes")
@@ -162,10 +246,10 @@ def test_what_pip_started_ends_with_it(tmp_path, name):
 def test_a_kept_build_that_cannot_be_loaded_any_more_is_built_anew_once(site, capsys):
     install(CPU, site.target)
     site.let(broken="cpu-")
-    with pytest.raises(SetupFailed, match="cannot be loaded"):
+    with pytest.raises(SetupFailed, match="does not work"):
         install(CPU, site.target)
     assert len(site.calls("-m pip wheel")) == 2
-    assert "cannot be loaded any more: OSError" in capsys.readouterr().err
+    assert "does not work any more: OSError" in capsys.readouterr().err
 
 
 def test_the_index_s_toolkit_is_fetched_once_and_named_to_cmake(site):

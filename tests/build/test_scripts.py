@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import environment
 from localspec_build import records
 from localspec_build.failure import SetupFailed
-from localspec_build.records import Wish
+from localspec_build.records import Installed, Wish
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +54,42 @@ def test_an_environment_behind_a_link_is_not_cleared(tmp_path, monkeypatch):
     with pytest.raises(SetupFailed, match="remove it"):
         environment.create()
     assert (tmp_path / "other" / "kept").exists()
+
+
+def test_a_build_for_many_processors_is_enough_to_start_and_not_to_test(site, monkeypatch):
+    monkeypatch.setattr(environment, "VENV", site.root)
+    assert environment.own_build()
+    records.note(site.root, Installed("cpu", "x86_64", "cpu"))
+    site.fake.tool("c++")
+    assert not environment.own_build()
+    monkeypatch.setenv("PATH", str(site.root / "empty"))
+    assert environment.own_build()  # as far as can be had here
+    records.note(site.root, Installed("cpu", "x86_64", "built here"))
+    assert environment.own_build()
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("bench", "plain  "),
+        ("bench peers", "--max-tokens     of a reply"),
+        ("bench plain", "a bare loop of llama_decode"),
+        ("soak", "--folder"),
+        ("zoo", "make|check|keep"),
+        ("simulate", "depth controller"),
+        ("check-catalog", "--catalogue"),
+        ("test", "--vulkan"),
+        ("check", "static check"),
+        ("start", "a prompt"),
+    ],
+)
+def test_help_of_a_script_comes_without_an_installation(tmp_path, script, words):
+    for name in ("scripts", "backends/localspec_build"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    name, *rest = script.split()
+    command = [sys.executable, "-S", str(tmp_path / "scripts" / name), *rest, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert words in done.stdout
+    assert done.stderr == ""
+    assert not (tmp_path / ".venv").exists()

@@ -1,0 +1,53 @@
+"""What a build of llama.cpp takes of a machine: compilers at once, and minutes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from math import ceil
+
+from localspec_build.machine import free_memory
+
+# Minutes of one slow core, with code for one architecture of cards. A fast one (an AMD EPYC with
+# AVX-512) takes a third: 176 seconds were measured for the processor.
+CORE_MINUTES = {"cpu": 10, "metal": 12, "vulkan": 24, "cuda": 70, "hip": 150}
+FASTER = 3
+HUNGRY = {"cuda": 2**30, "hip": 2**30}  # bytes that a compiler takes: 0.7 GB of nvcc were seen
+LEVEL = "CMAKE_BUILD_PARALLEL_LEVEL"
+
+
+def jobs(kind: str, free: int, cores: int) -> int:
+    """Return how many compilers the memory holds at once; 0 where it holds one for each core."""
+    number = free // HUNGRY[kind] if kind in HUNGRY else cores
+    return max(1, number) if number < cores else 0
+
+
+def environment(kind: str, given: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what a build for a kind wants of its environment, and the user did not set."""
+    wanted: dict[str, str] = {}
+    if number := jobs(kind, free_memory(), cores()):
+        wanted[LEVEL] = str(number)
+    if cxx := shutil.which(given.get("CXX", "")):
+        wanted["CUDAHOSTCXX"] = cxx  # nvcc takes the system's else
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def told(kind: str, level: str, count: int) -> str:
+    """Tell about how long a build takes with so many cores, of which `level` may bound the use."""
+    slow = CORE_MINUTES.get(kind, CORE_MINUTES["cpu"])
+    fast = round(slow / FASTER)
+    used = min(int(level), count) if level.isdecimal() and int(level) else count
+    if used == 1:
+        return f"{fast} to {slow} minutes on one core"
+    return (
+        f"{fast} to {slow} minutes of one core, "
+        f"so {ceil(fast / used)} to {ceil(slow / used)} on the {used} here"
+    )
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,3 @@
+# CMake reads this inside llama.cpp's own project: its common library, which the Python package
+# always asks for and LocalSpec never loads, is 45% of the work.
+set(LLAMA_BUILD_COMMON OFF)
