@@ -51,9 +51,9 @@ def ensure(extras: Iterable[str], quick: bool = False) -> str:
     """
     wanted = facts(extras)
     try:
-        if not (holds(wanted) and (quick or own_build())):
+        if not settled(wanted, quick):
             with only_one():
-                if not (holds(wanted) and (quick or own_build())):
+                if not settled(wanted, quick):
                     set_up(wanted, quick)
     except KeyboardInterrupt:
         say("\nStopped. The same command starts the set-up again.")
@@ -113,6 +113,11 @@ def stamped(stamp: Path = STAMP) -> set[str]:
 def holds(wanted: set[str]) -> bool:
     """Tell whether the environment was set up for these facts and still finds LocalSpec."""
     return wanted <= stamped() and answers(program("python"), "-Ic", PROBE)
+
+
+def settled(wanted: set[str], quick: bool) -> bool:
+    """Tell whether the environment is as it has to be."""
+    return holds(wanted) and (quick or own_build())
 
 
 def own_build() -> bool:

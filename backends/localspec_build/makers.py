@@ -11,7 +11,7 @@ from localspec_build.pip import GAVE_UP
 SITE = "https://abetlen.github.io/llama-cpp-python/whl"
 # pip tells why it could not reach a page only where it is asked to tell much.
 BRIEFLY = ("-vv", "--retries", "0", "--timeout", "5")
-PATIENCE_SECONDS = 8.0  # a host with several addresses can take the time limit for each
+PATIENCE_SECONDS = 15.0  # pip takes its time limit for each of a host's addresses
 HOLD_SECONDS = 3600  # in which the command is likely to be given again
 UNREACHABLE = re.compile(
     rf"Could not fetch URL .*(?:connection error|ssl certificate|timed out)|{GAVE_UP}"

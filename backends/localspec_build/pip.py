@@ -26,7 +26,9 @@ BUILD_FAILED = r"Failed building wheel|CMake configuration failed"
 UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versions: none\)"
 # What compilers, linkers and CMake say; pip's own last lines tell nothing of it.
 FAULT = re.compile(
-    r"^.*\S.*\b(?:error|fatal)(?: [A-Z]+\d+)?\s*: .*|^.*CMake Error.*(?:\n.*){2}", re.M
+    r"^[ \t]*(?!error\b|fatal\b)\S.*\b(?:error|fatal)(?: [A-Z]+\d+)?\s*: .*"
+    r"|^.*CMake Error.*(?:\n.*){2}",
+    re.M,
 )
 FAULTS = 3  # are quoted
 GAVE_UP = "Nothing was fetched in time."  # at the end of the log
