@@ -15,8 +15,8 @@ from localspec_build.records import CUSTOM, Installed, Wish
 from localspec_build.target import Target
 
 GENERAL_BUILD = (
-    "This build is for processors of many kinds. One for yours is faster if that has AVX-512 or is "
-    "of ARM, and can use other machines"
+    "This build is for processors of many kinds. One for yours can use other machines, and with "
+    "AVX-512 reads prompts up to 1.5 times as fast"
 )
 
 
