@@ -130,7 +130,11 @@ def _watch(child: subprocess.Popen[bytes], log: Path, patience_seconds: float) -
             ended = child.returncode is not None
             if terminal or seconds - shown >= 60 or (ended and shown):
                 shown = seconds
-                say(f"{progress.line(seconds):79.79}", end="\r" if terminal and not ended else "\n")
+                line = f"{progress.line(seconds):.79}"
+                if terminal:
+                    say(f"{line:79}", end="\n" if ended else "\r")
+                else:
+                    say(line)
     return child.returncode
 
 
