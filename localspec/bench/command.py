@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from localspec.bench import machine, modes, picture, prompts
-from localspec.bench.measure import questions, replies
-from localspec.bench.modes import Lineup
-from localspec.bench.page import page
+from localspec.bench import machine, modes, prompts
+from localspec.bench.measure import questions
 from localspec.bench.prompts import Prompt
-from localspec.bench.reply import MeasuredReply
-from localspec.bench.report import Report, as_json, report, text
+from localspec.bench.report import Setup, as_json, report, text
+from localspec.bench.timed_run import run
+from localspec.bench.verdict import Drafter
 from localspec.commands.options.declare import (
     COUNT,
     INTEGER,
     NUMBER,
+    SECONDS,
     TEXT,
     WRITABLE,
+    flag,
     option,
     options,
     read,
@@ -32,94 +32,101 @@ from localspec.commands.options.loading import loading as how_to_load
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.pairing.vocabulary import Match
+from localspec.proposers import registry
 from localspec.runtime.loaded_pair import PairFiles, ResolvedPair
 from localspec.sampling.parameters import Sampling
+
+WHOLE_RUN = 150.0  # seconds: with what a slow machine adds, no more than three minutes
+PROMPTS_OF_A_CATEGORY = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    modes: str = option(TEXT, "Ways to decode, as plain,auto,ngram:8.", "A,B", default="")
+    details: bool = flag("Measure more modes, and show drafts, costs and forecasts.")
+    seconds: float = option(
+        SECONDS, "Time that it may take, loading included; 150.", default=WHOLE_RUN
+    )
+    modes: str = option(TEXT, "Ways to decode, as auto,lookup,ngram:8.", "A,B", default="")
     prompts: Path | None = option(WRITABLE, "A JSONL file with category and prompt a line.")
     category: tuple[str, ...] = repeated(TEXT, "Only this one; may be given several times.")
-    limit: int | None = option(COUNT, "Most prompts of a category.")
+    limit: int | None = option(COUNT, "Most prompts of a category; 2, or all those of a file.")
     repeat: int = option(COUNT, "Ask everything N times.", default=1)
-    max_tokens: int = option(INTEGER, "Most tokens a reply; 128.", default=128)
+    max_tokens: int | None = option(INTEGER, "Most tokens of a reply; 32 to 128, by speed.")
     temperature: float = option(NUMBER, "0, the default, is greedy.", default=0.0)
     seed: int = option(INTEGER, "Of sampled replies, the same in all modes.", default=0)
     json: Path | None = option(WRITABLE, "Write every figure and reply to this file.")
-    html: Path | None = option(WRITABLE, "Write a page with drawings to this file.")
-    png: Path | None = option(WRITABLE, "Write the drawings to this file.")
 
 
 @click.command(params=options(BenchOptions, LoadingOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:
-    """Measure what speculation brings on this machine, prompt by prompt against plain decoding.
+    """Measure whether speculation pays on this machine, and say what to do.
 
-    Modes are plain, auto, and proposers by name, also with a depth (suffix:8).
+    Each prompt is answered plainly, with drafts, and plainly once more. Modes are auto (as
+    LocalSpec comes), lookup (the same without a draft model), and proposers by name, also with a
+    depth (suffix:8).
     """
-    wanted, loaded = read(context, BenchOptions), read(context, LoadingOptions)
-    loading = how_to_load(loaded)
-    settings = _settings(wanted)
-    names = _names(wanted)
+    chosen, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
+    deadline = time.monotonic() + chosen.seconds
+    loading = how_to_load(loading_options)
+    settings = _settings(chosen)
+    names = [name.strip() for name in chosen.modes.split(",") if name.strip()]
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
-    asked = _prompts(wanted)
-    _check_files(wanted)
-    places = PairFiles.of(model, loaded.draft, loading.backend)
-    with modes.load(places, loading, names) as (lineup, known):
-        heading = [*_heading(known, lineup.pairing), ("asked", _asked(wanted, len(asked)))]
-        found, finished = _measured(wanted.repeat, lineup, asked, settings)
-    _publish(wanted, report(heading, [mode.name for mode in lineup.modes], found))
-    if not finished:
+    prompts_to_ask = _prompts(chosen)
+    _check_file(chosen.json)
+    files = PairFiles.of(model, loading_options.draft, loading.backend)
+    click.echo(f"loading {model}", err=True)
+    with modes.load(files, loading, names, details=chosen.details) as (lineup, resolved):
+        asked = questions(lineup.target, prompts_to_ask, settings)
+        outcome = run(lineup, asked, chosen.repeat, deadline)
+    setup = Setup(
+        heading=(*_heading(resolved, lineup.pairing), ("sampling", _sampling(chosen))),
+        modes=tuple(mode.name for mode in lineup.modes),
+        drafter=_drafter(lineup.drafter, given=loading_options.draft is not None),
+    )
+    found = report(setup, outcome)
+    click.echo(text(found, details=chosen.details))
+    if chosen.json:
+        chosen.json.write_text(as_json(found), encoding="utf-8")
+    if outcome.interrupted:
         raise click.Abort
 
 
-def _names(wanted: BenchOptions) -> list[str]:
-    return [name.strip() for name in wanted.modes.split(",") if name.strip()]
+def _prompts(chosen: BenchOptions) -> list[Prompt]:
+    """Choose prompts, the first of each category before the second, so that a run may end early."""
+    available = prompts.read(chosen.prompts) if chosen.prompts else prompts.built_in()
+    limit = chosen.limit or (None if chosen.prompts else PROMPTS_OF_A_CATEGORY)
+    return sorted(prompts.choose(available, chosen.category, limit), key=lambda each: each.number)
 
 
-def _prompts(wanted: BenchOptions) -> list[Prompt]:
-    known = prompts.read(wanted.prompts) if wanted.prompts else prompts.built_in()
-    return prompts.choose(known, wanted.category, wanted.limit)
+def _settings(chosen: BenchOptions) -> Settings:
+    sampling = Sampling(temperature=chosen.temperature)
+    return Settings(max_tokens=chosen.max_tokens, sampling=sampling, seed=chosen.seed)
 
 
-def _settings(wanted: BenchOptions) -> Settings:
-    sampling = Sampling(temperature=wanted.temperature)
-    return Settings(max_tokens=wanted.max_tokens, sampling=sampling, seed=wanted.seed)
-
-
-def _check_files(wanted: BenchOptions) -> None:
-    """Refuse files that cannot be written before minutes are spent."""
-    for name, path in (("json", wanted.json), ("html", wanted.html), ("png", wanted.png)):
-        if path is None:
-            continue
-        there = path.exists()
-        try:
-            path.open("ab").close()
-        except OSError as error:
-            raise UsageError(f"--{name} cannot be written: {error}") from error
-        if not there:
-            path.unlink()
-    if wanted.png:
-        picture.require()
-
-
-def _measured(
-    repeat: int, lineup: Lineup, asked: Sequence[Prompt], settings: Settings
-) -> tuple[list[MeasuredReply], bool]:
-    """Measure all replies, or those before an interruption; tell whether these are all."""
-    found: list[MeasuredReply] = []
-    todo = questions(lineup.target, asked, settings)
-    length = len(todo) * len(lineup.modes) * repeat
+def _check_file(path: Path | None) -> None:
+    """Refuse a file that cannot be written before minutes are spent."""
+    if path is None:
+        return
+    there = path.exists()
     try:
-        answers, hidden = replies(lineup, todo, repeat), not sys.stderr.isatty()
-        with click.progressbar(answers, length, "asking", hidden, file=sys.stderr) as bar:
-            found.extend(bar)  # keeps those that came before an interruption
-    except KeyboardInterrupt:
-        click.echo("interrupted: the figures are of what was answered", err=True)
-        return found, False
-    return found, True
+        path.open("ab").close()
+    except OSError as error:
+        raise UsageError(f"--json cannot be written: {error}") from error
+    if not there:
+        path.unlink()
+
+
+def _drafter(proposer: str, *, given: bool) -> Drafter | None:
+    """Describe what drafts besides prompt lookup, and how to do without it."""
+    if not proposer:
+        return None
+    name = "this draft model" if proposer == registry.DRAFT else f"the {proposer} head"
+    without = (
+        "Leave --draft away" if given else f"Leave it away: --proposer {','.join(registry.AUTO)}"
+    )
+    return Drafter(name, f"{without}.")
 
 
 def _heading(known: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]]:
@@ -138,18 +145,6 @@ def _heading(known: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]
     return lines
 
 
-def _asked(wanted: BenchOptions, asked: int) -> str:
-    sampled = f"temperature {wanted.temperature:g}, seed {wanted.seed}"
-    how = sampled if wanted.temperature else "greedy"
-    often = f"prompts: {asked}, repeats: {wanted.repeat}"
-    return f"{often}, at most {wanted.max_tokens} tokens each, {how}"
-
-
-def _publish(wanted: BenchOptions, report: Report) -> None:
-    click.echo(text(report))
-    if wanted.json:
-        wanted.json.write_text(as_json(report), encoding="utf-8")
-    if wanted.html:
-        wanted.html.write_text(page(report), encoding="utf-8")
-    if wanted.png:
-        picture.draw(report, wanted.png)
+def _sampling(chosen: BenchOptions) -> str:
+    sampled = f"temperature {chosen.temperature:g}, seed {chosen.seed}"
+    return sampled if chosen.temperature else "greedy"

@@ -172,7 +172,7 @@ def measured(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
     places = PairFiles.of(files.path, out, files.engine)
     mode = f"draft-model:{depth}"
-    seconds = {modes.PLAIN: 0.0, mode: 0.0}
+    seconds = dict.fromkeys((modes.PLAIN, mode, modes.AGAIN), 0.0)
     with modes.load(places, Loading(backend=files.engine), [mode]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)
         step = max((len(tokens) - PROMPT) // REPLIES, 1)
@@ -182,7 +182,7 @@ def measured(files: ModelFiles, out: Path, text: str, depth: int) -> float:
             for each in lineup.modes:
                 _, rounds = measure.ask(lineup.engine(each), lineup.target, question)
                 seconds[each.name] += sum(one.seconds for one in rounds[1:])
-    return seconds[modes.PLAIN] / seconds[mode]
+    return (seconds[modes.PLAIN] + seconds[modes.AGAIN]) / 2 / seconds[mode]
 
 
 def verdict(gain: float, depth: int) -> str:

@@ -1,13 +1,18 @@
-"""Measurement: every mode answers every prompt in turn, so that disturbances hit all alike."""
+"""Measurement: every mode answers every prompt in turn, so that disturbances hit all alike.
+
+Plain decoding comes first and last.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from localspec.backend import Model
-from localspec.bench.modes import Lineup, Mode
+from localspec.bench.budget import Pace
+from localspec.bench.modes import AGAIN, Lineup, Mode
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import MeasuredReply, Round
 from localspec.bench.watched import Watched
@@ -19,9 +24,10 @@ from localspec.errors import BackendError, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.templates.message import text
-from localspec.tokens import Tokens, tokens_of
+from localspec.tokens import NONE, Tokens, tokens_of
 
-WARM_UP = 16  # tokens that each mode says first, which are not counted
+WARM_UP = 8  # tokens that each mode says first, which are not counted
+NEWEST = 8  # tokens of a prompt that are read by each mode, also where the others are held already
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,11 @@ class Question:
     prompt: Prompt
     tokens: Tokens
     settings: Settings
+
+    def shortened(self, max_tokens: int) -> Question:
+        """Return the same prompt with a reply that is no longer."""
+        most = min(self.settings.max_tokens or max_tokens, max_tokens)
+        return replace(self, settings=replace(self.settings, max_tokens=most))
 
 
 def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> list[Question]:
@@ -58,28 +69,34 @@ def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
     return reader.encode("\n\n".join(map(text, prompt.messages)))
 
 
-def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[MeasuredReply]:
-    """Yield replies as they come: modes in turn, and each prompt begins with another one.
+def warmed_up(lineup: Lineup, question: Question) -> Pace:
+    """Let each mode say a few words that are not counted; measure how fast the model is."""
+    first, *_ = [
+        _answer(lineup, mode, question.shortened(WARM_UP), 0, warm=at > 0)
+        for at, mode in enumerate(lineup.modes)
+        if mode.name != AGAIN
+    ]
+    rounds = [each.seconds for each in first.decoding] or [first.first_token]
+    return Pace(first.first_token / first.prompt_tokens, median(rounds))
 
-    Before the first each mode says a few words that are not counted.
+
+def replies(lineup: Lineup, asked: Sequence[Question], repeat: int) -> Iterator[MeasuredReply]:
+    """Yield replies as they come: for each prompt plain, the other modes in turn, and plain again.
+
+    A prompt is read by the first of them, and by those that draft with a model of their own.
     """
-    modes = lineup.modes
-    for mode in modes:
-        _answer(lineup, mode, _shortened(asked[0]), 0)
+    plain, *others, again = lineup.modes
     for number in range(repeat * len(asked)):
         turn, at = divmod(number, len(asked))
-        first = (turn + at) % len(modes)
-        for mode in modes[first:] + modes[:first]:
-            yield _answer(lineup, mode, asked[at], turn)
+        first = (turn + at) % max(len(others), 1)
+        for mode in (plain, *others[first:], *others[:first], again):
+            yield _answer(lineup, mode, asked[at], turn, warm=mode is not plain)
 
 
-def _shortened(question: Question) -> Question:
-    length = min(question.settings.max_tokens or WARM_UP, WARM_UP)
-    return replace(question, settings=replace(question.settings, max_tokens=length))
-
-
-def _answer(lineup: Lineup, mode: Mode, question: Question, turn: int) -> MeasuredReply:
-    engine = lineup.engine(mode)
+def _answer(
+    lineup: Lineup, mode: Mode, question: Question, turn: int, *, warm: bool = False
+) -> MeasuredReply:
+    engine = lineup.engine(mode, question.tokens[:-NEWEST] if warm else NONE)
     settings = question.settings
     if settings.seed is not None:
         settings = replace(settings, seed=settings.seed + turn)
@@ -89,11 +106,17 @@ def _answer(lineup: Lineup, mode: Mode, question: Question, turn: int) -> Measur
         prompt=question.prompt,
         repeat=turn,
         prompt_tokens=result.usage.prompt_tokens,
+        cached_tokens=result.usage.cached_tokens,
         tokens=result.tokens,
         text=result.text,
         finish=result.finish_reason,
         rounds=rounds,
     )
+
+
+def alone() -> bool:
+    """Tell that nothing waits for the engine."""
+    return False
 
 
 def ask(
@@ -111,15 +134,16 @@ def ask(
         nonlocal last
         if isinstance(event, Chunk):
             before, last = last, clock()
-            drafted, checking = target.latest.drafted, target.latest.seconds
-            emitted = len(event.tokens)
-            rounds.append(Round(drafted, event.accepted, emitted, last - before, checking))
+            forward, emitted = target.latest, len(event.tokens) // event.rounds
+            seconds = (last - before) / event.rounds
+            one = Round(forward.drafted, event.accepted, emitted, seconds, forward.seconds)
+            rounds.extend([one] * event.rounds)
         else:
             ends.append(event)
 
     engine.add(engine.prepare(question.tokens, question.settings, hear))
     while engine.busy:
-        engine.step()
+        engine.step(alone)
     [end] = ends
     if isinstance(end, Result):
         return end, tuple(rounds)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from localspec.backend import Model
+from localspec.bench.verdict import AUTO, LOOKUP
 from localspec.bench.watched import Watched
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
@@ -22,13 +23,14 @@ from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.assembly import ProposerFactory
 from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, checked, loaded
 from localspec.runtime.loading import Loading
+from localspec.tokens import NONE, Tokens
 
 PLAIN = "plain"
-AUTO = "auto"
+AGAIN = "plain again"  # after the other modes: the difference is the machine's
 DEPTH = 4  # where a mode names none
 DEEPEST = loading.DEEP
-USUAL = (PLAIN, AUTO, "suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
-WITH_A_DRAFTER = (PLAIN, AUTO, "suffix:4", "{}:2", "{}:4", "{}:8")
+DETAILS = ("suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
+DETAILS_OF_DRAFTER = ("suffix:4", "{}:2", "{}:4", "{}:8")
 ANY = "*"  # in place of a drafter, before one is known
 
 
@@ -47,6 +49,7 @@ class Mode:
 
     name: str
     make: Callable[[], Engine]
+    reads: bool = False  # whether more than the target reads the prompt, so that it must be fed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +60,49 @@ class Lineup:
     models: tuple[Model, ...]  # the target, and the draft model if there is one
     modes: tuple[Mode, ...]
     pairing: Match | None = None  # how the draft model's vocabulary fits
+    drafter: str = ""  # the proposer of the draft model or of the head
 
-    def engine(self, mode: Mode) -> Engine:
-        """Make an engine over emptied slots, so that no mode reuses another's cache."""
+    def engine(self, mode: Mode, prompt: Tokens = NONE) -> Engine:
+        """Make an engine over emptied slots, but for the beginning of a prompt in the first.
+
+        So a prompt is read once; the rest that an engine held, such as a reply, is forgotten.
+        """
+        kept = 0
         for model in self.models:
             for slot in range(model.slots):
-                model.truncate(slot, 0)
-        return mode.make()
+                keeps = model is self.target and slot == 0 and not mode.reads
+                kept += model.truncate(slot, len(prompt) if keeps else 0)
+        engine = mode.make()
+        if kept:
+            engine.slots.take(NONE, {})
+            engine.slots.leave(0, prompt[:kept])
+        return engine
 
 
-def kinds(names: Sequence[str], drafter: str = "") -> tuple[Kind, ...]:
-    """Parse modes by name; plain decoding is always among them, and first.
+def kinds(names: Sequence[str], drafter: str = "", *, details: bool = False) -> tuple[Kind, ...]:
+    """Parse modes by name; plain decoding is always among them, first and last.
 
     The drafter is the proposer of the draft model or of the head that the model comes with.
     """
-    usual = USUAL if drafter in ("", ANY) else [name.format(drafter) for name in WITH_A_DRAFTER]
-    return tuple(_kind(name, drafter) for name in dict.fromkeys((PLAIN, *(names or usual))))
+    names = names or _usual(drafter, details=details)
+    return tuple(_kind(name, drafter) for name in dict.fromkeys((PLAIN, *names, AGAIN)))
+
+
+def _usual(drafter: str, *, details: bool) -> Sequence[str]:
+    if drafter in ("", ANY):
+        return (AUTO, *(DETAILS if details else ()))
+    return (LOOKUP, AUTO, *(name.format(drafter) for name in DETAILS_OF_DRAFTER if details))
 
 
 def _kind(name: str, drafter: str) -> Kind:
-    if name == PLAIN:
+    if name in (PLAIN, AGAIN):
         return Kind(name, (), 0)
-    if name == AUTO:
-        return Kind(name, registry.names("auto", drafter), None)
+    if name in (AUTO, LOOKUP):
+        return Kind(name, registry.names("auto", drafter if name == AUTO else ""), None)
     proposer, colon, depth = name.partition(":")
     proposer = registry.meant(proposer, drafter)
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
-        known = ", ".join((PLAIN, AUTO, *registry.known()))
+        known = ", ".join((PLAIN, AUTO, LOOKUP, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
@@ -95,13 +114,14 @@ def _kind(name: str, drafter: str) -> Kind:
 
 @contextmanager
 def load(
-    places: PairFiles, wish: Loading, names: Sequence[str]
+    places: PairFiles, wish: Loading, names: Sequence[str], *, details: bool = False
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and what drafts for it if there is such a thing, for all these modes."""
     with places.examined() as looks:
-        wanted = kinds(names, looks.drafter)
+        drafter = looks.drafter
+        wanted = kinds(names, drafter, details=details)
         wish = _deep_enough(loading.deepened(looks.target.footprint, wish), wanted)
-        used = any(looks.drafter in kind.proposers for kind in wanted)
+        used = any(drafter in kind.proposers for kind in wanted)
         options = replace(wish.options, head=looks.head if used else None)
         known = checked(looks, options, wish.limits, insists=True)
     with loaded(known, insists=True) as found:
@@ -109,9 +129,9 @@ def load(
         pair = replace(found.pair, target=target)
         automatic = any(kind.depth is None for kind in wanted)
         costs = kept_calibrations.calibrated(found).costs if automatic else Costs
-        modes = tuple(_mode(kind, pair, costs) for kind in wanted)
+        modes = tuple(_mode(kind, pair, costs, drafter) for kind in wanted)
         models = (target,) if pair.draft is None else (target, pair.draft)
-        yield Lineup(target, models, modes, pair.match), known
+        yield Lineup(target, models, modes, pair.match, drafter if used else ""), known
 
 
 def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
@@ -120,7 +140,7 @@ def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
     return replace(wish, options=replace(wish.options, tentative=deepest))
 
 
-def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
+def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs], drafter: str) -> Mode:
     learnt = Depth(costs())  # stays with the mode, as it does with a program that goes on
 
     def make() -> Engine:
@@ -130,4 +150,4 @@ def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs]) -> Mode:
         parts = EngineParts(costs=depth.costs if depth else None)
         return Engine(pair.target, proposer, most, parts=parts)
 
-    return Mode(kind.name, make)
+    return Mode(kind.name, make, reads=drafter in kind.proposers)

@@ -35,10 +35,11 @@ class MeasuredReply:
     text: str
     finish: str
     rounds: tuple[Round, ...]
+    cached_tokens: int = 0  # of the prompt, read before by another mode
 
     @property
     def first_token(self) -> float:
-        """Seconds until the first token, reading the whole prompt included."""
+        """Seconds until the first token, reading what was not cached of the prompt included."""
         return self.rounds[0].seconds
 
     @property

@@ -1,41 +1,80 @@
-"""A whole run: its setup, every reply, and the figures of all of them."""
+"""A whole run: its setup, every reply, the verdict, and the figures behind it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
 from textwrap import fill
 
 from localspec.bench.reply import MeasuredReply, Round
-from localspec.bench.summary import Section, forwards, sections, trials
+from localspec.bench.summary import Section, Trial, forwards, loops, sections, speeds, trials
 from localspec.bench.table import TABLES, printed
+from localspec.bench.timed_run import Outcome
+from localspec.bench.verdict import Drafter, Verdict, judge
+from localspec.bench.verdict_table import verdict_table
+
+WIDTH = 80  # of a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    heading: tuple[tuple[str, str], ...]
+    modes: tuple[str, ...]
+    drafter: Drafter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    heading: tuple[tuple[str, str], ...]
-    modes: tuple[str, ...]
-    replies: tuple[MeasuredReply, ...]
+    setup: Setup
+    outcome: Outcome
+    trials: tuple[Trial, ...]
+    verdict: Verdict | None  # None: no prompt was answered by all modes
     sections: tuple[Section, ...]
     forwards: Mapping[int, float]  # in plain rounds, by draft tokens verified
 
 
-def report(
-    heading: Sequence[tuple[str, str]], modes: Sequence[str], replies: Sequence[MeasuredReply]
-) -> Report:
-    found = trials(replies, modes)
-    parts = tuple(sections(found, modes))
-    return Report(tuple(heading), tuple(modes), tuple(replies), parts, forwards(found))
+def report(setup: Setup, outcome: Outcome) -> Report:
+    found = tuple(trials(outcome.replies, setup.modes))
+    measured = speeds(found)
+    verdict = judge(measured, setup.drafter, outcome.load) if measured else None
+    parts = tuple(sections(found, setup.modes))
+    return Report(setup, outcome, found, verdict, parts, forwards(found))
 
 
-def text(report: Report) -> str:
-    """Format the heading and the tables for a terminal."""
-    lines = [f"{name:<10} {value}" for name, value in report.heading]
-    if not report.sections:
-        return "\n".join([*lines, "", "No prompt was answered by all modes."])
-    tables = "\n\n".join(printed(report.sections, table) for table in TABLES)
-    return "\n".join([*lines, "", tables, forward_line(report.forwards)])
+def text(report: Report, *, details: bool) -> str:
+    """Format the verdict and its table for a terminal, and the details behind them."""
+    if report.verdict is None:
+        return "No prompt was answered by all modes: there is nothing to compare."
+    parts = [
+        fill(report.verdict.text, WIDTH),
+        verdict_table(report.verdict, report.setup.drafter),
+        *(fill(note, WIDTH) for note in _notes(report, report.verdict)),
+    ]
+    if details:
+        heading = "\n".join(f"{name:<10} {value}" for name, value in report.setup.heading)
+        parts += [heading, *(printed(report.sections, table) for table in TABLES)]
+        parts.append(forward_line(report.forwards))
+    else:
+        parts.append(
+            "--details shows more ways to decode, drafts and costs; --json FILE keeps all."
+        )
+    return "\n\n".join(parts)
+
+
+def _notes(report: Report, verdict: Verdict) -> Iterator[str]:
+    heading = dict(report.setup.heading)
+    longest = max(len(reply.tokens) for reply in report.outcome.replies)
+    yield (
+        f"{heading['model']}, on {heading['machine']}: {len(report.trials)} prompts, replies of up "
+        f"to {longest} tokens, {heading['sampling']}. Plain decoding, twice, differed from itself "
+        f"by {verdict.unsteady:.1%}; other programs took {verdict.load.others:.0%} of the "
+        f"processors. The truth lies within ± 19 times of 20."
+    )
+    looping = sum(map(loops, report.trials))
+    if 0 < looping < len(report.trials):
+        were = "was" if looping == 1 else "were"
+        yield f"{looping} of the prompts {were} answered in a loop, which does not count."
 
 
 def forward_line(forwards: Mapping[int, float]) -> str:
@@ -48,12 +87,13 @@ def as_json(report: Report) -> str:
     """Serialise all measurements; rounds are lists in the order of `round_fields`."""
     return json.dumps(
         {
-            "heading": dict(report.heading),
-            "modes": report.modes,
+            "verdict": asdict(report.verdict) if report.verdict else None,
+            "heading": dict(report.setup.heading),
+            "modes": report.setup.modes,
             "forwards": report.forwards,
             "sections": [asdict(section) for section in report.sections],
             "round_fields": [field.name for field in fields(Round)],
-            "replies": [_reply(reply) for reply in report.replies],
+            "replies": [_reply(reply) for reply in report.outcome.replies],
         },
         ensure_ascii=False,
     )
@@ -66,6 +106,7 @@ def _reply(reply: MeasuredReply) -> dict[str, object]:
         "mode": reply.mode,
         "repeat": reply.repeat,
         "prompt_tokens": reply.prompt_tokens,
+        "cached_tokens": reply.cached_tokens,
         "tokens": reply.tokens,
         "text": reply.text,
         "finish": reply.finish,

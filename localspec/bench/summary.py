@@ -9,9 +9,10 @@ from statistics import median
 
 import numpy as np
 
-from localspec.bench.modes import PLAIN
+from localspec.bench.modes import AGAIN, PLAIN
 from localspec.bench.reply import MeasuredReply, Round, speed
 from localspec.bench.theory import Forecast, costs, forecast
+from localspec.bench.verdict import Speeds
 
 ALL = "all"
 Trial = Mapping[str, MeasuredReply]  # one prompt's replies, by mode
@@ -26,7 +27,7 @@ class Summary:
     ratios: tuple[float, ...]  # of decoding speed to plain's, one a trial
     ratio: float | None  # their median
     speedup: float | None  # of all tokens in all their time
-    first_token: float  # seconds, median
+    first_token: float | None  # seconds, median of the replies that read their whole prompt
     between_tokens: tuple[float, float, float] | None  # seconds: p50, p95, p99
     drafted: float  # a round
     accepted: float  # a round
@@ -57,6 +58,28 @@ def trials(replies: Sequence[MeasuredReply], modes: Sequence[str]) -> list[Trial
     return [trial for trial in found.values() if trial.keys() == set(modes)]
 
 
+def speeds(trials: Sequence[Trial]) -> list[Speeds]:
+    """List the decoding speeds prompt by prompt, without replies that loop if there are others."""
+    sound = [trial for trial in trials if not loops(trial)] or trials
+    return [found for trial in sound if (found := _speeds(trial))]
+
+
+def _speeds(trial: Trial) -> Speeds | None:
+    """The speeds of a prompt; None where a reply has a single token, and so none."""
+    measured = {mode: reply.tokens_per_second for mode, reply in trial.items()}
+    rates = {mode: rate for mode, rate in measured.items() if rate}
+    if len(rates) < len(trial):
+        return None
+    before = rates.pop(PLAIN)
+    after = rates.pop(AGAIN)
+    plain = trial[PLAIN]
+    return Speeds(plain.prompt.category, len(plain.tokens), before, after, rates)
+
+
+def _plain(trial: Trial) -> list[MeasuredReply]:
+    return [trial[mode] for mode in (PLAIN, AGAIN) if mode in trial]
+
+
 def forwards(trials: Sequence[Trial]) -> dict[int, float]:
     """Measure the time of a forward by draft tokens verified, in plain rounds."""
     return costs(
@@ -74,8 +97,10 @@ def sections(trials: Sequence[Trial], modes: Sequence[str]) -> list[Section]:
     parts: list[tuple[str, Sequence[Trial]]] = [
         (name, [t for t in trials if t[PLAIN].prompt.category == name]) for name in categories
     ]
+    if len(parts) == 1:  # which is all
+        parts.clear()
     parts.append((ALL, trials))
-    sound = [trial for trial in trials if not _loops(trial)]
+    sound = [trial for trial in trials if not loops(trial)]
     if 0 < len(sound) < len(trials):
         parts.append((f"{ALL} without loops", sound))
     usual = forwards(trials)
@@ -87,14 +112,15 @@ def total(sections: Sequence[Section]) -> Section:
     return next(section for section in reversed(sections) if section.title == ALL)
 
 
-def _loops(trial: Trial) -> bool:
+def loops(trial: Trial) -> bool:
+    """Tell whether any mode answered in a loop, which drafts make fast without being of use."""
     return any(reply.looping for reply in trial.values())
 
 
 def _section(
     title: str, trials: Sequence[Trial], modes: Sequence[str], usual: Mapping[int, float]
 ) -> Section:
-    looping = dict.fromkeys(trial[PLAIN].prompt.name for trial in trials if _loops(trial))
+    looping = dict.fromkeys(trial[PLAIN].prompt.name for trial in trials if loops(trial))
     summaries = tuple(summarise(mode, trials, usual) for mode in modes)
     return Section(title, len(trials), tuple(looping), summaries)
 
@@ -103,7 +129,8 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
     """Summarise one mode; `usual` is the time of forwards by draft tokens verified."""
     replies = [trial[mode] for trial in trials]
     rounds = decoding(replies)
-    plain = decoding([trial[PLAIN] for trial in trials])
+    plain = decoding([reply for trial in trials for reply in _plain(trial)])
+    firsts = [reply.first_token for reply in replies if not reply.cached_tokens]
     own, plain_speed = speed(rounds), speed(plain)
     ratios = tuple(_ratios(mode, trials))
     drafted, accepted = sum(r.drafted for r in rounds), sum(r.accepted for r in rounds)
@@ -113,7 +140,7 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
         ratios=ratios,
         ratio=median(ratios) if ratios else None,
         speedup=own / plain_speed if own and plain_speed else None,
-        first_token=median(reply.first_token for reply in replies),
+        first_token=median(firsts) if firsts else None,
         between_tokens=_between(rounds),
         drafted=drafted / max(len(rounds), 1),
         accepted=accepted / max(len(rounds), 1),
@@ -135,7 +162,7 @@ def decoding(replies: Sequence[MeasuredReply]) -> tuple[Round, ...]:
 
 def _ratios(mode: str, trials: Sequence[Trial]) -> Iterator[float]:
     for trial in trials:
-        own, plain = trial[mode].tokens_per_second, trial[PLAIN].tokens_per_second
+        own, plain = trial[mode].tokens_per_second, speed(decoding(_plain(trial)))
         if own and plain:
             yield own / plain
 

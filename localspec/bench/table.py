@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from localspec.bench.modes import PLAIN
+from localspec.bench.modes import AGAIN, PLAIN
 from localspec.bench.summary import Section, Summary
 from localspec.bench.theory import Forecast
 
@@ -45,7 +45,7 @@ def per_cent(share: float | None) -> str:
 
 def against(show: Callable[[Summary], float | None]) -> Callable[[Summary], str]:
     """A ratio to plain; None for plain itself."""
-    return lambda summary: "" if summary.mode == PLAIN else number(show(summary))
+    return lambda summary: "" if summary.mode in (PLAIN, AGAIN) else number(show(summary))
 
 
 def edge(of: Callable[[Sequence[float]], float], summary: Summary) -> float | None:
@@ -68,8 +68,8 @@ def by_position(summary: Summary) -> str:
 
 SPEED = Table(
     "Speed",
-    "Without the first token. Against plain: prompt by prompt, and all tokens in all their time.\n"
-    "Tokens of one round share its time.",
+    "Without the first token, which is shown where the whole prompt was read. Against both plain:\n"
+    "prompt by prompt, and all tokens in all their time. Tokens of one round share its time.",
     (
         Column("", "tokens/s", lambda s: number(s.tokens_per_second, ".1f")),
         Column("against plain", "median", against(lambda s: s.ratio)),
@@ -125,7 +125,7 @@ def rows(table: Table, section: Section) -> list[tuple[str, list[str]]]:
     return [
         (summary.mode, [column.show(summary) for column in table.columns])
         for summary in section.summaries
-        if table.plain or summary.mode != PLAIN
+        if table.plain or summary.mode not in (PLAIN, AGAIN)
     ]
 
 

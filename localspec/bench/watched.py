@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Model, Roll, Row, Saved
+from localspec.backend import Choose, Model, MultiStep, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.tokens import Logits
 
@@ -17,7 +17,7 @@ from localspec.tokens import Logits
 @dataclass(frozen=True, slots=True)
 class Forward:
     drafted: int  # of draft tokens
-    seconds: float
+    seconds: float  # of each, where several were run at once
 
 
 class Watched:
@@ -34,12 +34,28 @@ class Watched:
         self.latest = Forward(0, 0.0)
         self._model = model
         self._clock = clock
+        by_itself: MultiStep | None = getattr(model, "multi_step", None)
+        self.multi_step = by_itself and self._timed(by_itself)
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         begun = self._clock()
         logits = self._model.forward(rows)
         self.latest = Forward(sum(row.tentative for row in rows), self._clock() - begun)
         return logits
+
+    def _timed(self, multi_step: MultiStep) -> MultiStep:
+        def timed(slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
+            begun, forwards = self._clock(), 0
+
+            def counted(logits: Sequence[Logits]) -> Sequence[int] | None:
+                nonlocal forwards
+                forwards += 1
+                return choose(logits)
+
+            multi_step(slots, tokens, counted)
+            self.latest = Forward(0, (self._clock() - begun) / max(forwards, 1))
+
+        return timed
 
     def truncate(self, slot: int, length: int) -> int:
         return self._model.truncate(slot, length)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from localspec.bench.load import MachineLoad
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import MeasuredReply, Round
+from localspec.bench.verdict import Speeds
 
 READING = Round(0, 0, 1, 0.5, 0.45)
 PLAIN_ROUND = Round(0, 0, 1, 0.010, 0.009)  # 100 tokens a second
@@ -29,18 +31,39 @@ def reply(mode, *rounds, asked=None, repeat=0, tokens=None, text="a b c", finish
     )
 
 
+def plain(*rounds, **fields):
+    """The two plain replies to a prompt."""
+    return [reply(mode, *rounds, **fields) for mode in ("plain", "plain again")]
+
+
 def run():
     """Two categories in two modes; the second chat prompt is answered in a loop."""
     second, edit = prompt("chat", 2), prompt("edit", 1)
     loop = "over and over, " * 8
     return [
-        reply("plain", *[PLAIN_ROUND] * 8),
+        *plain(*[PLAIN_ROUND] * 8),
         reply("ngram:4", HALF_RIGHT, ALL_RIGHT),
         reply("ngram:4", *[ALL_RIGHT] * 3, asked=second, text=loop),
-        reply("plain", *[PLAIN_ROUND] * 15, asked=second, text=loop),
-        reply("plain", *[PLAIN_ROUND] * 6, asked=edit),
+        *plain(*[PLAIN_ROUND] * 15, asked=second, text=loop),
+        *plain(*[PLAIN_ROUND] * 6, asked=edit),
         reply("ngram:4", *[HALF_RIGHT] * 2, asked=edit, tokens=(7, 7, 7, 7, 7, 7, 7)),
     ]
 
 
-MODES = ("plain", "ngram:4")
+MODES = ("plain", "ngram:4", "plain again")
+HEADING = (
+    ("command", "localspec bench MODEL"),
+    ("model", "tiny, Q4_1"),
+    ("machine", "a machine"),
+    ("sampling", "greedy"),
+)
+QUIET = MachineLoad(own=0.9)
+CROWD = MachineLoad(own=0.5, others=0.45)
+
+
+def speeds(kind="chat", ratio=1.2, noise=0.0, tokens=48, plain=10.0, **modes):
+    """A prompt's speeds; plain decoding is slower at first by this share."""
+    modes = modes or {"auto": ratio}
+    before, after = plain / (1 + noise / 2), plain * (1 + noise / 2)
+    rates = {mode: plain * each for mode, each in modes.items()}
+    return Speeds(kind, tokens, before, after, rates)

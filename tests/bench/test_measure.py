@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.bench.measure import WARM_UP, Question, ask, questions, replies
-from localspec.bench.modes import Kind, Lineup, Mode, kinds
+from localspec.backend import Row
+from localspec.bench.budget import Pace
+from localspec.bench.measure import NEWEST, WARM_UP, Question, ask, questions, replies, warmed_up
+from localspec.bench.modes import AGAIN, Kind, Lineup, Mode, kinds
 from localspec.bench.prompts import Prompt
 from localspec.bench.watched import Watched
 from localspec.engine.engine import Engine
@@ -48,34 +50,36 @@ def question(words="abcabcab", settings=SETTINGS):
     return Question(prompt(words), LETTERS.encode(words), settings)
 
 
-def lineup(model, draft=None, names=("plain", "ngram", "draft")):
+def lineup(model, draft=None, names=("plain", "ngram", "draft", AGAIN)):
     target = Watched(model, model.clock)
     draft = draft or ScriptedModel(hashed_logits(1), LETTERS)
     makes = {
         "plain": lambda: Engine(target, Silent(), 0, model.clock),
         "ngram": lambda: Engine(target, NgramProposer(3, 1), 4, model.clock),
         "draft": lambda: Engine(target, DraftModelProposer(draft, floor=0), 4, model.clock),
+        AGAIN: lambda: Engine(target, Silent(), 0, model.clock),
     }
-    return Lineup(target, (target, draft), tuple(Mode(name, makes[name]) for name in names))
+    modes = tuple(Mode(name, makes[name], reads=name == "draft") for name in names)
+    return Lineup(target, (target, draft), modes)
 
 
-def test_every_mode_answers_every_prompt_and_each_begins_with_another():
+def test_every_mode_answers_every_prompt_in_turn_between_two_plain_replies():
     asked = [question(), question("cab"), question("bad")]
     found = list(replies(lineup(Slow()), asked, repeat=2))
     order = [reply.mode for reply in found]
-    assert len(found) == 3 * 3 * 2
-    assert order[:9] == "plain ngram draft ngram draft plain draft plain ngram".split()  # noqa: SIM905
-    assert order[9] == "ngram"
-    assert [reply.repeat for reply in found] == [0] * 9 + [1] * 9
-    assert all(reply.prompt == asked[at // 3 % 3].prompt for at, reply in enumerate(found))
+    assert len(found) == 4 * 3 * 2
+    assert order[:4] == ["plain", "ngram", "draft", AGAIN]
+    assert order[4:8] == ["plain", "draft", "ngram", AGAIN]
+    assert [reply.repeat for reply in found] == [0] * 12 + [1] * 12
+    assert all(reply.prompt == asked[at // 4 % 3].prompt for at, reply in enumerate(found))
 
 
 def test_greedy_modes_say_the_same_and_only_some_draft():
-    plain, ngram, draft = replies(lineup(Slow()), [question()], repeat=1)
-    assert plain.tokens == ngram.tokens == draft.tokens
+    plain, ngram, draft, again = replies(lineup(Slow()), [question()], repeat=1)
+    assert plain.tokens == ngram.tokens == draft.tokens == again.tokens
     assert len(plain.tokens) == 24
     assert plain.prompt_tokens == 8
-    assert not any(each.drafted for each in plain.rounds)
+    assert not any(each.drafted for each in (*plain.rounds, *again.rounds))
     assert sum(each.accepted for each in draft.rounds) == sum(each.drafted for each in draft.rounds)
     assert any(each.rejects for each in ngram.rounds)
 
@@ -87,27 +91,46 @@ def test_rounds_add_up_to_the_reply():
         assert all(each.emitted == each.accepted + 1 for each in reply.rounds[:-1])
 
 
-def test_every_answer_reads_its_whole_prompt_whoever_read_it_before():
-    model = Slow()
-    list(replies(lineup(model), [question(), question("abcabcabd")], repeat=1))
-    readings = [fed for fed in model.fed if fed[0] == 0]
-    assert readings == [(0, 8)] * 3 + [(0, 8)] * 3 + [(0, 9)] * 3
+def test_a_prompt_is_read_once_and_by_modes_that_draft_with_a_model_of_their_own():
+    model, long = Slow(), question("abcabcab" * 3)
+    found = list(replies(lineup(model), [long, question("gfedcbagfedcba")], repeat=1))
+    assert [(each.mode, each.cached_tokens) for each in found] == [
+        ("plain", 0),
+        ("ngram", 24 - NEWEST),
+        ("draft", 0),
+        (AGAIN, 24 - NEWEST),
+        ("plain", 0),
+        ("draft", 0),
+        ("ngram", 14 - NEWEST),
+        (AGAIN, 14 - NEWEST),
+    ]
+    assert len({each.tokens for each in found[:4]}) == 1
+    assert [fed for fed in model.fed if fed[1] > 8] == [(0, 24)] * 2 + [(0, 14)] * 2
+
+
+def test_no_reply_is_held_when_the_next_one_begins():
+    model, asked = Slow(), question("abcabcab" * 3)
+    list(replies(lineup(model, names=("plain", "ngram", AGAIN)), [asked], repeat=1))
+    assert [fed for fed in model.fed if fed[1] == NEWEST] == [(24 - NEWEST, NEWEST)] * 2
 
 
 def test_a_draft_model_starts_from_nothing_as_well():
     model, draft = Slow(), Slow()
-    list(replies(lineup(model, draft, ("plain", "draft")), [question()] * 2, repeat=1))
-    assert sum(held == 0 for held, _ in draft.fed) == 1 + 2  # of the warm-up and two answers
+    list(replies(lineup(model, draft, ("plain", "draft", AGAIN)), [question()] * 2, repeat=1))
+    assert sum(held == 0 for held, _ in draft.fed) == 2
 
 
-def test_the_warm_up_is_short_and_not_counted():
+def test_the_warm_up_is_short_and_tells_the_pace():
     model = Slow()
-    [only] = replies(lineup(model, names=("plain",)), [question()], repeat=1)
-    assert len(model.fed) == WARM_UP + len(only.tokens)
-    model = Slow()
-    few = question(settings=Settings(max_tokens=3))
-    list(replies(lineup(model, names=("plain",)), [few], repeat=1))
-    assert len(model.fed) == 3 + 3
+    found = lineup(model)
+    for mode in found.modes:
+        assert mode.make()
+    pace = warmed_up(found, question("abcabcab" * 3))
+    assert max(held for held, _ in model.fed) <= 24 + WARM_UP
+    assert pace.reading > 0
+    assert pace.decoding > 0
+    few = question(settings=Settings(max_tokens=1))
+    assert isinstance(warmed_up(lineup(Slow()), few), Pace)
 
 
 def test_rounds_are_timed_from_one_to_the_next_and_forwards_apart():
@@ -160,10 +183,10 @@ def test_what_drafting_takes_is_not_the_forwards_time():
 
 def test_repeats_draw_other_texts_and_modes_the_same():
     settings = Settings(max_tokens=24, seed=3, sampling=Sampling(temperature=1.0))
-    names = ("plain", "ngram")
+    names = ("plain", "ngram", AGAIN)
     asked = [question(settings=settings)]
     found = list(replies(lineup(Slow(), names=names), asked, repeat=2))
-    first, second = {r.tokens for r in found[:2]}, {r.tokens for r in found[2:]}
+    first, second = {r.tokens for r in found[:3]}, {r.tokens for r in found[3:]}
     assert len(first) == len(second) == 1
     assert first != second
     again = list(replies(lineup(Slow(), names=names), asked, repeat=2))
@@ -197,7 +220,7 @@ def test_a_prompt_that_does_not_fit_is_named_before_anything_is_asked():
 
 def test_a_model_that_fails_ends_the_run_with_the_prompt_it_failed_at():
     model = Slow()
-    found = lineup(model, names=("plain",))
+    found = lineup(model, names=("plain", AGAIN))
 
     def broken(rows):
         raise BackendError("out of memory")
@@ -225,15 +248,46 @@ def test_a_watched_model_is_the_model_it_watches():
     assert not model.held
 
 
+def test_several_plain_rounds_at_once_are_rounds_of_their_own():
+    class Hurrying(Slow):
+        def multi_step(self, slots, tokens, choose):
+            [slot], newest = slots, list(tokens)
+            while newest:
+                logits = self.forward([Row(slot, tokens_of(newest))])
+                newest = choose([each[0] for each in logits])
+
+    model = Hurrying()
+    model.clock = lambda: model.now / 1000  # rounds so short that many are run at once
+    target = Watched(model, model.clock)
+    engine = Engine(target, Silent(), 0, model.clock)
+    result, rounds = ask(engine, target, question(), model.clock)
+    assert (
+        result.tokens
+        == ask(Engine(Watched(Slow()), Silent(), 0), Watched(Slow()), question())[0].tokens
+    )
+    assert [each.emitted for each in rounds] == [1] * 24
+    for each in rounds[1:]:
+        assert each.seconds == pytest.approx(0.0011)
+        assert each.checking == pytest.approx(0.0011)
+
+
 @pytest.mark.parametrize("draft", ["", "draft-model", "eagle3"])
-def test_plain_comes_first_whatever_is_asked_for(draft):
-    assert kinds(("ngram:2", "plain"), draft)[0] == Kind("plain", (), 0)
-    assert [kind.name for kind in kinds(("ngram:2", "ngram:2"), draft)] == ["plain", "ngram:2"]
-    usual = kinds((), draft)
-    assert [(kind.name, kind.depth) for kind in usual[:2]] == [("plain", 0), ("auto", None)]
-    assert {2, 4, 8} <= {kind.depth for kind in usual}
-    assert any(kind.proposers == (draft,) for kind in usual) == bool(draft)
-    assert (draft in usual[1].proposers) == bool(draft)
+def test_plain_comes_first_and_last_whatever_is_asked_for(draft):
+    named = kinds(("ngram:2", "plain", "ngram:2"), draft)
+    assert [kind.name for kind in named] == ["plain", "ngram:2", AGAIN]
+    assert named[0] == Kind("plain", (), 0)
+
+
+def test_only_modes_that_decide_are_measured_without_details():
+    assert [kind.name for kind in kinds(())] == ["plain", "auto", AGAIN]
+    for drafter in ("draft-model", "eagle3"):
+        _, lookup, auto, _ = kinds((), drafter)
+        assert (lookup.name, auto.name) == ("lookup", "auto")
+        assert auto.proposers == (*lookup.proposers, drafter)
+        assert lookup.depth is auto.depth is None
+        more = kinds((), drafter, details=True)
+        assert {2, 4, 8} <= {kind.depth for kind in more if kind.proposers == (drafter,)}
+    assert "prediction:8" in [kind.name for kind in kinds((), details=True)]
 
 
 @pytest.mark.parametrize(

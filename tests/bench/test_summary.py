@@ -6,7 +6,16 @@ import pytest
 
 from localspec.bench.reply import Round
 from localspec.bench.summary import forwards, sections, summarise, total, trials
-from tests.bench.invented import ALL_RIGHT, HALF_RIGHT, MODES, PLAIN_ROUND, prompt, reply, run
+from tests.bench.invented import (
+    ALL_RIGHT,
+    HALF_RIGHT,
+    MODES,
+    PLAIN_ROUND,
+    plain,
+    prompt,
+    reply,
+    run,
+)
 
 
 def found():
@@ -37,12 +46,12 @@ def test_a_category_may_be_called_all():
 
 def test_a_loop_in_any_mode_takes_the_prompt_out_of_all():
     replies = [
-        reply("plain", PLAIN_ROUND),
+        *plain(PLAIN_ROUND),
         reply("ngram:4", ALL_RIGHT, text="again and again, " * 8),
-        reply("plain", PLAIN_ROUND, repeat=1),
+        *plain(PLAIN_ROUND, repeat=1),
         reply("ngram:4", ALL_RIGHT, repeat=1),
     ]
-    *_, everything, sound = sections(trials(replies, MODES), MODES)
+    everything, sound = sections(trials(replies, MODES), MODES)
     assert (everything.trials, sound.trials) == (2, 1)
     assert all(summary.replies == 1 for summary in sound.summaries)
 
@@ -50,7 +59,7 @@ def test_a_loop_in_any_mode_takes_the_prompt_out_of_all():
 def test_where_everything_loops_or_nothing_does_there_is_no_section_without():
     for text in ("again and again, " * 8, "once"):
         replies = [reply(mode, PLAIN_ROUND, text=text) for mode in MODES]
-        assert [s.title for s in sections(trials(replies, MODES), MODES)] == ["chat", "all"]
+        assert [s.title for s in sections(trials(replies, MODES), MODES)] == ["all"]
 
 
 def test_ratios_are_of_the_same_prompt_and_the_median_counts():
@@ -80,7 +89,7 @@ def test_draft_tokens_are_counted_by_round_and_position():
 
 def test_a_position_is_judged_by_the_drafts_that_reached_it():
     short = Round(1, 0, 1, 0.01, 0.009)
-    replies = [reply("plain", PLAIN_ROUND), reply("ngram:4", short, ALL_RIGHT)]
+    replies = [*plain(PLAIN_ROUND), reply("ngram:4", short, ALL_RIGHT)]
     [trial] = trials(replies, MODES)
     usual = {0: 1.0, 1: 1.0, 4: 1.0}
     assert summarise("ngram:4", [trial], usual).acceptance_by_position == (0.5, 1, 1, 1)
@@ -93,17 +102,17 @@ def test_tokens_of_a_round_share_its_time():
 
 
 def mixed():
-    replies = [reply("plain", PLAIN_ROUND), reply("ngram:4", ALL_RIGHT, *[PLAIN_ROUND] * 2)]
+    replies = [*plain(PLAIN_ROUND), reply("ngram:4", ALL_RIGHT, *[PLAIN_ROUND] * 2)]
     return sections(trials(replies, MODES), MODES)[0]
 
 
 def test_the_slowest_tokens_show_in_the_percentiles():
     slow = [*[PLAIN_ROUND] * 199, Round(0, 0, 1, 1.0, 0.9)]
-    [trial] = trials([reply("plain", *slow), reply("ngram:4", HALF_RIGHT)], MODES)
+    [trial] = trials([*plain(*slow), reply("ngram:4", HALF_RIGHT)], MODES)
     p50, p95, p99 = summarise("plain", [trial], {0: 1.0}).between_tokens
     assert (p50, p95, p99) == pytest.approx((0.01, 0.01, 0.01))
     slow += [Round(0, 0, 1, 1.0, 0.9)] * 4
-    [trial] = trials([reply("plain", *slow), reply("ngram:4", HALF_RIGHT)], MODES)
+    [trial] = trials([*plain(*slow), reply("ngram:4", HALF_RIGHT)], MODES)
     p50, p95, p99 = summarise("plain", [trial], {0: 1.0}).between_tokens
     assert (p50, p95, p99) == pytest.approx((0.01, 0.01, 1.0))
 
@@ -115,7 +124,7 @@ def test_texts_are_held_against_plain_token_by_token():
 
 def test_what_checking_costs_is_taken_from_all_modes_prompt_by_prompt():
     assert forwards(trials(run(), MODES)) == {0: pytest.approx(0.9), 4: pytest.approx(1.7)}
-    dear = [reply("plain", Round(0, 0, 1, 0.02, 0.018)), reply("ngram:4", HALF_RIGHT)]
+    dear = [*plain(Round(0, 0, 1, 0.02, 0.018)), reply("ngram:4", HALF_RIGHT)]
     assert forwards(trials(dear, MODES)) == {0: pytest.approx(0.9), 4: pytest.approx(0.85)}
 
 
@@ -134,8 +143,8 @@ def test_what_was_interrupted_counts_only_where_all_modes_had_answered():
 
 def test_repeats_are_trials_of_their_own():
     replies = [reply(mode, PLAIN_ROUND, repeat=at) for at in range(3) for mode in MODES]
-    [chat, everything] = sections(trials(replies, MODES), MODES)
-    assert chat.trials == everything.trials == 3
+    [everything] = sections(trials(replies, MODES), MODES)
+    assert everything.trials == 3
 
 
 def test_replies_of_a_single_token_have_no_speed_and_spoil_none():
@@ -144,5 +153,5 @@ def test_replies_of_a_single_token_have_no_speed_and_spoil_none():
     short = sections(trials(replies, MODES), MODES)[0].summaries[1]
     assert short.ratio is short.speedup is short.tokens_per_second is short.between_tokens is None
     assert short.forecast is None
-    replies += [reply("plain", PLAIN_ROUND, asked=two), reply("ngram:4", ALL_RIGHT, asked=two)]
+    replies += [*plain(PLAIN_ROUND, asked=two), reply("ngram:4", ALL_RIGHT, asked=two)]
     assert figures(sections(trials(replies, MODES), MODES)[0]).ratio == pytest.approx(2.5)

@@ -5,12 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from localspec.bench.report import as_json, report, text
+from localspec.bench.report import Setup, as_json, report, text
 from localspec.bench.summary import sections, trials
 from localspec.bench.table import DRAFTS, SPEED, TABLES, THEORY, printed
-from tests.bench.invented import ALL_RIGHT, MODES, PLAIN_ROUND, prompt, reply, run
+from localspec.bench.timed_run import Outcome
+from tests.bench.invented import (
+    ALL_RIGHT,
+    HEADING,
+    MODES,
+    PLAIN_ROUND,
+    QUIET,
+    plain,
+    prompt,
+    reply,
+    run,
+)
 
-HEADING = (("command", "localspec bench MODEL"), ("model", "tiny, Q4_1"))
+SETUP = Setup(HEADING, MODES)
+
+
+def reported(replies=None):
+    return report(SETUP, Outcome(tuple(replies or run()), QUIET))
 
 
 def lines(table, replies=None):
@@ -34,7 +49,7 @@ def test_speed_shows_each_mode_against_plain():
 
 def test_speed_shows_the_slow_tokens():
     slow = [replace(PLAIN_ROUND, seconds=seconds) for seconds in (0.03, 0.03, 0.03, 0.03, 0.5, 0.5)]
-    replies = [reply("plain", *[PLAIN_ROUND] * 94, *slow), reply("ngram:4", ALL_RIGHT)]
+    replies = [*plain(*[PLAIN_ROUND] * 94, *slow), reply("ngram:4", ALL_RIGHT)]
     assert any(line.split()[-4:-1] == ["10.0", "30.0", "500.0"] for line in lines(SPEED, replies))
 
 
@@ -69,40 +84,57 @@ def test_cells_stand_under_their_headings():
 
 def test_tables_fit_a_terminal_of_100_columns():
     """Tables fit with the longest names and numbers that are to be expected."""
+    modes = ("plain", "draft-model:16", "plain again")
     long = [
         reply(mode, *[rounds] * 3000, asked=prompt("summarise", number))
         for number in range(12)
-        for mode, rounds in (("plain", PLAIN_ROUND), ("draft-model:16", ALL_RIGHT))
+        for mode, rounds in zip(modes, (PLAIN_ROUND, ALL_RIGHT, PLAIN_ROUND), strict=True)
     ]
-    found = sections(trials(long, ("plain", "draft-model:16")), ("plain", "draft-model:16"))
+    found = sections(trials(long, modes), modes)
     assert all(len(line) <= 100 for table in TABLES for line in printed(found, table).splitlines())
 
 
 def test_many_positions_are_cut():
     eleven = reply("ngram:4", type(ALL_RIGHT)(11, 11, 12, 0.02, 0.017))
-    found = lines(DRAFTS, [reply("plain", PLAIN_ROUND), eleven])
+    found = lines(DRAFTS, [*plain(PLAIN_ROUND), eleven])
     assert any("100 " * 8 + "..." in line for line in found)
     assert not any("..." in line for line in lines(DRAFTS))
 
 
-def test_a_report_begins_with_its_heading_and_ends_with_what_forwards_cost():
-    shown = text(report(HEADING, MODES, run())).splitlines()
-    assert shown[:2] == ["command    localspec bench MODEL", "model      tiny, Q4_1"]
+def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
+    first, *lines = text(reported(), details=False).splitlines()
+    assert first == "The fastest of these is ngram:4: 1.76 times plain (chat 2.00, edit 1.50)."
+    assert lines[-1].startswith("--details shows more")
+    assert any("3 prompts" in line for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+    assert not any("Chance" in line for line in lines)
+
+
+def test_details_end_with_what_forwards_cost():
+    shown = text(reported(), details=True).splitlines()
+    assert "command    localspec bench MODEL" in shown
     assert shown[-1].endswith("in plain rounds: 0: 0.90, 4: 1.70")
 
 
+def test_replies_that_loop_do_not_count_and_are_counted():
+    shown = text(reported(), details=False)
+    assert "1 of the prompts was answered in a loop, which does not count." in shown
+    assert "loop" not in text(reported(run()[:3]), details=False)
+
+
 def test_a_report_of_nothing_says_so():
-    assert "No prompt was answered" in text(report(HEADING, MODES, run()[:1]))
+    assert "No prompt was answered" in text(reported(run()[:1]), details=False)
 
 
 def test_json_holds_every_reply_round_by_round():
-    found = json.loads(as_json(report(HEADING, MODES, run())))
+    found = json.loads(as_json(reported()))
+    assert found["verdict"]["rows"][-1]["ratios"]["ngram:4"]["value"] > 1
     assert found["heading"]["model"] == "tiny, Q4_1"
     assert [section["title"] for section in found["sections"]][-1] == "all without loops"
-    assert len(found["replies"]) == 6
-    second = found["replies"][1]
+    assert len(found["replies"]) == 9
+    second = found["replies"][2]
     assert (second["mode"], second["prompt"], second["looping"]) == ("ngram:4", "chat 1", False)
-    assert found["replies"][2]["looping"]
+    assert found["replies"][3]["looping"]
     named = dict(zip(found["round_fields"], second["rounds"][1], strict=True))
     assert (named["drafted"], named["accepted"], named["emitted"]) == (4, 2, 3)
     assert (named["seconds"], named["checking"]) == (0.020, 0.017)

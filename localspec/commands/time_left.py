@@ -1,0 +1,51 @@
+"""The progress of a measurement: a line that changes in a terminal, a line a minute elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TextIO, TypeVar
+
+from localspec.commands.progress_bar import duration
+
+T = TypeVar("T")
+OFTEN, SELDOM = 0.2, 60.0  # seconds between lines, in a terminal and elsewhere
+
+
+@dataclass(slots=True)
+class TimeLeft:
+    """Counts items as they are made, and says how many there are and how long they will take."""
+
+    label: str
+    total: int
+    seconds: float = math.inf  # that it takes at most
+    out: TextIO = field(default_factory=lambda: sys.stderr)
+    clock: Callable[[], float] = time.monotonic
+
+    def __call__(self, items: Iterable[T]) -> Iterator[T]:
+        lively = self.out.isatty()
+        begun = shown = self.clock()
+        self._show(self._line(0, 0.0), lively=lively)
+        try:
+            for done, item in enumerate(items, 1):
+                yield item
+                now = self.clock()
+                if now - shown >= (OFTEN if lively else SELDOM):
+                    shown = now
+                    self._show(self._line(done, now - begun), lively=lively)
+        finally:
+            if lively:
+                self._show("", lively=True)
+
+    def _line(self, done: int, passed: float) -> str:
+        by_count = passed / done * (self.total - done) if done else math.inf
+        left = min(by_count, max(self.seconds - passed, 0.0))
+        about = f", about {duration(left)} left" if math.isfinite(left) else ""
+        return f"{self.label}: {done:,} of {self.total:,}{about}"
+
+    def _show(self, line: str, *, lively: bool) -> None:
+        self.out.write(f"\r{line}\033[K" if lively else f"{line}\n")
+        self.out.flush()
