@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,12 +16,15 @@ from localspec.commands.options.declare import (
     COUNT,
     NUMBER,
     READABLE,
+    SECONDS,
     flag,
     option,
     options,
     read,
 )
 from localspec.commands.options.loading import LoadingOptions, loading
+from localspec.commands.progress_bar import duration
+from localspec.commands.time_left import TimeLeft
 from localspec.errors import LocalSpecError, UsageError
 from localspec.prove import prompts
 from localspec.prove.proof import Wishes, attempt
@@ -39,11 +42,15 @@ class ProveOptions:
         'JSON objects with "prompt" or "messages", one a line; else a few of many kinds.',
         "FILE",
     )
-    max_tokens: int = option(COUNT, "Most tokens of a reply; 64.", default=64)
+    max_tokens: int | None = option(COUNT, "Most tokens of a reply; 64, or 32 of slow models.")
     samples: int | None = option(
-        COUNT, "Samples of each proposer; else 2,000, or what a minute brings."
+        COUNT, "Samples of each proposer; else 2,000, or what the time brings."
     )
     temperature: float = option(NUMBER, "To sample at; 1 if not given.", default=1.0)
+    seconds: float = option(
+        SECONDS, "Time that it may take; it tries more in more of it; 240.", default=240.0
+    )
+    details: bool = flag("Show each proposer and each difference.")
     json: bool = flag("Print the verdict with all its figures.")
 
 
@@ -54,17 +61,18 @@ def prove(context: click.Context, model: str) -> None:
     """Show that speculation changes nothing with this model on this machine.
 
     Greedy texts, with drafts of every kind and depth, alone and several at once, are compared
-    with the plain ones, and samples drawn with drafts with the model's own distribution. Exits
-    with 0 if nothing but rounding makes a difference, and with --bit-exact not even that, else
-    with 1. Ctrl-C reports what there is.
+    with the plain ones, and samples drawn with drafts with the model's own distribution. How much
+    is tried depends on the time. Exits with 0 if nothing but rounding makes a difference, and with
+    --bit-exact not even that, else with 1. Ctrl-C reports what there is.
     """
     options, found = read(context, ProveOptions), read(context, LoadingOptions)
     wanted = wished(options)
+    click.echo(f"loading {model}; proving takes up to {duration(options.seconds)}", err=True)
     verdict = attempt(model, found.draft, loading(found), wanted, ProofProgress())
     if options.json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines(verdict)))
+        click.echo("\n".join(lines(verdict, details=options.details)))
     if not verdict.proven:
         raise LocalSpecError(f"this is no proof: {verdict.faults[0]}")
 
@@ -75,23 +83,27 @@ def wished(options: ProveOptions) -> Wishes:
         raise UsageError("temperature 0 is greedy, which is tried anyway; give one above 0")
     sampling = Sampling(temperature=options.temperature)
     conversations = prompts.read(options.prompts) if options.prompts else prompts.built_in()
-    return Wishes(conversations, options.max_tokens, options.samples, sampling)
+    return Wishes(conversations, options.max_tokens, options.samples, sampling, options.seconds)
 
 
 class ProofProgress:
-    """Shows bars on stderr. Ctrl-C ends what is under way early; a second one ends the program."""
+    """Shows the time left on stderr.
+
+    Ctrl-C ends what is under way early; a second one ends the program.
+    """
 
     def __init__(self) -> None:
         self.stopped = False
 
-    def __call__(self, items: Iterable[T], length: int, label: str) -> Iterator[T]:
+    def __call__(
+        self, items: Iterable[T], length: int, label: str, seconds: float = math.inf
+    ) -> Iterator[T]:
         if self.stopped:
             return
-        with click.progressbar(items, length, label, file=sys.stderr) as bar:
-            for item in bar:
-                yield item
-                if self.stopped:
-                    return
+        for item in TimeLeft(label, length, seconds)(items):
+            yield item
+            if self.stopped:
+                return
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -12,12 +12,12 @@ from localspec.templates.message import Message, text
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Tokens, tokens_of
 
-BUILT_IN = (
+BUILT_IN = (  # the first of them are tried where time is short
     "Why does the sea look blue on some days and grey on others? Answer in three sentences.",
     "Write a Python function `gcd(a, b)` with a docstring, and then `lcm(a, b)` that calls it.",
+    "Repeat this line five times: the quick brown fox jumps over the lazy dog.",
     "List ten animals that live in a forest, one a line, each with what it eats.",
     'Give three people as a JSON array of objects with "name", "age" and "city". Only the JSON.',
-    "Repeat this line five times: the quick brown fox jumps over the lazy dog.",
     "Tell the beginning of a story about a lighthouse keeper who finds a letter.",
     "Translate into French: I would like a coffee, a glass of water and the bill, please.",
     "Correct the spelling and change nothing else: Teh train leavs at nine, and teh bus leavs "

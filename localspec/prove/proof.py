@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -13,6 +15,7 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
 from localspec.prove import prompts
+from localspec.prove.effort import GREEDY, TextSpeed
 from localspec.prove.greedy import Comparison, compare, sizes
 from localspec.prove.proposers import Slips, drawn, usual
 from localspec.prove.room import roomy, stages
@@ -34,7 +37,11 @@ class ProofWatch(Protocol):
     @property
     def stopped(self) -> bool: ...
 
-    def __call__(self, items: Iterable[T], length: int, label: str) -> Iterator[T]: ...
+    def __call__(
+        self, items: Iterable[T], length: int, label: str, seconds: float = ...
+    ) -> Iterator[T]:
+        """Pass items through, of which there are so many, or as many as these seconds bring."""
+        ...
 
     def listening(self) -> AbstractContextManager[None]: ...
 
@@ -42,26 +49,34 @@ class ProofWatch(Protocol):
 @dataclass(frozen=True, slots=True)
 class Wishes:
     conversations: Sequence[Sequence[Message]]
-    tokens: int = 64  # most of a reply
-    samples: int | None = None  # a proposer
+    tokens: int | None = None  # most of a reply; None: by speed
+    samples: int | None = None  # a proposer; None: as many as the time brings
     sampling: Sampling = field(default_factory=lambda: Sampling(temperature=1.0))
+    seconds: float = math.inf  # that all of it may take
 
 
 def attempt(
-    target: str, draft: str | None, loading: Loading, wishes: Wishes, watch: ProofWatch
+    target: str,
+    draft: str | None,
+    loading: Loading,
+    wishes: Wishes,
+    watch: ProofWatch,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
     """Load the models for each number of slots to try, and try everything with each."""
     compared: list[Comparison] = []
     tallies: dict[str, SampleCounts] = {}
     tests: list[FitTest] = []
     places = PairFiles.of(target, draft, loading.backend)
-    ways = stages(places)
-    for slots in ways:
+    ways, end = stages(places), clock() + wishes.seconds
+    for at, slots in enumerate(ways):
         with roomy(places, loading, slots) as models, watch.listening():
-            replies, found = greedy(models.pair, wishes, watch)
+            left = max(end - clock(), 0.0)
+            replies, found = greedy(models.pair, wishes, watch, left * GREEDY / (len(ways) - at))
             compared += found
             if slots == ways[-1]:
-                tallies, tests = sampled(models.pair, wishes, replies, watch)
+                left = max(end - clock(), 0.0)
+                tallies, tests = sampled(models.pair, wishes, replies, watch, left)
         if watch.stopped:
             break
     exact, temperature = loading.options.bit_exact, wishes.sampling.temperature
@@ -69,22 +84,29 @@ def attempt(
 
 
 def greedy(
-    models: Pair, wishes: Wishes, watch: ProofWatch
+    models: Pair, wishes: Wishes, watch: ProofWatch, seconds: float = math.inf
 ) -> tuple[list[ProofReply], list[Comparison]]:
     """Write the plain replies, and compare speculative ones with them."""
     model = models.target
     texts = prompts.encode(model.tokenizer, wishes.conversations)
     for text in texts:
         request.check(model, text, Settings(max_tokens=wishes.tokens))
-    replies = list(watch(plain(model, texts, wishes.tokens), len(texts), "plain texts"))
+    names = len(usual(models)) + 1  # and slips
+    effort = TextSpeed.of(model, texts[0]).effort(len(texts), names, seconds, wishes.tokens)
+    texts = texts[: effort.prompts]
+    replies = list(watch(plain(model, texts, effort.tokens), len(texts), "plain texts"))
     proposers = {**usual(models), "slips": lambda: Slips(replies)}
     length = len(proposers) * len(sizes(model, len(texts))) * len(texts)
-    compared = compare(model, replies, proposers, wishes.tokens)
+    compared = compare(model, replies, proposers, effort.tokens)
     return replies, list(watch(compared, length, "speculative texts"))
 
 
 def sampled(
-    models: Pair, wishes: Wishes, replies: Sequence[ProofReply], watch: ProofWatch
+    models: Pair,
+    wishes: Wishes,
+    replies: Sequence[ProofReply],
+    watch: ProofWatch,
+    seconds: float = math.inf,
 ) -> tuple[dict[str, SampleCounts], list[FitTest]]:
     """Sample after beginnings of the replies, and test the samples."""
     model, sampling = models.target, wishes.sampling
@@ -92,8 +114,9 @@ def sampled(
     proposers: dict[str, Proposer] = {PLAIN: Silent()}
     proposers |= {name: make() for name, make in usual(models).items()}
     proposers["drawn"] = drawn(model, places, sampling)
-    found = enough(throws(model, places, proposers, sampling), len(proposers), wishes.samples)
+    thrown, count = throws(model, places, proposers, sampling), len(proposers)
     tallies = {name: SampleCounts() for name in proposers}
-    for throw in watch(found, len(proposers) * (wishes.samples or MOST), "samples"):
+    found = enough(thrown, count, wishes.samples, seconds)
+    for throw in watch(found, count * (wishes.samples or MOST), "samples", seconds):
         tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)

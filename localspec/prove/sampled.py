@@ -30,7 +30,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokens import History
 
 DRAFT_LENGTH = 2  # tokens
-MOST, LEAST, SECONDS = 2000, 400, 60  # samples a proposer, where no number is wished
+MOST, LEAST = 2000, 150  # samples a proposer, where no number is wished
 PLAIN = "plain"  # sampling without drafts: a control
 FEWEST = 25  # samples of a case that justify computing its distribution
 
@@ -112,10 +112,11 @@ def enough(
     thrown: Iterator[Throw],
     proposers: int,
     samples: int | None,
+    seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Throw]:
-    """Take as many samples of each proposer as wished; else `MOST`, or what a minute brings."""
-    end = clock() + SECONDS
+    """Take as many samples of each proposer as wished; else `MOST`, or what the time brings."""
+    end = clock() + seconds
     for count, throw in enumerate(islice(thrown, proposers * (samples or MOST)), 1):
         yield throw
         if samples is None and count >= proposers * LEAST and clock() > end:

@@ -20,17 +20,25 @@ ABOUT = {
 }
 
 
-def lines(verdict: Verdict) -> Iterator[str]:
-    yield from _greedy(verdict.greedy)
-    yield from _sampled(verdict.sampled)
-    if verdict.proven:
-        rounds = "; where texts differ, it is by rounding" if verdict.greedy.differences else ""
-        yield f"proven: speculation changed nothing{rounds}"
-    else:
-        yield f"not proven: {'; '.join(verdict.faults)}"
+def lines(verdict: Verdict, *, details: bool = False) -> Iterator[str]:
+    """Format a verdict: what was found first, then how, and by which proposer if `details`."""
+    yield _sentence(verdict)
+    yield from _greedy(verdict.greedy, details=details)
+    yield from _sampled(verdict.sampled, details=details)
+    if not details:
+        yield "--details shows each proposer and each difference; --json has every figure."
 
 
-def _greedy(greedy: GreedyVerdict) -> Iterator[str]:
+def _sentence(verdict: Verdict) -> str:
+    if not verdict.proven:
+        return f"Not proven: {'; '.join(verdict.faults)}."
+    texts = "1 text" if verdict.greedy.texts == 1 else f"{verdict.greedy.texts} texts"
+    tried = f"{texts} and {verdict.sampled.rounds:,} samples"
+    rounding = "; where texts differ, it is by rounding" if verdict.greedy.differences else ""
+    return f"Proven: speculation changed nothing in {tried}{rounding}."
+
+
+def _greedy(greedy: GreedyVerdict, *, details: bool) -> Iterator[str]:
     differing = sorted(greedy.differences, key=lambda each: not each.defective)
     defects = sum(each.defective for each in differing)
     ties = [each.difference for each in differing if each.difference and not each.defective]
@@ -42,9 +50,10 @@ def _greedy(greedy: GreedyVerdict) -> Iterator[str]:
     if defects:
         parts.append(f"{defects} for no good reason")
     yield f"greedy: {'; '.join(parts)}"
-    for name, drafts in greedy.drafts.items():
-        yield f"  {name:<12} {_right(drafts):<31}{ABOUT[name]}"
-    for compared in differing:
+    if details:
+        for name, drafts in greedy.drafts.items():
+            yield f"  {name:<12} {_right(drafts):<31}{ABOUT[name]}"
+    for compared in differing[: None if details else defects]:
         yield from _difference(compared)
 
 
@@ -73,7 +82,7 @@ def _difference(compared: Comparison) -> Iterator[str]:
             yield f"    {difference.why}"
 
 
-def _sampled(sampled: SampledVerdict) -> Iterator[str]:
+def _sampled(sampled: SampledVerdict, *, details: bool) -> Iterator[str]:
     drawn = f"{sampled.rounds:,} samples at temperature {sampled.temperature:g}"
     if not sampled.tests:
         yield f"sampled: no test, of {drawn}"
@@ -83,7 +92,7 @@ def _sampled(sampled: SampledVerdict) -> Iterator[str]:
         f"sampled: {len(sampled.tests)} tests of {drawn}, smallest p {smallest:.2g}; "
         f"below {sampled.limit:.2g} one fails"
     )
-    for name in (PLAIN, *sampled.drafts):
+    for name in (PLAIN, *sampled.drafts) if details else ():
         found = [f"{test.fit.p:.2g}" for test in sampled.tests if test.proposer == name]
         p = f"p {' and '.join(found)}" if found else "not tested"
         right = _right(sampled.drafts[name]) if name in sampled.drafts else ABOUT[PLAIN]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,6 +19,7 @@ from localspec.pairing.pair import Pair
 from localspec.prove import prompts
 from localspec.prove.chi_square import Fit
 from localspec.prove.command import ProofProgress
+from localspec.prove.effort import Effort, TextSpeed
 from localspec.prove.greedy import Comparison, Difference
 from localspec.prove.proof import Wishes, attempt, greedy, sampled
 from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
@@ -27,6 +29,7 @@ from localspec.prove.words import lines
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
+from localspec.tokens import tokens_of
 from tests import engines
 
 QUICK = ["--threads", "1", "--context", "512", "--max-tokens", "16", "--samples", "120"]
@@ -61,7 +64,7 @@ class Silence:
     def stopped(self):
         return self.patience <= 0
 
-    def __call__(self, items, length, label):
+    def __call__(self, items, length, label, seconds=None):
         if self.stopped:
             return
         for seen, item in enumerate(items, 1):
@@ -81,21 +84,28 @@ def verdict(compared=(EQUAL,), tallies=SAID, tests=FITS):
 
 
 def said(found):
-    return "\n".join(lines(found))
+    return "\n".join(lines(found, details=True))
 
 
 def test_a_pair_is_proven_in_words(model, few, capsys):
     draft = str(engines.tiny("llama", seed=3))
     assert run(["prove", model, "--draft", draft, "--prompts", few, *QUICK]) == 0
     out, err = capsys.readouterr()
-    first, *_, last = out.strip().splitlines()
-    assert first.startswith("greedy: 20 of 20 texts equal")  # 2 prompts, 5 proposers, alone and not
-    assert last.startswith("proven: speculation changed nothing")
-    for name in ("ngram", "draft-model", "auto", "slips", "drawn", "plain"):
+    first, second, third, last = out.strip().splitlines()
+    assert first == "Proven: speculation changed nothing in 20 texts and 720 samples."
+    assert second == "greedy: 20 of 20 texts equal"  # 2 prompts, 5 proposers, alone and not
+    assert "smallest p" in third
+    assert last.startswith("--details shows each proposer")
+    assert err.startswith(f"loading {model}; proving takes up to 4 min\nplain texts: 0 of 2\n")
+    assert "speculative texts: 0 of 20\nsamples: 0 of 720" in err
+
+
+def test_details_name_every_proposer(model, few, capsys):
+    assert run(["prove", model, "--prompts", few, "--details", *QUICK]) == 0
+    out = capsys.readouterr().out
+    for name in ("ngram", "auto", "slips", "drawn", "plain"):
         assert f"  {name} " in out
     assert " accepted " in out
-    assert "smallest p" in out
-    assert "speculative texts" in err
 
 
 def test_json_holds_every_figure(model, few, capsys):
@@ -162,7 +172,7 @@ def test_wrong_wishes_are_one_line_and_end_with_2(model, capsys, arguments, mess
 def test_what_is_no_proof_ends_with_1_and_says_why(model, few, capsys):
     assert run(["prove", model, "--prompts", few, *QUICK[:-1], "2"]) == 1
     out, err = capsys.readouterr()
-    assert "not proven: ngram was sampled too seldom" in out
+    assert out.startswith("Not proven: ngram was sampled too seldom")
     assert "localspec: this is no proof: ngram was sampled too seldom" in err
 
 
@@ -247,6 +257,23 @@ def test_ctrl_c_lets_the_model_finish_and_a_second_one_does_not():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_slow_model_is_tried_with_fewer_and_shorter_texts():
+    slow, fast = TextSpeed(reading=1.2, a_token=0.09), TextSpeed(reading=0.1, a_token=0.005)
+    assert fast.effort(8, 4, 144) == Effort(8, 64)
+    assert slow.effort(8, 4, 144) == Effort(3, 16)
+    assert slow.effort(8, 4, 600) == Effort(5, 64)
+    assert slow.effort(8, 4, 144, tokens=64) == Effort(3, 64)
+    assert slow.effort(2, 4, 0.0) == Effort(2, 16)
+    assert slow.effort(8, 4, math.inf) == Effort(8, 64)
+
+
+def test_the_speed_is_measured_by_two_short_replies():
+    ticks = iter([0.0, 2.0, 10.0, 16.0])
+    text = tokens_of([1, 2, 3])
+    found = TextSpeed.of(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
+    assert found == TextSpeed(reading=2.0, a_token=0.5)
+
+
 def test_equal_texts_and_fitting_samples_are_a_proof():
     found = verdict()
     assert found.proven
@@ -255,7 +282,7 @@ def test_equal_texts_and_fitting_samples_are_a_proof():
     assert "greedy: 1 of 1 texts equal\n" in text
     assert "10 of 20 accepted" in text
     assert "sampled: 2 tests of 1,000 samples at temperature 1, smallest p 0.4" in text
-    assert text.endswith("proven: speculation changed nothing")
+    assert text.startswith("Proven: speculation changed nothing in 1 text and 1,000 samples.\n")
 
 
 def test_near_ties_that_the_batch_explains_are_a_proof_and_are_told():
@@ -275,7 +302,10 @@ def test_a_defect_is_no_proof_and_comes_first():
     assert found.faults == ["1 of 2 greedy texts differ, and rounding does not explain it"]
     text = said(found)
     assert text.index("' cow'") < text.index("' a'")
-    assert text.splitlines()[-1].startswith("not proven: 1 of 2")
+    assert text.startswith("Not proven: 1 of 2")
+    short = "\n".join(lines(found))
+    assert "' cow'" in short
+    assert "' a'" not in short
 
 
 def test_what_was_never_put_to_the_test_is_no_proof():

@@ -279,7 +279,7 @@ def test_spots_are_where_ngrams_may_be_right_and_the_target_is_undecided():
 def test_as_many_samples_as_wished_or_what_a_minute_brings_but_not_too_few():
     def taken(samples, seconds_each):
         ticks = count()
-        thrown = enough(iter([None] * 9999), 2, samples, lambda: next(ticks) * seconds_each)
+        thrown = enough(iter([None] * 9999), 2, samples, 60, lambda: next(ticks) * seconds_each)
         return len(list(thrown))
 
     assert taken(50, 10.0) == 100
