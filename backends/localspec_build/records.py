@@ -65,7 +65,7 @@ def note(prefix: Path, made: Installed) -> None:
 def _read(place: Path) -> dict[str, object]:
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

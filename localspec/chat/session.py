@@ -6,13 +6,13 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from localspec.chat.files import quoted
 from localspec.errors import LocalSpecError, UsageError
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import whole, write
 from localspec.templates.message import Message
 
@@ -142,18 +142,16 @@ def load(place: Path) -> Session:
             raise UsageError(f"{place} {'is no file' if place.exists() else 'is not there'}")
         if (size := place.stat().st_size) > LARGEST:
             raise UsageError(f"{place} has {size:,} bytes; at most {LARGEST:,} are read")
-        return _read(json.loads(place.read_text(encoding="utf-8")))
+        return _read(kept_json.read(place))
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror or error}") from error
     except KeyError as error:
         raise UsageError(f"{place} is no conversation that was saved here: no {error}") from error
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{place} is no conversation that was saved here: {error}") from error
 
 
-def _read(kept: object) -> Session:
-    if not isinstance(kept, dict):
-        raise TypeError("it is no JSON object")
+def _read(kept: Mapping[str, object]) -> Session:
     if kept["version"] != VERSION:
         raise ValueError(f"it is of another version than {VERSION}")
     said, forgotten = kept["said"], kept["forgotten"]

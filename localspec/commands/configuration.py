@@ -49,7 +49,7 @@ class Configuration:
         """Return what the file has for each command; a name that is none is an error."""
         try:
             tables = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise UsageError(f"{self.path} is not TOML: {error}") from error
         for name, table in tables.items():
             if name not in commands:

@@ -29,7 +29,7 @@ def read(path: Path) -> dict[str, Entry]:
     try:
         text = path.read_text(encoding="utf-8")
         tables = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     reader = CatalogueReader(path, text)
     return {name: reader.entry(name, table) for name, table in tables.items()}

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from localspec.errors import PullError
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 
 UNUSED = "unused"  # in place of the kind of a drafter that its engine does not run
@@ -111,7 +111,7 @@ def _place(name: str, weights: str, engine: str) -> Path:
 
 
 def _read(place: Path) -> PulledPair:
-    said = json.loads(place.read_text(encoding="utf-8"))
+    said = kept_json.read(place)
     draft = said["draft"] and _held(said["draft"])
     return PulledPair(
         said["name"],

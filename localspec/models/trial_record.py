@@ -12,7 +12,7 @@ from localspec.backend import Footprint, Needs, Options
 from localspec.models.engines import EngineHere, weight_files
 from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import footprint
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
@@ -33,9 +33,8 @@ class Record:
     def _read(self) -> dict[str, dict[str, Any]]:
         kept: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
         with suppress(OSError, ValueError):
-            found = json.loads(self._place.read_text(encoding="utf-8"))
-            if isinstance(found, dict):
-                kept |= {key: found[key] for key in kept if isinstance(found.get(key), dict)}
+            found = kept_json.read(self._place)
+            kept |= {key: found[key] for key in kept if isinstance(found.get(key), dict)}
         return kept
 
     def footprint(self) -> Footprint | None:

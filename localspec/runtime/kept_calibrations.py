@@ -15,7 +15,7 @@ from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import UNMEASURED, Attention
 from localspec.models import engines
 from localspec.runtime.loaded_pair import LoadedPair
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
@@ -84,7 +84,7 @@ def newest(count: int) -> list[tuple[str, Calibration]]:
 
 def read(file: Path) -> tuple[str, Calibration] | None:
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept = kept_json.read(file)
         return str(kept.get("of", "")), Calibration(
             _points(kept["target"]),
             {by: _points(points) for by, points in kept["drafting"].items()},

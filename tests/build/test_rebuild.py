@@ -312,7 +312,10 @@ def test_what_was_asked_for_is_remembered_and_cmake_args_are_a_wish(site, monkey
     assert records.wished() == Wish("custom", "-DGGML_BLAS=on '-DX=a b'", True)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": 3}', "\x00\xff", '{"cmake": "\'"}'])
+RECORDS = ["", "[]", "[" * 200_000, "{}", '{"kind": 3}', "\x00\xff", '{"cmake": "\'"}']
+
+
+@pytest.mark.parametrize("content", RECORDS)
 def test_records_that_are_broken_are_none(site, content):
     for place in (folders.data(), site.root):
         place.mkdir(parents=True, exist_ok=True)

@@ -85,6 +85,7 @@ def test_keys_are_not_shown(file, capsys, monkeypatch):
     ("text", "said"),
     [
         ("[serve", "is not TOML"),
+        ("a = " + "[" * 100_000, "is not TOML"),
         ("port = 3", "there is no command 'port'"),
         ("serve = 3", "serve is no table: write [serve]"),
         ("\n[serv]\n", "line 2, [serv]: there is no command 'serv'; did you mean serve?"),

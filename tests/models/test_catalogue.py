@@ -123,6 +123,8 @@ def test_names_are_such_as_can_be_typed_and_stored(write, name):
 def test_what_is_no_toml_at_all_is_told(write):
     with pytest.raises(UsageError, match="cannot be read: Expected"):
         read(write("[one"))
+    with pytest.raises(UsageError, match="cannot be read: maximum recursion depth"):
+        read(write("a = " + "[" * 100_000))
 
 
 keys = st.sampled_from(

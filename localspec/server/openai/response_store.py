@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from localspec.prefix_cache.disk import prepare
+from localspec.system import kept_json
 from localspec.system.atomic_write import write
 
 STORED = 1024  # responses
@@ -239,7 +240,7 @@ def owner_in(path: Path) -> str:
 
 def read(data: bytes) -> StoredResponse:
     """Decode a kept record; raise a ValueError, TypeError or KeyError if it is none."""
-    said = json.loads(data)
+    said = kept_json.decode(data)
     stored = StoredResponse(said["owner"], said["previous"], said["input"], said["response"])
     if not all(type(item) is dict for item in [*said["input"], *said["response"]["output"]]):
         raise TypeError("items")

@@ -1,0 +1,23 @@
+"""JSON files that LocalSpec wrote itself, and that may hold anything by now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read the object of a file; raise an OSError if there is no file, else a ValueError."""
+    return decode(path.read_bytes())
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """Decode an object; raise a ValueError if it is none, or nested too deeply to be read."""
+    try:
+        found = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
