@@ -91,6 +91,7 @@ class Footprint:
     mask_token: int | None = None
     made_of: Path | None = None  # the model whose layers these are, which lends its weights
     leading: bool = False  # they are its first ones: its keys and values serve both
+    uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those

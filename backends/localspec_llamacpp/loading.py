@@ -22,11 +22,11 @@ from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers.footprint import inspect
+from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 BIT_EXACT = "f16,bf16"  # keys and values
-ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")  # on a CPU, in batches of any width
 SPARE = 0.25  # of the memory, which stays free beside weights that the system cannot drop
 
 

@@ -59,9 +59,11 @@ def offered(why: str) -> bool:
 
 
 def tell(runtime: Runtime) -> None:
-    """Report concessions, and vocabularies of a pair that differ."""
+    """Report concessions, advice, and vocabularies of a pair that differ."""
     for concession in runtime.known.plan.concessions if runtime.known.plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
+    for each in runtime.known.advice:
+        click.echo(f"localspec: {each}", err=True)
     pairing = runtime.known.pairing
     if pairing and pairing.difference:
         click.echo(

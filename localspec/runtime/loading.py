@@ -21,6 +21,7 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
 from localspec.runtime import assembly, kept_calibrations
+from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
 from localspec.runtime.loaded_pair import (
     LoadedPair,
@@ -95,7 +96,8 @@ def load_pair(places: PairFiles, loading: Loading) -> Runtime:
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, parts)
         closing.callback(engine.close)
-        known = Known(found.pair.match, found.plan, wanted, found.known.target)
+        hints = tuple(advice(found))
+        known = Known(found.pair.match, found.plan, wanted, found.known.target, hints)
         return Runtime(engine, closing.pop_all(), known)
 
 

@@ -38,6 +38,7 @@ class Known:
     plan: Plan | None = None  # by which the models were loaded
     guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
     target: ResolvedModel | None = None
+    advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
 
 
 NOTHING = Known()

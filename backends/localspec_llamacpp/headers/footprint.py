@@ -12,6 +12,7 @@ from localspec_llamacpp.head_kinds import DRAFTING, drafter
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 from localspec_llamacpp.headers.parts import whole
+from localspec_llamacpp.headers.rounding import uneven
 
 GUESSED = 1024  # added to a file type that a converter was not sure of
 TOKENS = "tokenizer.ggml.tokens"
@@ -70,6 +71,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         mask_token=mask(header),
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
+        uneven=uneven(header.tensors),
         projector=projector(header.path),
     )
 

@@ -1,0 +1,29 @@
+"""Which weights llama.cpp multiplies alike on a CPU, in batches of any width."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from localspec_llamacpp.headers.metadata import Tensor
+
+ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+INPUT, OUTPUT = "token_embd.weight", "output.weight"
+
+
+def uneven(tensors: Sequence[Tensor]) -> str:
+    """Count the matrices of other types, as "12 tensors in Q6_K, 1 tensor in F32"; empty: none.
+
+    Norms and biases are added, not multiplied by rows; embeddings are only looked up, unless they
+    are the output as well.
+    """
+    looked_up = {INPUT} if any(each.name == OUTPUT for each in tensors) else set()
+    kinds = Counter(
+        each.kind
+        for each in tensors
+        if len(each.shape) > 1 and each.kind not in ROUND_ALIKE and each.name not in looked_up
+    )
+    counted = [
+        (count, "tensor" if count == 1 else "tensors", kind) for kind, count in kinds.items()
+    ]
+    return ", ".join(f"{count:,} {noun} in {kind}" for count, noun, kind in counted)
