@@ -192,11 +192,13 @@ def _of_fastest(everything: Row, rows: Sequence[Row]) -> str:
 
 
 def _times(ratio: Ratio, rows: Sequence[Row], mode: str) -> str:
-    """Write a ratio, with the kinds of prompts that gain most and least."""
-    order = sorted(rows, key=lambda row: -row.ratios[mode].value)
-    ends = [f"{row.kind} {row.ratios[mode].value:.2f}" for row in (*order[:1], *order[1:][-1:])]
-    kinds = f" ({', '.join(ends)})" if ends else ""
-    return f"{ratio.value:.2f} times plain{kinds}"
+    """Write a ratio, with the kinds of prompts that gain most and least if these differ."""
+    text = f"{ratio.value:.2f} times plain"
+    order = sorted(rows, key=lambda row: row.ratios[mode].value)
+    if not order or order[0].ratios[mode].high > order[-1].ratios[mode].low:
+        return text
+    ends = [f"{row.kind} {row.ratios[mode].value:.2f}" for row in (order[-1], order[0])]
+    return f"{text} ({', '.join(ends)})"
 
 
 def _cautions(unsteady: float, load: MachineLoad) -> Iterator[str]:

@@ -29,6 +29,15 @@ def test_drafts_that_pay_are_kept_and_the_kinds_that_gain_most_and_least_are_nam
     assert text(*measured) == "With drafts: 1.22 times plain (edit 1.50, chat 1.02). Keep them."
 
 
+def test_kinds_that_differ_within_the_spread_are_not_named():
+    noisy = [
+        speeds(kind, ratio, noise=noise)
+        for noise in (0.05, -0.05)
+        for kind, ratio in (("code", 1.5), ("edit", 1.6), ("chat", 1.45))
+    ]
+    assert text(*noisy) == "With drafts: 1.52 times plain. Keep them."
+
+
 def test_one_kind_of_prompts_is_not_named_beside_all():
     verdict = judge([speeds("edit", 1.5), speeds("edit", 1.5)], None, QUIET)
     assert verdict.text == "With drafts: 1.50 times plain. Keep them."
