@@ -44,16 +44,16 @@ PROMPTS_OF_A_CATEGORY = 2
 class BenchOptions:
     details: bool = flag("Measure more modes, and show drafts, costs and forecasts.")
     seconds: float = option(
-        SECONDS, "Time that it may take, loading included; 150.", default=WHOLE_RUN
+        SECONDS, "Seconds for the whole run, loading included (150).", "N", default=WHOLE_RUN
     )
-    modes: str = option(TEXT, "Ways to decode, as auto,lookup,ngram:8.", "A,B", default="")
-    prompts: Path | None = option(WRITABLE, "A JSONL file with category and prompt a line.")
-    category: tuple[str, ...] = repeated(TEXT, "Only this one; may be given several times.")
-    limit: int | None = option(COUNT, "Most prompts of a category; 2, or all those of a file.")
-    repeat: int = option(COUNT, "Ask everything N times.", default=1)
-    max_tokens: int | None = option(INTEGER, "Most tokens of a reply; 32 to 128, by speed.")
-    temperature: float = option(NUMBER, "0, the default, is greedy.", default=0.0)
-    seed: int = option(INTEGER, "Of sampled replies, the same in all modes.", default=0)
+    modes: str = option(TEXT, "Modes to measure, e.g. auto,lookup,ngram:8.", "A,B", default="")
+    prompts: Path | None = option(WRITABLE, "JSONL file; each line has a category and a prompt.")
+    category: tuple[str, ...] = repeated(TEXT, "Only prompts of this category; may be repeated.")
+    limit: int | None = option(COUNT, "Prompts per category (2; of a file all).", "N")
+    repeat: int = option(COUNT, "Ask every prompt N times (1).", "N", default=1)
+    max_tokens: int | None = option(INTEGER, "Tokens per reply (32 to 128, by speed).", "N")
+    temperature: float = option(NUMBER, "Sampling temperature (0: greedy).", default=0.0)
+    seed: int = option(INTEGER, "Seed of sampled replies, the same in all modes.", default=0)
     json: Path | None = option(WRITABLE, "Write every figure and reply to this file.")
 
 

@@ -37,24 +37,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ProveOptions:
-    prompts: Path | None = option(
-        READABLE,
-        'JSON objects with "prompt" or "messages", one a line; else a few of many kinds.',
-        "FILE",
-    )
-    max_tokens: int | None = option(COUNT, "Most tokens of a reply; 64, or 32 of slow models.")
-    samples: int | None = option(
-        COUNT, "Samples of each proposer; else 2,000, or what the time brings."
-    )
-    temperature: float = option(NUMBER, "To sample at; 1 if not given.", default=1.0)
-    seconds: float = option(
-        SECONDS, "Time that it may take; it tries more in more of it; 240.", default=240.0
-    )
     details: bool = flag("Show each proposer and each difference.")
+    seconds: float = option(
+        SECONDS, "Seconds for the whole run; more of them try more (240).", "N", default=240.0
+    )
+    prompts: Path | None = option(
+        READABLE, 'JSONL file; each line has a "prompt" or "messages".', "FILE"
+    )
+    max_tokens: int | None = option(COUNT, "Tokens per reply (16 to 64, by speed).", "N")
+    samples: int | None = option(COUNT, "Samples per proposer (150 to 2,000, by time).", "N")
+    temperature: float = option(NUMBER, "Sampling temperature (1).", default=1.0)
     json: bool = flag("Print the verdict with all its figures.")
 
 
-@click.command(params=options(LoadingOptions, ProveOptions))
+@click.command(params=options(ProveOptions, LoadingOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def prove(context: click.Context, model: str) -> None:

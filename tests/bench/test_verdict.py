@@ -90,6 +90,8 @@ def test_a_draft_model_that_brings_nothing_is_left_away_without_a_claim():
         "This draft model makes no difference that could be measured: 1.20 times plain with it, "
         "1.20 without. Leave --draft away."
     )
+    noisy = pair(1.2, 1.22, noise=0.06)
+    assert text(*noisy, drafter=DRAFT_MODEL).startswith("This draft model makes no difference")
     only_less_bad = [speeds(lookup=0.9, auto=1.0)] * 6
     assert text(*only_less_bad, drafter=DRAFT_MODEL) == (
         "This draft model brings no gain over plain that could be measured: 1.00 times plain with "

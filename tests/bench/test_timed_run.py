@@ -1,0 +1,36 @@
+"""A run ends in its time, and keeps whole prompts."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from localspec.bench.budget import FEWEST, LONGEST
+from localspec.bench.timed_run import planned, run
+from localspec.engine.settings import Settings
+from tests.bench.test_measure import Slow, lineup, question
+
+OPEN = Settings(max_tokens=None)
+
+
+def ticking(seconds):
+    """A clock that goes on by so many seconds each time it is read."""
+    ticks = count()
+    return lambda: next(ticks) * seconds
+
+
+def test_a_run_that_is_slower_than_it_began_ends_at_its_deadline_with_whole_prompts():
+    asked = [question() for _ in range(10)]
+    late = run(lineup(Slow()), asked, 1, deadline=100.0, clock=ticking(10.0))
+    assert len(late.replies) == 4 * FEWEST
+    in_time = run(lineup(Slow()), asked, 1, deadline=1e6, clock=ticking(0.0))
+    assert len(in_time.replies) == 4 * 10
+
+
+def test_replies_are_as_long_as_there_is_time_for_where_that_is_left_open():
+    asked = [question(settings=OPEN), question("cab", OPEN)]
+    plan = planned(lineup(Slow()), asked, repeat=2, seconds=1e6)
+    assert plan.prompts == 4
+    assert {each.settings.max_tokens for each in plan.asked} == {LONGEST}
+    assert plan.seconds > 0
+    named = planned(lineup(Slow()), [question(settings=Settings(max_tokens=5))], 1, 1e6)
+    assert [each.settings.max_tokens for each in named.asked] == [5]
