@@ -1,10 +1,9 @@
-"""The choice of how much is asked: as many prompts and tokens as there is time for."""
+"""The choice of how long replies are, by the time that there is for them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 SHORTEST, LONGEST = 32, 128  # tokens of a reply: fewer say little, more are seldom another story
 FEWEST = 3  # prompts that are asked however slow a model is
@@ -38,9 +37,3 @@ def reply_tokens(work: Work, prompts: Sequence[int], seconds: float) -> int:
     reading = sum(work.seconds(prompt, 0) for prompt in prompts)
     a_token = len(prompts) * work.seconds(0, 1)
     return max(SHORTEST, min(int((seconds - reading) / a_token), LONGEST))
-
-
-def prompts_in_time(work: Work, prompts: Sequence[int], tokens: int, seconds: float) -> int:
-    """Count how many of these prompts are done in time, one after the other."""
-    ends = accumulate(work.seconds(prompt, tokens) for prompt in prompts)
-    return min(max(sum(end <= seconds for end in ends), FEWEST), len(prompts))

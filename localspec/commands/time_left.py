@@ -42,9 +42,11 @@ class TimeLeft:
 
     def _line(self, done: int, passed: float) -> str:
         by_count = passed / done * (self.total - done) if done else math.inf
-        left = min(by_count, max(self.seconds - passed, 0.0))
+        by_clock = max(self.seconds - passed, 0.0)
+        left = min(by_count, by_clock)
         about = f", about {duration(left)} left" if math.isfinite(left) else ""
-        return f"{self.label}: {done:,} of {self.total:,}{about}"
+        of = f" of {self.total:,}" if by_count <= by_clock else ""
+        return f"{self.label}: {done:,}{of}{about}"
 
     def _show(self, line: str, *, lively: bool) -> None:
         self.out.write(f"\r{line}\033[K" if lively else f"{line}\n")

@@ -1,8 +1,8 @@
-"""How much is asked in the time there is."""
+"""How long replies are in the time there is."""
 
 from __future__ import annotations
 
-from localspec.bench.budget import LONGEST, SHORTEST, Pace, Work, prompts_in_time, reply_tokens
+from localspec.bench.budget import LONGEST, SHORTEST, Pace, Work, reply_tokens
 
 SLOW = Work(Pace(reading=0.03, decoding=0.09), readings=1, replies=3)  # 1.5B on two slow cores
 FAST = Work(Pace(reading=0.0001, decoding=0.005), readings=1, replies=3)
@@ -13,19 +13,15 @@ def test_a_slow_model_answers_one_prompt_of_each_category_in_time():
     tokens = reply_tokens(SLOW, FIRSTS, 140)
     assert SHORTEST < tokens < LONGEST
     assert sum(SLOW.seconds(prompt, tokens) for prompt in FIRSTS) <= 140
-    assert prompts_in_time(SLOW, FIRSTS * 2, tokens, 140) == 7
 
 
-def test_a_fast_model_gives_long_replies_to_all_prompts():
+def test_a_fast_model_gives_long_replies():
     assert reply_tokens(FAST, FIRSTS, 140) == LONGEST
-    assert prompts_in_time(FAST, FIRSTS * 2, LONGEST, 140) == 14
 
 
-def test_too_slow_a_model_answers_a_few_prompts_shortly():
+def test_too_slow_a_model_answers_shortly():
     slower = Work(Pace(reading=1.0, decoding=2.0), readings=2, replies=4)
     assert reply_tokens(slower, FIRSTS, 140) == SHORTEST
-    assert prompts_in_time(slower, FIRSTS, SHORTEST, 140) == 3
-    assert prompts_in_time(slower, FIRSTS[:2], SHORTEST, -5) == 2
 
 
 def test_a_prompt_that_several_read_takes_longer():

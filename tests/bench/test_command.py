@@ -59,7 +59,7 @@ def test_a_run_prints_its_verdict_first_and_writes_its_file(model, asked, tmp_pa
         "all",
     ]
     assert "revision" not in out
-    assert err.startswith(f"loading {model}\nmeasuring: 0 of 12")
+    assert err.startswith(f"loading {model}\nanswers: 0, about 2 min left\n")
     found = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
     assert found["modes"] == ["plain", "ngram:2", "auto", "plain again"]
     assert len(found["replies"]) == 12
@@ -215,7 +215,7 @@ def test_an_interrupted_run_shows_what_there_is(model, tmp_path):
     )
     os.close(theirs)
     err = ""
-    while not re.search("measuring: [1-9]", err):  # some were answered
+    while not re.search("answers: [1-9]", err):  # some were answered
         err += os.read(terminal, 1 << 10).decode()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)

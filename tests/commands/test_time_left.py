@@ -47,8 +47,8 @@ def test_a_terminal_has_one_line_that_is_gone_in_the_end():
 
 def test_what_ends_by_the_clock_takes_no_longer_than_that():
     first, second, *_ = counted(io.StringIO(), [60.0] * 100, seconds=150.0).splitlines()
-    assert first == "measuring: 0 of 100, about 2 min left"
-    assert second == "measuring: 1 of 100, about 2 min left"
+    assert first == "measuring: 0, about 2 min left"
+    assert second == "measuring: 1, about 2 min left"
 
 
 def test_the_line_is_gone_after_an_error_too():
