@@ -45,7 +45,11 @@ def report(setup: Setup, outcome: Outcome) -> Report:
 def text(report: Report, *, details: bool) -> str:
     """Format the verdict and its table for a terminal, and the details behind them."""
     if report.verdict is None:
-        return "No prompt was answered by all modes: there is nothing to compare."
+        busy = f"; other programs took {report.outcome.load.others:.0%} of the processors"
+        return (
+            f"There is nothing to compare: no prompt was answered by all modes in time{busy}. "
+            "Repeat it, or give it more --seconds."
+        )
     parts = [
         fill(report.verdict.text, WIDTH),
         verdict_table(report.verdict, report.setup.drafter),

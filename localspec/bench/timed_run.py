@@ -15,6 +15,8 @@ from localspec.bench.modes import Lineup
 from localspec.bench.reply import MeasuredReply
 from localspec.commands.time_left import TimeLeft
 
+LATE = 30.0  # seconds behind the deadline, at which a run ends in the middle of a prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -43,7 +45,8 @@ def run(
             found.append(reply)
             done, rest = divmod(len(found), size)
             now = clock()
-            if not rest and done >= FEWEST and now + (now - begun) / done > deadline:
+            whole = not rest and done >= FEWEST
+            if now > deadline + LATE or (whole and now + (now - begun) / done > deadline):
                 break
     except KeyboardInterrupt:
         click.echo("interrupted: the figures are of what was answered", err=True)

@@ -123,7 +123,10 @@ def test_replies_that_loop_do_not_count_and_are_counted():
 
 
 def test_a_report_of_nothing_says_so():
-    assert "No prompt was answered" in text(reported(run()[:1]), details=False)
+    assert text(reported(run()[:1]), details=False) == (
+        "There is nothing to compare: no prompt was answered by all modes in time; other programs "
+        "took 0% of the processors. Repeat it, or give it more --seconds."
+    )
 
 
 def test_json_holds_every_reply_round_by_round():
