@@ -4,6 +4,7 @@ from localspec.dialects.bounds import Bounds
 from localspec.dialects.dialect import Dialect, dialect_of
 from localspec.dialects.lark import Control
 from localspec.dialects.parts import Arguments, Call, Content, Part, Reasoning
+from localspec.dialects.plain_calls import PlainCalls
 from localspec.dialects.reader import Reader
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Control",
     "Dialect",
     "Part",
+    "PlainCalls",
     "Reader",
     "Reasoning",
     "dialect_of",

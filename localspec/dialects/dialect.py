@@ -69,7 +69,7 @@ def _learned(template: str) -> Learned:
     try:
         probe = Probe(template)
         found = learned(probe)
-        reads = found.layout and _reads(_written(found.layout, tells=True), probe)
+        reads = found.layout and _reads(_written(found.layout), probe)
     except LocalSpecError:  # broken, or too slow
         return NOTHING
     return found if reads else found._replace(layout=None)
@@ -95,11 +95,11 @@ def _form(template: str, found: Learned) -> Form:
         return signs
     if signs.bare and signs is not GENERIC and not layout.openings:
         return replace(signs, layout=layout) if layout.head.startswith(signs.bare) else signs
-    return _written(layout, found.tells, found.answer)
+    return _written(layout, found.answer)
 
 
-def _written(layout: Layout, tells: bool, answer: tuple[str, str] | None = None) -> Written:
-    if layout.openings:  # where tools are told in words, they ask for JSON
-        return Written(layout, bare="" if tells else GENERIC.bare)
-    also = (*GENERIC.also, *filter(None, answer[1:])) if answer else GENERIC.also
+def _written(layout: Layout, answer: tuple[str, str] | None = None) -> Written:
+    if layout.openings:
+        return Written(layout)
+    also = tuple(filter(None, answer[1:])) if answer else ()
     return Written(layout, explicit=False, also=also, bare=GENERIC.bare + layout.head[:1])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Set
+from collections.abc import Mapping
 
+from localspec.dialects.functions import Function
 from localspec.dialects.parts import Parts
 from localspec.dialects.scanner import Scanner, as_json
 from localspec.dialects.tape import Reading, Tape
@@ -33,11 +34,17 @@ def arguments(tape: Tape, parts: Parts, name: str) -> Reading[bool]:
 
 
 def envelope(
-    tape: Tape, parts: Parts, known: Set[str] | None, keys: tuple[str, str] = KEYS
+    tape: Tape,
+    parts: Parts,
+    known: Mapping[str, Function] | None,
+    keys: tuple[str, str] = KEYS,
+    nested: bool = False,
 ) -> Reading[bool]:
     """Read a call; return whether it was made.
 
-    `known`, where given, are the only names that will do, and only with arguments.
+    Of functions that are `known` only those are called, and only with arguments. What arguments
+    come whole follow their schema; those that stream are held to it by a grammar. An object within
+    the call may be nested in it once.
     """
     if not (yield from tape.starts("{")):
         return False
@@ -54,8 +61,9 @@ def envelope(
         if not fields.may_have(key) or not (yield from tape.starts(":")):
             return False
         yield from tape.blank()
-        if json.loads(key) == NESTED and not fields.name and (yield from tape.ahead()) == "{":
-            called = yield from envelope(tape, parts, known, keys)
+        may_nest = json.loads(key) == NESTED and not fields.name and not nested
+        if may_nest and (yield from tape.ahead()) == "{":
+            called = yield from envelope(tape, parts, known, keys, nested=True)
             if called and parts.complete:
                 yield from _rest(tape)
             return called
@@ -98,7 +106,7 @@ def _value(tape: Tape) -> Reading[str]:
 class _Fields:
     """Fields of a call that an object has given so far."""
 
-    def __init__(self, known: Set[str] | None, keys: tuple[str, str]) -> None:
+    def __init__(self, known: Mapping[str, Function] | None, keys: tuple[str, str]) -> None:
         self._known = known
         self._names = {*NAMES, keys[0]}
         self.given = {*ARGUMENTS, keys[1]}
@@ -113,7 +121,7 @@ class _Fields:
     def take(self, key: str, value: str) -> bool:
         """Keep a field; return whether this can still be a call."""
         if key in self.given:
-            self._arguments = _object(value)
+            self._arguments = as_object(value)
         elif key in self._names and value.startswith('"'):
             self.name = str(json.loads(value))
             return self._known is None or self.name in self._known
@@ -123,11 +131,13 @@ class _Fields:
         """Make the call if all of it is there."""
         if not (self.name and self.name.isprintable() and self._arguments):
             return False
+        if self._known is not None and not self._known[self.name].takes(self._arguments):
+            return False
         parts.make(self.name, self._arguments)
         return True
 
 
-def _object(value: str) -> str:
+def as_object(value: str) -> str:
     """A JSON object, also from within a string; empty where it is none."""
     if value == "null":
         return "{}"

@@ -63,7 +63,7 @@ NAMED = Layout(
 )
 LLAMA = Written(_objects("", key="parameters"), also=("<|python_tag|>",), bare="{")
 PYTHON = Written(_python("", ""), also=("<|python_start|>",), bare="[")
-GENERIC = Written(_objects(""), explicit=False, also=("```json",), bare="{[")
+GENERIC = Written(_objects(""), explicit=False, bare="{[")
 
 SIGNS: tuple[tuple[tuple[str, ...], Written], ...] = (  # surest signs first
     ((CALLS, FENCE), Written(_deepseek(f"function{NAME_END}", f"\n{FENCE}\n", "\n```"))),

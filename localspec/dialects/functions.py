@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from localspec.dialects.fitting import fits
 from localspec.dialects.patterns import without_others
 from localspec.dialects.schemas import followable
 from localspec.errors import UsageError
@@ -44,6 +45,15 @@ class Function:
         """A parameter's schema, which can stand alone."""
         shared = {key: self.schema[key] for key in ("$defs", "definitions") if key in self.schema}
         return {**self.properties.get(name, {}), **shared}
+
+    def takes(self, arguments: str) -> bool:
+        """Tell whether arguments follow the schema, rather than repeat it."""
+        try:
+            values = json.loads(arguments)
+        except ValueError:  # a number with too many digits
+            return False
+        repeated = "properties" in values and "properties" not in self.properties
+        return not repeated and fits(values, self.schema)
 
 
 def functions(tools: Sequence[Tool]) -> tuple[Function, ...]:

@@ -52,7 +52,6 @@ class Learned(NamedTuple):
     layout: Layout | None
     thought: Thought | None
     answer: tuple[str, str] | None  # what content stands between, where it is marked
-    tells: bool = True  # whether it tells its model of tools
     ending: str = ""  # of a reply, before the token that ends it, where the reader sees it
 
 
@@ -73,7 +72,7 @@ def learned(probe: Probe) -> Learned:
     shown = (*(thought.marks if thought else ()), *marks(repr(layout)))
     begun = marks(probe.prompt)[-1:]
     closed = closing_of(begun[0], ending) if begun else ""
-    return Learned(layout, thought, answer, probe.takes.tools, _seen(ending, (*shown, closed)))
+    return Learned(layout, thought, answer, _seen(ending, (*shown, closed)))
 
 
 def _seen(ending: str, shown: Sequence[str]) -> str:

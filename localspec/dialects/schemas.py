@@ -77,7 +77,8 @@ def _keyword(name: str, value: Json, root: Mapping[str, Json], depth: int) -> Js
     if read:
         return read(value)
     if name == "$ref":
-        return value if isinstance(value, str) and _leads(value, root) else None
+        leads = isinstance(value, str) and referred(value, root) is not None
+        return value if leads else None
     return value
 
 
@@ -135,17 +136,17 @@ READ: Mapping[str, Callable[[Json], Json]] = {
 }
 
 
-def _leads(place: str, root: Mapping[str, Json]) -> bool:
-    """Whether a reference leads to a place in the same schema."""
+def referred(place: str, root: Mapping[str, Json]) -> Json:
+    """The part of a schema that a reference leads to; None where it leads nowhere in it."""
     found: Json = root
     if not place.startswith("#"):
-        return False
+        return None
     for name in place.removeprefix("#").split("/")[1:]:
         key = name.replace("~1", "/").replace("~0", "~")
         if not isinstance(found, Mapping) or key not in found:
-            return False
+            return None
         found = found[key]
-    return True
+    return found
 
 
 @lru_cache(maxsize=512)

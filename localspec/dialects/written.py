@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.envelope import KEYS, arguments, envelope
@@ -86,17 +86,16 @@ class Written:
         yield from tape.blank()
         first = yield from tape.ahead()
         if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
-            fence = opening[:3] if opening.startswith("`") else ""
             before, within = _before_object(head)
             yield from rest(tape, before)
             if not within or (yield from whole(tape, within)):
-                yield from self._objects(tape, parts, known.keys() if strict else None, fence)
+                yield from self._objects(tape, parts, known if strict else None)
         else:
             yield from self._calls(tape, parts, known, head, strict)
         parts.say(tape.written())
 
     def _objects(
-        self, tape: Tape, parts: Parts, known: Set[str] | None, fence: str
+        self, tape: Tape, parts: Parts, known: Mapping[str, Function] | None
     ) -> Reading[None]:
         keys = self.layout.keys or KEYS
         yield from tape.starts("[")
@@ -109,7 +108,7 @@ class Written:
                 while (yield from tape.starts("}", "]")):
                     tape.begin()
                     yield from tape.blank()
-                yield from rest(tape, fence or _after_objects(self.layout))
+                yield from rest(tape, _after_objects(self.layout))
                 return
 
     def _calls(

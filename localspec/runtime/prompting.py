@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from localspec.dialects import Bounds, Reader
+from localspec.dialects import Bounds, PlainCalls, Reader
+from localspec.dialects.functions import functions
 from localspec.dialects.schemas import mended
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
@@ -27,7 +28,8 @@ class Conversation:
     tools: Sequence[Tool] = ()
     choice: Choice = "auto"
     named: str | None = None  # the one tool that has to be called
-    parallel: bool = True
+    allowed: Collection[str] | None = None  # the only ones that may be called, of those told
+    parallel: bool | None = None  # whether several calls are wanted; None: where calls are free
     format: Grammar | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
 
@@ -48,13 +50,23 @@ class Conversation:
     @property
     def may_call(self) -> Sequence[Tool]:
         """The tools that the reply may call."""
-        if self.named is None:
-            return self.offered
-        return [tool for tool in self.tools if name_of(tool) == self.named]
+        if self.named is not None:
+            return [tool for tool in self.tools if name_of(tool) == self.named]
+        if self.allowed is not None:
+            return [tool for tool in self.offered if name_of(tool) in self.allowed]
+        return self.offered
 
     @property
     def must_call(self) -> bool:
         return self.choice == "required" or self.named is not None
+
+    @property
+    def may_repeat(self) -> bool:
+        """Tell whether several calls may be made: where one must be, only if that is wished.
+
+        A small model that is held to calls goes on with them until its limit.
+        """
+        return not self.must_call if self.parallel is None else self.parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +76,15 @@ class PreparedPrompt:
     tokens: Sequence[int]
     settings: Settings  # with the dialect's marks and grammar
     runtime: Runtime
-    tools: Sequence[Tool]
+    conversation: Conversation
     ending: str
 
-    def reader(self) -> Reader:
-        return self.runtime.dialect.reader(self.tools, self.ending)
+    def reader(self) -> Reader | PlainCalls:
+        tools = self.conversation.may_call
+        reader = self.runtime.dialect.reader(tools, self.ending)
+        if not tools or self.conversation.format:  # what has a form is an answer
+            return reader
+        return PlainCalls(reader, functions(tools), self.conversation.may_repeat)
 
 
 def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:
@@ -84,7 +100,7 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
         marks=frozenset(mark for mark in marks if mark is not None),
         grammar=grammar(runtime, conversation, ending),
     )
-    return PreparedPrompt(runtime.read(text), settings, runtime, tools, ending)
+    return PreparedPrompt(runtime.read(text), settings, runtime, conversation, ending)
 
 
 def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:
@@ -99,7 +115,7 @@ def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Gramma
         conversation.may_call,
         runtime.control_token,
         conversation.must_call,
-        conversation.parallel,
+        conversation.may_repeat,
         json.loads(form.text or ANY) if form else None,
         ending,
     )

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from localspec.dialects import Arguments, Bounds, Call, Content, Reasoning, dialect_of
+from localspec.dialects import (
+    Arguments,
+    Bounds,
+    Call,
+    Content,
+    PlainCalls,
+    Reasoning,
+    dialect_of,
+)
 from localspec.dialects.dialect import Harmony
+from localspec.dialects.functions import functions
 from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
@@ -84,7 +93,7 @@ def reply(source, calls, **words):
 
 
 def read(source, text, cuts=False):
-    reader = dialect_of(source).reader(TOOLS, prompt(source))
+    reader = PlainCalls(dialect_of(source).reader(TOOLS, prompt(source)), functions(TOOLS))
     parts = [part for piece in (text if cuts else [text]) for part in reader.read(piece)]
     parts += reader.close()
     return joined(parts), reader.complete

@@ -136,9 +136,11 @@ class Exchange:
         """Start the clock of its limit."""
         self._heard, self._end = now, now + self._limit.seconds
 
-    def hear(self, now: float) -> None:
-        """Note that a part of the reply has come."""
-        self._heard, self._quiet = now, QUIET_SECONDS
+    def hear(self, now: float, shows: bool = True) -> None:
+        """Note that a part of the reply has come, and whether a client is shown anything of it."""
+        self._quiet = QUIET_SECONDS
+        if shows:
+            self._heard = now
 
     @property
     def due(self) -> float:

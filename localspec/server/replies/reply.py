@@ -167,8 +167,9 @@ class Choices:
                 found.append((number, None))
                 continue
             reply = self.replies[number]
-            reply.exchange.hear(now)
-            found.append((number, reply.take(event)))
+            step = reply.take(event)
+            reply.exchange.hear(now, shows=bool(step.parts))
+            found.append((number, step))
             self._open -= isinstance(event, Result)
             if self._later:
                 self._begin_copies(number)
