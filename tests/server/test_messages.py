@@ -206,7 +206,7 @@ def test_wishes_reach_the_template_and_the_grammar():
     assert (found.choice, found.named, found.parallel) == ("required", None, False)
     assert found.extra == {"reasoning_effort": "low"}
     named = talk("x", tools=[WEATHER], tool_choice={"type": "tool", "name": "weather"})
-    assert (named.choice, named.named, named.parallel) == ("auto", "weather", True)
+    assert (named.choice, named.named, named.parallel) == ("auto", "weather", None)
     assert talk("x", tools=[WEATHER], tool_choice={"type": "none"}).choice == "none"
     thinks = talk("x", thinking={"type": "enabled", "budget_tokens": 1024})
     assert thinks.extra == {"enable_thinking": True}

@@ -49,7 +49,7 @@ ToolGiven = Annotated[
 class AnthropicToolChoice(RequestPart):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
-    disable_parallel_tool_use: bool = False
+    disable_parallel_tool_use: bool | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -89,6 +89,7 @@ class CountRequest(Wished):
     def conversation(self) -> Conversation:
         choice = self.tool_choice or AnthropicToolChoice(type="auto")
         named = choice.name if choice.type == "tool" else None
+        single = choice.disable_parallel_tool_use
         if choice.type == "tool" and named is None:
             raise refused('a tool_choice of type "tool" has a name: say which', "tool_choice")
         system: list[Message] = []
@@ -99,7 +100,7 @@ class CountRequest(Wished):
             tools=[each.tool for each in self.tools or () if isinstance(each, AnthropicTool)],
             choice=CHOICES[choice.type],
             named=named,
-            parallel=not choice.disable_parallel_tool_use,
+            parallel=None if single is None else not single,
             format=self._format(),
             extra=self._told(),
         )

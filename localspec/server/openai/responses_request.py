@@ -28,6 +28,7 @@ from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptio
 from localspec.server.requests.forms import JsonSchema, of_schema
 from localspec.server.requests.given import as_listed, as_type
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.tools import ALLOWED, tool_name
 from localspec.templates.message import Message
 
 LOGPROBS = "message.output_text.logprobs"
@@ -53,8 +54,11 @@ class ResponseToolChoice(RequestPart):
     type: str
     name: str | None = None
     mode: str | None = None  # of the tools that are allowed: the model is told of all
+    tools: list[Object] = Field(default_factory=list)
 
     def echo(self) -> object:
+        if self.type == ALLOWED:
+            return {"type": self.type, "mode": self.mode or "auto", "tools": self.tools}
         return self.type if self.name is None else {"type": self.type, "name": self.name}
 
     @property
@@ -63,10 +67,20 @@ class ResponseToolChoice(RequestPart):
 
     def named(self, tools: Mapping[str, Offered]) -> str | None:
         """The one tool that has to be called, as the model knows it."""
-        if self.type in (*MODES, "auto", "allowed_tools"):
+        if self.type in (*MODES, "auto", ALLOWED):
             return None
-        wanted = self.name or self.type
-        return next((name for name, each in tools.items() if each.called == wanted), wanted)
+        return _as_told(tools, self.name or self.type)
+
+    def allowed(self, tools: Mapping[str, Offered]) -> list[str] | None:
+        """The tools that may be called, as the model knows them; None: all."""
+        if self.type != ALLOWED:
+            return None
+        return [_as_told(tools, str(tool_name(tool))) for tool in self.tools]
+
+
+def _as_told(tools: Mapping[str, Offered], called: str) -> str:
+    """The name that the model knows a tool by."""
+    return next((name for name, tool in tools.items() if tool.called == called), called)
 
 
 class ResponseFormat(JsonSchema):
@@ -93,8 +107,11 @@ def as_flat(given: object) -> object:
 
 def as_choice(given: object) -> object:
     """Take a name out of the object that chat requests have around it."""
-    within = given.get("function") if isinstance(given, dict) else None
-    return {"type": "function", **within} if isinstance(within, dict) else as_type(given)
+    if not isinstance(given, dict):
+        return as_type(given)
+    kind = ALLOWED if given.get("type") == ALLOWED else "function"
+    within = given.get(kind)
+    return {"type": kind, **within} if isinstance(within, dict) else given
 
 
 def plain_text() -> ResponseFormat:
@@ -111,7 +128,7 @@ class ResponsesRequest(Wished):
     max_output_tokens: Most = None
     tools: Tools = Field(default_factory=list)
     tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_choice)] = None
-    parallel_tool_calls: bool = True
+    parallel_tool_calls: bool | None = None
     text: Text | None = None
     reasoning: Annotated[Reasoning | None, BeforeValidator(as_effort)] = None
     include: Annotated[list[str], BeforeValidator(as_listed)] = Field(default_factory=list)
@@ -171,6 +188,7 @@ class ResponsesRequest(Wished):
             tools=[each.tool for each in tools.values()],
             choice=choice.choice,
             named=choice.named(tools),
+            allowed=choice.allowed(tools),
             parallel=self.parallel_tool_calls,
             format=self.text.format.grammar if self.text else None,
             extra=extra | self.chat_template_kwargs,
@@ -201,7 +219,7 @@ class ResponsesRequest(Wished):
             **found,
             "background": False,
             "metadata": found.get("metadata") or {},
-            "parallel_tool_calls": self.parallel_tool_calls,
+            "parallel_tool_calls": self.parallel_tool_calls is not False,
             "previous_response_id": self.previous_response_id,
             "service_tier": "default",
             "store": self.store is not False,

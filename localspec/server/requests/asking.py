@@ -53,6 +53,9 @@ def check_choice(conversation: Conversation) -> None:
     """Refuse a call that has to be made and cannot."""
     if conversation.named is not None and not conversation.may_call:
         raise refused(f"tool_choice names {conversation.named!r}, which is no tool", "tool_choice")
+    if conversation.allowed and not conversation.may_call and conversation.choice != "none":
+        names = ", ".join(map(repr, sorted(conversation.allowed)))
+        raise refused(f"tool_choice allows {names[:200]}: none of them is a tool", "tool_choice")
     if conversation.must_call and not conversation.may_call:
         what = "a tool has to be called, but there is none that a model can be told of"
         raise refused(f"{what}: give functions, or leave tool_choice out", "tool_choice")

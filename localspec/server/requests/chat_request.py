@@ -71,7 +71,7 @@ class ChatRequest(Asked):
     return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
     tools: ToolsGiven = None
     tool_choice: Chosen = ToolChoice()
-    parallel_tool_calls: bool = True
+    parallel_tool_calls: bool | None = None
     logprobs: Annotated[bool | None, BeforeValidator(as_switch)] = None
     top_logprobs: Logprobs | None = None
     reasoning_effort: Annotated[str | None, BeforeValidator(as_word)] = None
@@ -100,7 +100,8 @@ class ChatRequest(Asked):
             tools=[*tools_of(self.tools), *(each.tool for each in self.functions or ())],
             choice=choice.mode,
             named=choice.name,
-            parallel=self.parallel_tool_calls and not self.functions,
+            allowed=choice.allowed,
+            parallel=False if self.functions else self.parallel_tool_calls,
             format=self.form,
             extra=self._told(),
         )

@@ -102,11 +102,15 @@ MODES: dict[str, Choice] = {
 }
 
 
+ALLOWED = "allowed_tools"
+
+
 class ToolChoice(RequestPart):
-    """A mode, or the name of the one tool that has to be called."""
+    """A mode, with the names of the tools it allows, or the name of the one to be called."""
 
     mode: Choice = "auto"
     name: str | None = None
+    allowed: list[str] | None = None
 
 
 def chosen(given: object) -> object:
@@ -120,6 +124,11 @@ def chosen(given: object) -> object:
         return given
     kind = given.get("type")
     within = given.get(kind) if isinstance(kind, str) else None
+    if kind == ALLOWED:
+        choice = within if isinstance(within, dict) else given
+        listed = choice.get("tools", [])
+        names = list(map(tool_name, listed)) if isinstance(listed, list) else listed
+        return {"mode": choice.get("mode", "auto"), "allowed": names}
     if isinstance(within, str):
         return {"name": within}
     if isinstance(within, dict):
@@ -129,6 +138,15 @@ def chosen(given: object) -> object:
             "mode": MODES[kind]
         }
     return {"name": given.get("name", kind)}
+
+
+def tool_name(tool: object) -> object:
+    """Name a tool as any API writes it; one without a name by its type."""
+    if not isinstance(tool, dict):
+        return tool
+    kind = tool.get("type", "function")
+    within = tool.get(kind) if isinstance(kind, str) else None
+    return (within if isinstance(within, dict) else tool).get("name", kind)
 
 
 Chosen = Annotated[ToolChoice, BeforeValidator(chosen)]
