@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from localspec.dialects.envelope import ARGUMENTS, NAMES, NESTED, OTHERS, as_object
 from localspec.dialects.functions import Function
@@ -31,12 +30,6 @@ SHORTEST = 3  # signs of a fence
 LANGUAGE = re.compile(r"[\w+.#-]+")
 QUOTES = ('"', "'")
 KEYS = {quote + key + quote: key for key in (*NAMES, *ARGUMENTS, *OTHERS) for quote in QUOTES}
-
-
-@dataclass(frozen=True, slots=True)
-class PlainCall:
-    function: Function
-    arguments: str  # a JSON object
 
 
 class PlainCalls:
@@ -98,26 +91,26 @@ class PlainCalls:
         while (yield from tape.ahead()):
             tape.begin()
             yield from tape.blank()
-            if fence and (yield from tape.starts(fence)):
+            if not fence:
+                fence = yield from self._beginning(tape)
+            elif (yield from tape.starts(fence)):
                 fence = ""
-            elif not fence:
-                signs = yield from tape.run(FENCE)
-                if len(signs) >= SHORTEST:
-                    yield from tape.run(LANGUAGE)
-                    yield from tape.blank()
-                    fence = signs
-                if fence == signs:
-                    fence = yield from self._calls(tape, fence)
             text = tape.written()
             self._parts.say(text)
             if not text.rstrip(" \t").endswith("\n"):
                 self._parts.say((yield from tape.until(("\n",), self._parts.say)))
 
-    def _calls(self, tape: Tape, fence: str) -> Reading[str]:
-        """Read calls in a row, if there are any; return the fence that is open after them."""
-        while calls := (yield from _calls_in_value(tape, self._functions)):
+    def _beginning(self, tape: Tape) -> Reading[str]:
+        """Read a fence and calls, as far as a line begins with them; return the open fence."""
+        fence = yield from tape.run(FENCE)
+        if 0 < len(fence) < SHORTEST:
+            return ""
+        if fence:
+            yield from tape.run(LANGUAGE)
+            yield from tape.blank()
+        while calls := (yield from _calls(tape, self._functions)):
             for call in calls:
-                self._parts.make(call.function.name, call.arguments)
+                self._parts.make(call.name, call.arguments)
             if not self._several:
                 self._functions = {}
             tape.begin()
@@ -139,62 +132,81 @@ def _spellings(functions: Sequence[Function]) -> dict[str, Function]:
     return found
 
 
-def _calls_in_value(tape: Tape, functions: Mapping[str, Function]) -> Reading[Sequence[PlainCall]]:
+def _calls(tape: Tape, functions: Mapping[str, Function]) -> Reading[Sequence[_Call]]:
     """Read an object or a list; return its calls, or none as soon as anything in it is no call."""
     if not functions:
         return ()
-    calls: list[PlainCall] = []
+    calls: list[_Call] = []
     listed = yield from tape.starts("[")
     while True:
         yield from tape.blank()
-        call = yield from _call(tape, functions)
-        if call is None:
+        calls.append(_Call(functions))
+        if not (yield from calls[-1].read(tape)):
             return ()
-        calls.append(call)
         if not listed:
             return calls
         yield from tape.blank()
         if not (yield from tape.starts(",")):
-            break
-    return calls if (yield from tape.starts("]")) else ()
+            return calls if (yield from tape.starts("]")) else ()
 
 
-def _call(
-    tape: Tape, functions: Mapping[str, Function], nested: bool = False
-) -> Reading[PlainCall | None]:
-    """Read an object; return the call that it is, or None as soon as it cannot be one."""
-    function, arguments = None, ""
-    keys = dict(KEYS)  # those that have not come
-    separator = yield from tape.starts("{")
-    while separator and keys:
-        yield from tape.blank()
-        quote = yield from tape.ahead()
-        key = keys.get((yield from tape.starts(*keys)), "") if quote in QUOTES else ""
-        keys = {spelling: other for spelling, other in keys.items() if other != key}
+class _Call:
+    """An object that may be a call, field by field."""
+
+    def __init__(self, functions: Mapping[str, Function], may_nest: bool = True) -> None:
+        self.arguments = ""  # a JSON object
+        self._function: Function | None = None
+        self._functions = functions
+        self._may_nest = may_nest
+        self._keys = dict(KEYS)  # those that have not come: each comes once
+
+    @property
+    def name(self) -> str:
+        return self._function.name if self._function else ""
+
+    def read(self, tape: Tape) -> Reading[bool]:
+        """Read an object; return whether it is a call, as soon as that is sure."""
+        separator = yield from tape.starts("{")
+        while separator:
+            yield from tape.blank()
+            if not (yield from self._field(tape)):
+                return False
+            yield from tape.blank()
+            separator = yield from tape.starts(",")
+        return bool(self.name and self.arguments and (yield from tape.starts("}")))
+
+    def _field(self, tape: Tape) -> Reading[bool]:
+        """Read a field; return whether the object can still be a call."""
+        key = yield from self._key(tape)
+        if not key:
+            return False
+        if key in ARGUMENTS:
+            self.arguments = as_object((yield from _value(tape)))
+            may_call = bool(self.arguments)
+        elif key == NESTED and self._may_nest and (yield from tape.ahead()) == "{":
+            inner = _Call(self._functions, may_nest=False)
+            may_call = yield from inner.read(tape)
+            self._function, self.arguments = inner._function, inner.arguments
+        elif key in NAMES:
+            self._function = self._functions.get((yield from tape.starts(*self._functions)))
+            may_call = self._function is not None
+        else:
+            may_call = bool((yield from _value(tape)))
+        if may_call and self._function and self.arguments:
+            return self._function.takes(self.arguments)
+        return may_call
+
+    def _key(self, tape: Tape) -> Reading[str]:
+        """Read the key of a field; empty where a call has none such."""
+        if (yield from tape.ahead()) not in QUOTES:
+            return ""
+        key = self._keys.get((yield from tape.starts(*self._keys)), "")
+        self._keys = {spelling: other for spelling, other in self._keys.items() if other != key}
         yield from tape.blank()
         if not key or not (yield from tape.starts(":")):
-            return None
+            return ""
         yield from tape.blank()
-        if key == NESTED and not nested and (yield from tape.ahead()) == "{":
-            inner = yield from _call(tape, functions, nested=True)
-            if inner is None:
-                return None
-            function, arguments = inner.function, inner.arguments
-        elif key in NAMES:
-            function = functions.get((yield from tape.starts(*functions)))
-            if function is None:
-                return None
-        else:
-            value = yield from _value(tape)
-            arguments = as_object(value) if key in ARGUMENTS else arguments
-            if not value or (key in ARGUMENTS and not arguments):
-                return None
-        if function and arguments and not function.takes(arguments):
-            return None
-        yield from tape.blank()
-        separator = yield from tape.starts(",")
-    whole = yield from tape.starts("}")
-    return PlainCall(function, arguments) if whole and function and arguments else None
+        return key
 
 
 def _value(tape: Tape) -> Reading[str]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from localspec.dialects import Arguments, Call, Content, PlainCalls, Reasoning, dialect_of
 from localspec.dialects.functions import functions
+from tests.dialects.model_replies import OFFERED, REPLIES
 from tests.dialects.samples import (
     CITY,
     CITY_CALL,
@@ -26,7 +27,6 @@ from tests.dialects.samples import (
 TEMPLATES = {name: family.template for name, family in FAMILIES.items()}
 HERMES = TEMPLATES["hermes"]
 INDENTED = json.dumps({"name": "weather", "arguments": json.loads(CITY)}, indent=2)
-MODEL = (Call(0, "weather"), Arguments(0, json.dumps(json.loads(CITY), indent=2)))
 
 
 def reader(template=HERMES, *, tools=TOOLS, several=True, prompt=""):
@@ -112,6 +112,13 @@ def test_a_call_is_read_in_each_way_in_which_models_write_its_fields(call):
     assert calls(f"```json\n{call}\n```") == [("weather", json.loads(CITY))]
 
 
+@pytest.mark.parametrize(("reply", "made"), REPLIES)
+def test_replies_of_small_models_are_read(reply, made):
+    assert calls(reply, tools=OFFERED) == made
+    if not made:
+        assert read(reply, tools=OFFERED) == [Content(reply)]
+
+
 NONE = {
     "another name": FIRST.replace("weather", "whether"),
     "no arguments": '{"name": "weather"}',
@@ -167,6 +174,7 @@ def test_a_call_among_other_lines_of_a_fence_is_none(end):
 def test_a_fence_that_is_no_call_hides_no_later_one():
     text = f"```python\nprint()\n```\n```json\n{FIRST}\n```"
     assert read(text) == [Content("```python\nprint()\n```"), *CITY_CALL]
+    assert read(f"{{\n{FIRST}") == [Content("{"), *CITY_CALL]
 
 
 def test_nothing_of_a_call_is_shown_before_it_is_known_to_be_one():

@@ -395,6 +395,7 @@ SIZE = 30_000
 HOSTILE = {
     "brackets": "[" * SIZE,
     "braces": '{"name":' * (SIZE // 8),
+    "functions": '{"function": ' * (SIZE // 13),
     "marks": "<tool_call>" * (SIZE // 11),
     "nested": f'<tool_call>{{"name": "add", "arguments": {"[" * SIZE}',
     "deep": f'<tool_call>{{"name": "add", "arguments": {{"a": {"{"}{"[" * SIZE}',

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +17,7 @@ from localspec.errors import LocalSpecError
 from localspec.server.faults import Fault, Refused
 from localspec.server.replies.bell import FRAME, Bell
 from localspec.server.replies.exchange import Exchange, Inbox, Limit, Watch
+from localspec.server.replies.reply import Choices
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.test_chat import CALL, WEATHER
 
@@ -247,6 +250,41 @@ def test_it_is_quiet_again_once_a_prompt_is_read():
     assert found[True] == 0
 
 
+class Held:
+    """A reader that shows nothing."""
+
+    def read(self, text):
+        return []
+
+    close = partial(list)
+
+
+def test_a_client_hears_that_the_server_lives_while_a_reply_shows_nothing():
+    async def is_heard() -> bool:
+        served, wish = SimpleNamespace(bell=Bell()), SimpleNamespace(seed=None)
+        prepared = SimpleNamespace(served=served, settings=wish, reader=Held)
+        choices = Choices([prepared], Limit(3, reading_seconds=0.2), 1)
+        exchange = choices.replies[0].exchange
+
+        async def speak() -> None:
+            while True:
+                exchange.note(CHUNK)
+                await asyncio.sleep(0.02)
+
+        speaking = asyncio.create_task(speak())
+        try:
+            async for steps in choices.steps():
+                if any(step is None for _, step in steps):
+                    return True
+        except Refused:
+            return False
+        finally:
+            speaking.cancel()
+        return False
+
+    assert asyncio.run(is_heard())
+
+
 def test_a_reply_is_not_too_late_whose_client_is_slow_to_read_it():
     async def arrived() -> list[Event | None]:
         inbox = Inbox(Bell())
@@ -319,7 +357,7 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, ea
         begun = clock()
         taking = asyncio.create_task(inbox.take())
         for _ in range(3):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.02)
             inbox.put(0, CHUNK)
         together, waited = len(await taking), clock() - begun
         begun = clock()
@@ -327,7 +365,7 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, ea
             inbox.put(0, CHUNK)
             inbox.put(0, end)
         taking = asyncio.create_task(inbox.take())
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
         if not early:
             inbox.put(0, CHUNK)
             inbox.put(0, end)

@@ -47,9 +47,6 @@ class Inbox:
         self._taken = -math.inf  # when, by the clock of the loop
         self._fast = False
 
-    def __len__(self) -> int:
-        return len(self._arrivals)
-
     def put(self, number: int, event: Event | None) -> None:
         self._arrivals.append((number, event))
         if not isinstance(event, Chunk):
@@ -136,11 +133,9 @@ class Exchange:
         """Start the clock of its limit."""
         self._heard, self._end = now, now + self._limit.seconds
 
-    def hear(self, now: float, shows: bool = True) -> None:
-        """Note that a part of the reply has come, and whether a client is shown anything of it."""
-        self._quiet = QUIET_SECONDS
-        if shows:
-            self._heard = now
+    def hear(self, now: float) -> None:
+        """Note that a client is shown something of the reply."""
+        self._heard, self._quiet = now, QUIET_SECONDS
 
     @property
     def due(self) -> float:
@@ -155,8 +150,7 @@ class Exchange:
             self._cut()
         elif now >= self._heard + self._quiet:
             self._heard = now
-            if not self._inbox:  # else there is something to tell, once the client has room
-                self._inbox.put(self._number, None)
+            self._inbox.put(self._number, None)
 
     def _cut(self) -> None:
         self.cancel()

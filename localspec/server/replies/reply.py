@@ -168,7 +168,8 @@ class Choices:
                 continue
             reply = self.replies[number]
             step = reply.take(event)
-            reply.exchange.hear(now, shows=bool(step.parts))
+            if step.parts:
+                reply.exchange.hear(now)
             found.append((number, step))
             self._open -= isinstance(event, Result)
             if self._later:
