@@ -61,8 +61,8 @@ REPLIES = [
     ),
     (  # cut off at its limit
         '```json\n{\n  "name": "README.md",\n  "arguments": {\n    "lines": [\n      "## Tools",\n'
-        '      "You may call one or more functions to assist with the user query.",\n      {"type": '
-        '"function", "function": {"name": "get_weather", "parameters": {"type": "object"}}},\n',
+        '      "You may call one or more functions to assist with the user query.",\n'
+        '      {"type": "function", "function": {"name": "get_weather"}},\n',
         [],
     ),
 ]

@@ -23,12 +23,14 @@ from tests.server.test_chat import CALL, WEATHER
 
 TRACE = {"trace": True}
 CHUNK = Chunk("a", (1,), 0, "")
+PLAIN = '{"name": "weather", "arguments": {"city": "Oslo"}}'
 LONG = "Größe 😀 of the line of the line of the line of the line"
 REPLIES = {
     "long": LONG,
     "why?": f"<think>\nLet me see: 😀.\n</think>\n\nBecause. {LONG}",
     "weather?": f"I look at the city of Oslo.\n{CALL}",
     "both?": f"The city, the city: {CALL}\n{CALL}",
+    "plain?": f"I look. {LONG}\n```json\n{PLAIN}\n```\nThat is {LONG}.",
     "after?": f"{CALL}\n, arguments of weather",
     "held": "of the line of the line ST",
     "cut": "of the line of the line STOP and of the line",
@@ -96,6 +98,7 @@ def assert_complete(deltas, timings):
         ("why?", {"logprobs": True}),
         ("weather?", {"tools": [WEATHER]}),
         ("both?", {"tools": [WEATHER], "logprobs": True}),
+        ("plain?", {"tools": [WEATHER], "logprobs": True}),
     ],
 )
 def test_a_trace_tells_of_every_character_and_round_and_changes_nothing(server, text, wishes):
@@ -247,7 +250,7 @@ def test_it_is_quiet_again_once_a_prompt_is_read():
 
     found = asyncio.run(waits())
     assert found[False] > 2
-    assert found[True] == 0
+    assert found[True] <= 1  # which may have been on its way
 
 
 class Held:
