@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -28,7 +28,7 @@ class Conversation:
     tools: Sequence[Tool] = ()
     choice: Choice = "auto"
     named: str | None = None  # the one tool that has to be called
-    allowed: Collection[str] | None = None  # the only ones that may be called, of those told
+    allowed: Set[str] | None = None  # the only tools that may be called; None: all
     parallel: bool | None = None  # whether several calls are wanted; None: where calls are free
     format: Grammar | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template

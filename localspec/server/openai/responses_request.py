@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Annotated, Literal, LiteralString
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -69,18 +69,15 @@ class ResponseToolChoice(RequestPart):
         """The one tool that has to be called, as the model knows it."""
         if self.type in (*MODES, "auto", ALLOWED):
             return None
-        return _as_told(tools, self.name or self.type)
+        wanted = self.name or self.type
+        return next((name for name, each in tools.items() if each.called == wanted), wanted)
 
-    def allowed(self, tools: Mapping[str, Offered]) -> list[str] | None:
-        """The tools that may be called, as the model knows them; None: all."""
+    def allowed(self, tools: Mapping[str, Offered]) -> Set[str] | None:
+        """The only tools that may be called, as the model knows them; None: all may be."""
         if self.type != ALLOWED:
             return None
-        return [_as_told(tools, str(tool_name(tool))) for tool in self.tools]
-
-
-def _as_told(tools: Mapping[str, Offered], called: str) -> str:
-    """The name that the model knows a tool by."""
-    return next((name for name, tool in tools.items() if tool.called == called), called)
+        listed = {str(tool_name(tool)) for tool in self.tools}
+        return {name for name, each in tools.items() if each.called in listed} or listed
 
 
 class ResponseFormat(JsonSchema):

@@ -100,8 +100,6 @@ MODES: dict[str, Choice] = {
     "any": "required",  # as Anthropic and Mistral call it
     "validated": "auto",  # as Google does: calls follow their schemas in any case
 }
-
-
 ALLOWED = "allowed_tools"
 
 
@@ -110,7 +108,7 @@ class ToolChoice(RequestPart):
 
     mode: Choice = "auto"
     name: str | None = None
-    allowed: list[str] | None = None
+    allowed: frozenset[str] | None = None
 
 
 def chosen(given: object) -> object:
@@ -128,7 +126,8 @@ def chosen(given: object) -> object:
         choice = within if isinstance(within, dict) else given
         listed = choice.get("tools", [])
         names = list(map(tool_name, listed)) if isinstance(listed, list) else listed
-        return {"mode": choice.get("mode", "auto"), "allowed": names}
+        mode = choice.get("mode", "auto")
+        return {"mode": MODES.get(mode, mode) if isinstance(mode, str) else mode, "allowed": names}
     if isinstance(within, str):
         return {"name": within}
     if isinstance(within, dict):
