@@ -1,4 +1,4 @@
-"""Calls that models write as plain JSON, bare or behind a code fence, whatever their template says.
+"""Calls that models write as plain JSON, whatever their template says.
 
 Small models often ignore the form that their template shows, and write what they have seen most:
 
@@ -7,9 +7,9 @@ Small models often ignore the form that their template shows, and write what the
     ```
 
 So the text that a dialect's own reader leaves over is read once more. An object at the beginning of
-a line is a call if its name is that of an offered tool and its arguments follow the tool's schema,
-and a list is calls if all its items are. It is held back only while it may become one: the first
-word that cannot be in a call lets it go as the text that it was.
+a line, bare, behind a fence or within a tag (`<tools>`), is a call if its name is that of a tool
+that may be called and its arguments follow the tool's schema; a list is calls if all its items are.
+Text is held back only while it may become a call, and then shown as it was written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from localspec.dialects.tape import Reading, Tape
 
 FENCE = re.compile("`+")
 SHORTEST = 3  # signs of a fence
-LANGUAGE = re.compile(r"[\w+.#-]+")
+WORD = re.compile(r"[\w+.#-]+")  # a language, or the name of a tag
 QUOTES = ('"', "'")
 KEYS = {quote + key + quote: key for key in (*NAMES, *ARGUMENTS, *OTHERS) for quote in QUOTES}
 
@@ -101,13 +101,16 @@ class PlainCalls:
                 self._parts.say((yield from tape.until(("\n",), self._parts.say)))
 
     def _beginning(self, tape: Tape) -> Reading[str]:
-        """Read a fence and calls, as far as a line begins with them; return the open fence."""
+        """Read a fence or a tag, and calls, where a line begins so; return the open fence."""
         fence = yield from tape.run(FENCE)
         if 0 < len(fence) < SHORTEST:
             return ""
-        if fence:
-            yield from tape.run(LANGUAGE)
-            yield from tape.blank()
+        tag = "" if fence else (yield from tape.starts("<"))
+        if fence or tag:
+            yield from tape.run(WORD)
+        if tag and not (yield from tape.starts(">")):
+            return ""
+        yield from tape.blank()
         while calls := (yield from _calls(tape, self._functions)):
             for call in calls:
                 self._parts.make(call.name, call.arguments)
@@ -115,7 +118,10 @@ class PlainCalls:
                 self._functions = {}
             tape.begin()
             yield from tape.blank()
-            if fence and (yield from tape.starts(fence)):
+            if (fence or tag) and (yield from tape.starts(fence or "</")):
+                if tag:  # by whatever name, which may be another
+                    yield from tape.run(WORD)
+                    yield from tape.starts(">")
                 tape.begin()
                 return ""
             if (yield from tape.starts(",", ";")):

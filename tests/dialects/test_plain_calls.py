@@ -75,6 +75,22 @@ def test_a_call_follows_what_was_thought():
 
 
 @pytest.mark.parametrize(
+    ("opening", "close"),
+    [("<tools>", "</tools>"), ("<function>\n", "\n</function>"), ("<tools> ", " </tool")],
+)
+def test_a_call_may_stand_within_a_tag_of_any_name(opening, close):
+    assert read(f"I look.\n{opening}{FIRST}{close}\nSo.") == [
+        Content("I look."),
+        *CITY_CALL,
+        Content("\nSo."),
+    ]
+    two = read(f"{opening}[{FIRST}, {SECOND}]{close}")
+    assert two == read(f"{opening}{FIRST}\n{SECOND}{close}") == [*CITY_CALL, *TERMS_CALL]
+    other = f"{opening}{FIRST.replace('city', 'town')}{close}"
+    assert read(other) == [Content(other)]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"{FIRST}\n{SECOND}",
@@ -141,6 +157,8 @@ NONE = {
     "a link": "[weather](https://example.org)",
     "within a line": f"I call {FIRST}",
     "within quotes": f"> {FIRST}",
+    "a tag that is none": f"<div class=x>{FIRST}</div>",
+    "an end of a tag": f"</tools>{FIRST}",
     "single signs of a fence": f"`{FIRST}`",
     "an empty fence": "```\n```",
     "blanks": " \n\t\n ",
@@ -191,6 +209,8 @@ def test_nothing_of_a_call_is_shown_before_it_is_known_to_be_one():
     [
         ("``", "x"),
         ("```", "python\nx"),
+        ("<tools", "="),
+        ("<tools>", "x"),
         ("```json\n", "x"),
         ("```json\n{", '"c'),
         ("{", '"x'),
@@ -226,7 +246,26 @@ def test_without_tools_nothing_is_a_call():
 
 PIECES = [
     *(FIRST, SECOND, INDENTED, CITY, TERMS, *NONE.values()),
-    *("```json\n", "```\n", "\n```", "\n```\n", "```", "`", "[", "]", "{", "}", ",", ";", '"'),
+    *(
+        "<tools>",
+        "</tools>",
+        "<",
+        "</",
+        ">",
+        "```json\n",
+        "```\n",
+        "\n```",
+        "\n```\n",
+        "```",
+        "`",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ";",
+        '"',
+    ),
     *("\n", "\n\n", " ", "\t", "Well.", "é😀", "\\", "<tool_call>", "</tool_call>", ": "),
     *('{"name": ', '"weather"', '"arguments": ', '"function": {', "'name'", '"id": 1'),
 ]
@@ -267,6 +306,8 @@ HOSTILE = {
     "a fence that never ends": "```\n" + "{\n" * (SIZE // 2),
     "fences": "```\n" * (SIZE // 4),
     "signs of a fence": "`" * SIZE,
+    "tags": "<a>\n" * (SIZE // 4),
+    "a tag": "<" + "a" * SIZE,
     "a language": "```" + "a" * SIZE,
     "blanks": "\n" * SIZE,
     "backslashes": '{"name": "weather", "arguments": {"city": "' + "\\" * SIZE,
