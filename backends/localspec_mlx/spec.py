@@ -58,5 +58,6 @@ SPEC = BackendSpec(
     launcher=launcher,
     member="localspec_mlx.member",
     thin=thin,
+    slow_without_gpu=True,
     preference=1 if APPLE_SILICON else -1,
 )

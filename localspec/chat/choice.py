@@ -2,89 +2,160 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
+from operator import itemgetter
+
+import click
 
 from localspec.chat import session
-from localspec.errors import LocalSpecError
+from localspec.errors import LocalSpecError, PullError
 from localspec.memory.machine import size
-from localspec.memory.planner import planned, there
-from localspec.models import store
+from localspec.memory.planner import there
 from localspec.models.catalogue import choose, entries, offer_for
 from localspec.models.engines import backend, specs
 from localspec.models.entry import Entry
 from localspec.models.locate import locate
 from localspec.models.sources import Package
+from localspec.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
 from localspec.pulling.estimate import fitting
-from localspec.runtime.loaded_pair import PairFiles
+from localspec.pulling.pace import Pace, pace, quick_enough, told
 from localspec.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
-ON_CPU = 6 << 30  # bytes: some five tokens a second, where 30 GB are read in one
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
-    """A larger model that could be pulled, and fits."""
+class Candidate:
+    """A model to talk to: one that is here, or one that could be pulled."""
 
     name: str
     about: str
+    bytes: int
+    quick: bool  # enough to talk to
+    why: str = ""  # it is at hand; "": it is not
 
 
 def chosen(loading: Loading) -> str:
-    """Choose the last model, else the largest pulled one that fits; "" at the first start."""
-    return last(loading) or largest(loading)
+    """Choose the model of the last conversation, else one that the user picks."""
+    if name := last(loading):
+        return name
+    place = Place(loading)
+    candidates = here(loading, place)
+    largest = max((model.bytes for model in candidates), default=0)
+    better = best_to_pull(loading, place)
+    if better and better.bytes > largest:
+        candidates.append(better)
+    return picked(candidates, loading) if candidates else ""
+
+
+def without_asking(loading: Loading) -> str:
+    """Choose the model of the last conversation, else the first that was used or pulled."""
+    candidates = here(loading, Place(loading))
+    return last(loading) or next((one.name for one in candidates if one.why != INSTALLED), "")
 
 
 def last(loading: Loading) -> str:
+    """Name the model of the last conversation, if it is still here."""
     found, _ = session.last()
-    return found.model if found and here(found.model, loading) else ""
-
-
-def here(name: str, loading: Loading) -> bool:
-    with suppress(LocalSpecError):
-        locate(name, loading.backend)
-        return True
-    return False
-
-
-def largest(loading: Loading) -> str:
-    for pulled in sorted(store.everything(), key=lambda each: -each.bytes):
-        name = f"{pulled.name}:{pulled.weights}"
+    if found:
         with suppress(LocalSpecError):
-            with PairFiles.of(name, None, loading.backend).examined() as (target, draft):
-                planned(target, draft, loading.options, loading.limits, insists=False)
-            return name
+            locate(found.model, loading.backend)
+            return found.model
     return ""
 
 
-def better(loading: Loading) -> Better | None:
-    """Find the largest model that can be pulled, fits, and is fast enough to talk to."""
-    fits = [found for entry in entries().values() if (found := offer(entry, loading))]
-    if not fits:
-        return None
-    count, name, about = max(fits)
-    return Better(name, f"{about}, {size(count)}")
+class Place:
+    """An engine's memory here, and how fast it reads weights; each is looked at once."""
+
+    def __init__(self, loading: Loading) -> None:
+        self._limits = loading.limits
+        self.paces: dict[str, Pace] = {}  # by engine
+        self._rooms: dict[str, int] = {}
+
+    def tokens_a_second(self, engine: str, count: int, entry: Entry | None) -> float:
+        if engine not in self.paces:
+            self.paces[engine] = pace(engine, self._limits)
+        return self.paces[engine].tokens_a_second(count, entry.active_share if entry else 1.0)
+
+    def room(self, engine: str) -> int:
+        if engine not in self._rooms:
+            self._rooms[engine] = there(engine, self._limits).room
+        return self._rooms[engine]
 
 
-def most(engine: str, loading: Loading) -> float:
-    """Bound the bytes of weights to what memory can read fast enough once per token."""
-    if loading.limits.device != "cpu" and any(
-        "gpu" in each.kind for each in backend(engine).probe()
-    ):
-        return inf
-    return ON_CPU
+def here(loading: Loading, place: Place) -> list[Candidate]:
+    """List what is here and fits: used lately, then quick ones, the largest of them first."""
+    ranked = []
+    for model in at_hand(loading.backend):
+        with suppress(LocalSpecError):
+            if backend(model.engine).inspect(model.path).weight_bytes <= place.room(model.engine):
+                candidate = candidate_of(model, place)
+                ranked.append((rank(model, candidate), candidate))
+    return [candidate for _, candidate in sorted(ranked, key=itemgetter(0))]
 
 
-def offer(entry: Entry, loading: Loading) -> tuple[int, str, str] | None:
+def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
+    """Return the order in which models are offered."""
+    if model.why == LATELY:
+        return (0,)
+    return (1, -candidate.bytes) if candidate.quick else (2, candidate.bytes)
+
+
+def candidate_of(model: ModelAtHand, place: Place) -> Candidate:
+    speed = place.tokens_a_second(model.engine, model.bytes, model.entry)
+    quick = quick_enough(speed, reasons=bool(model.entry and model.entry.reasons))
+    about = f"{size(model.bytes)}, {model.why}, {told(speed)}"
+    return Candidate(model.name, about, model.bytes, quick, model.why)
+
+
+def best_to_pull(loading: Loading, place: Place) -> Candidate | None:
+    """Find the largest model that can be pulled, fits, and is quick enough to talk to."""
+    offers = [
+        candidate for entry in entries().values() if (candidate := offer(entry, loading, place))
+    ]
+    return max(offers, key=lambda candidate: candidate.bytes, default=None)
+
+
+def offer(entry: Entry, loading: Loading, place: Place) -> Candidate | None:
+    """Offer an entry of the catalogue, if one can talk to it here."""
     if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
         engine = choose(entry, loading.backend, tuple(specs()))
         weights = fitting(entry, engine, "", there(engine, loading.limits))
-        found = offer_for(entry, engine).weights[weights]
-        pulls = not isinstance(found.source, Package)
-        if pulls and found.bytes <= most(engine, loading):
-            return found.bytes, entry.name, entry.about
+        listed = offer_for(entry, engine).weights[weights]
+        speed = place.tokens_a_second(engine, listed.bytes, entry)
+        quick = quick_enough(speed, reasons=entry.reasons)
+        if quick and not isinstance(listed.source, Package):
+            about = f"{size(listed.bytes)} to download, {told(speed)}; {entry.about}"
+            return Candidate(entry.name, about, listed.bytes, quick)
     return None
+
+
+def picked(candidates: Sequence[Candidate], loading: Loading) -> str:
+    """Let the user pick one; where it cannot be pulled, go on with the first that is here."""
+    candidate = candidates[0] if len(candidates) == 1 else asked(candidates)
+    if candidate.why:
+        return candidate.name
+    from localspec.commands.pull import fetch  # the hub's client takes a third of a start
+
+    try:
+        fetch(candidate.name, loading.backend)
+    except PullError as error:
+        if not candidates[0].why:
+            raise
+        click.echo(f"localspec: {error}; going on with {candidates[0].name}", err=True)
+        return candidates[0].name
+    return candidate.name
+
+
+def asked(candidates: Sequence[Candidate]) -> Candidate:
+    names = [candidate.name for candidate in candidates]
+    width = max(map(len, names))
+    click.echo("Which model?", err=True)
+    for number, candidate in enumerate(candidates, 1):
+        click.echo(f"  {number}  {candidate.name:<{width}}  {candidate.about}", err=True)
+    number = click.prompt("Number", default=1, type=click.IntRange(1, len(names)), err=True)
+    return candidates[number - 1]

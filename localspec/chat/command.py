@@ -19,7 +19,6 @@ from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.wishes import wished
-from localspec.commands.interactive_load import offered
 from localspec.commands.options.loading import LOADING
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.reply import settings
@@ -142,17 +141,10 @@ def known(name: str) -> str:
 def chosen(
     door: Here | AttachedServer, name: str, before: str, loading: Loading, *, asks: bool
 ) -> str:
-    """Choose the named model, the last one, or one that suits; pull it if the user agrees."""
+    """Choose the named model, that of the conversation before, or one that the user picks."""
     if isinstance(door, AttachedServer):
         return name or (before if before in door.names() else door.names()[0])
-    if found := name or before or choice.chosen(loading):
-        door.pull(found)
-        return found
-    better = choice.better(loading) if asks else None
-    if better and offered(f"{better.name} fits this machine: {better.about}."):
-        from localspec.commands.pull import fetch  # the hub's client takes a third of a start
-
-        fetch(better.name, loading.backend)
-        return better.name
-    door.pull(choice.STARTER)
-    return choice.STARTER
+    choose = choice.chosen if asks else choice.without_asking
+    found = name or before or choose(loading) or choice.STARTER
+    door.pull(found)
+    return found

@@ -94,7 +94,7 @@ def tell(server: Endpoint, how: str, wanted: Wanted) -> None:
 
 def beginning(wanted: Wanted) -> Start:
     """Choose the model that is named, or else was used last, and its context."""
-    name = wanted.model or choice.chosen(wanted.loading)
+    name = wanted.model or choice.without_asking(wanted.loading)
     if not name:
         raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
     pulled(name, wanted.loading)

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import click
 
-from localspec.errors import NotPulled
-from localspec.models import trial_process
+from localspec.errors import NotPulled, PullError
+from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
+from localspec.pulling.at_hand import instead_of
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.runtime import Runtime
@@ -24,6 +25,7 @@ def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
     with waiting_told():
         runtime = load_pair(places, loading)
     tell(runtime)
+    recent.remember(model)
     return runtime
 
 
@@ -48,8 +50,18 @@ def pulled(model: str, loading: Loading) -> ModelFiles:
             raise
         from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
-        fetch(model, loading.backend)
+        try:
+            fetch(model, loading.backend)
+        except PullError as failure:
+            raise with_a_way_on(failure, model, loading.backend) from failure
     return locate(model, loading.backend)
+
+
+def with_a_way_on(error: PullError, model: str, wish: str) -> PullError:
+    """Say what can be used now in place of what could not be pulled."""
+    other = instead_of(model, wish)
+    way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
+    return PullError(f"{error}{way}")
 
 
 def offered(why: str) -> bool:

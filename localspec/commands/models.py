@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from localspec.commands.interactive_load import with_a_way_on
 from localspec.commands.options.declare import TEXT, flag, option, options, read, required
 from localspec.commands.options.loading import EngineOptions
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
@@ -21,6 +22,7 @@ from localspec.models.engines import backend, spec, specs, taker
 from localspec.models.entry import Entry, Offer
 from localspec.models.sources import LocalFiles, Package, Source, source
 from localspec.pulling.estimate import added, fitting
+from localspec.pulling.pace import Pace, pace, told
 from localspec.system.fingerprint import digest
 
 
@@ -53,7 +55,11 @@ def pull(context: click.Context, name: str) -> None:
     from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
     wanted = read(context, PullOptions)
-    fetch(name, read(context, EngineOptions).backend, wanted.draft, dry_run=wanted.dry_run)
+    wish = read(context, EngineOptions).backend
+    try:
+        fetch(name, wish, wanted.draft, dry_run=wanted.dry_run)
+    except PullError as error:
+        raise with_a_way_on(error, name, wish) from error
 
 
 @click.command("list", params=options(EngineOptions))
@@ -95,12 +101,23 @@ def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
     elif place is not None:
         try:
             weights = fitting(entry, engine, "", place)
-            state = "fits"
+            state = f"fits, {speed(entry, engine, weights)}"
         except DoesNotFit:
             state = "does not fit"
     total = size(offer.weights[weights].bytes)
     drafter = with_size(offer.drafter, added(offer, engine))
     return entry.name, weights, total, engine, drafter, state
+
+
+def speed(entry: Entry, engine: str, weights: str) -> str:
+    """Say how fast weights of the catalogue would be here."""
+    count = offer_for(entry, engine).weights[weights].bytes
+    return told(paces(engine).tokens_a_second(count, entry.active_share))
+
+
+@cache
+def paces(engine: str) -> Pace:
+    return pace(engine, Limits())
 
 
 def with_size(drafter: str, count: int) -> str:

@@ -75,6 +75,7 @@ class CatalogueReader:
             self._sampling(place, fields),
             self._shape(place, fields),
             self._take(place, fields, "checked", bool, False),
+            self._take(place, fields, "reasons", bool, False),
         )
         self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
         return found

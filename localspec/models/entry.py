@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from localspec.models.sources import Source
+
+EXPERTS = re.compile(r"(?P<all>[\d.]+)B, (?P<active>[\d.]+)B active")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +61,10 @@ class Entry:
     sampling: Mapping[str, float] = field(default_factory=dict)  # that its makers recommend
     shape: Shape | None = None
     checked: bool = False  # its files have been resolved
+    reasons: bool = False  # before it answers, unless told otherwise
+
+    @property
+    def active_share(self) -> float:
+        """Return the share of its weights that a token reads; a mixture has idle experts."""
+        sizes = EXPERTS.fullmatch(self.parameters)
+        return float(sizes["active"]) / float(sizes["all"]) if sizes else 1.0

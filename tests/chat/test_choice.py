@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import io
+import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from localspec.chat import choice, command, session
-from localspec.chat.choice import STARTER
+from localspec.chat.choice import STARTER, Candidate, Place
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.here import Here
+from localspec.commands.interactive_load import with_a_way_on
 from localspec.engine.settings import Settings
-from localspec.errors import NotPulled
+from localspec.errors import NotPulled, PullError
 from localspec.memory.planner import Limits
-from localspec.models import store
+from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
+from localspec.pulling.at_hand import INSTALLED
+from localspec.pulling.pace import TALKING, Pace, pace, told
 from localspec.runtime.loading import Loading
 from tests import engines
 
@@ -40,8 +45,24 @@ def talked(model):
     found.keep()
 
 
+def here(loading=ROOMY):
+    """List the names of what is here, but for the starter, which may be installed."""
+    found = choice.here(loading, Place(loading))
+    return [one.name for one in found if one.why != INSTALLED]
+
+
+def quick_machine(name="llama-3.2-1b"):
+    """Make a place where a model is just quick enough to talk to."""
+    [entry] = [entry for entry in entries().values() if entry.name == name]
+    place = Place(ROOMY)
+    most = next(iter(entry.offers["gguf"].weights.values())).bytes
+    place.paces["llamacpp"] = Pace(1.1 * TALKING * most)
+    return place
+
+
 def test_nobody_is_known_at_first():
-    assert choice.chosen(ROOMY) == ""
+    assert here() == []
+    assert choice.without_asking(ROOMY) == ""
 
 
 def test_the_largest_that_is_here_whole_and_fits_comes_before_smaller_ones(home):
@@ -54,8 +75,28 @@ def test_the_largest_that_is_here_whole_and_fits_comes_before_smaller_ones(home)
     pull("large", large)
     pull("partial", small, size=1 << 40)
     pull("broken", broken)
-    assert choice.chosen(ROOMY) == "large:Q8_0"
-    assert choice.chosen(Loading(limits=Limits("cpu", 1, supposed=True))) == ""
+    assert here() == ["large:Q8_0", "small:Q8_0"]
+    assert here(Loading(limits=Limits("cpu", 1, supposed=True))) == []
+
+
+def test_what_was_used_lately_comes_before_what_was_pulled_whether_name_or_path(home):
+    copy = home / "copy.gguf"
+    shutil.copy(engines.tiny("llama"), copy)
+    pull("large", engines.tiny("mamba2"))
+    pull("small", engines.tiny("llama"))
+    for name in ("gone.gguf", "small:Q8_0", str(copy)):
+        recent.remember(name)
+    assert here() == [str(copy), "small:Q8_0", "large:Q8_0"]
+    assert choice.without_asking(ROOMY) == str(copy)
+
+
+def test_a_list_of_recent_models_that_is_broken_names_none(home):
+    for broken in ("[" * 200_000, "{}", "", "[1, null]"):
+        recent.file().parent.mkdir(parents=True, exist_ok=True)
+        recent.file().write_text(broken)
+        assert recent.names() == []
+    recent.remember("one")
+    assert recent.names() == ["one"]
 
 
 def test_the_one_used_last_comes_before_all_others_if_it_is_still_here():
@@ -63,23 +104,94 @@ def test_the_one_used_last_comes_before_all_others_if_it_is_still_here():
     pull("large", engines.tiny("mamba2"))
     for name in ("small", "small:Q8_0", str(engines.tiny("llama"))):
         talked(name)
+        assert choice.without_asking(ROOMY) == name
         assert choice.chosen(ROOMY) == name
     talked("gone")
-    assert choice.chosen(ROOMY) == "large:Q8_0"
+    assert choice.without_asking(ROOMY) == "large:Q8_0"
 
 
-def test_what_fits_is_offered_by_what_it_takes():
-    found = {}
-    for gigabytes in (1, 4, 64):
-        better = choice.better(Loading(limits=Limits("cpu", gigabytes << 30, supposed=True)))
-        found[gigabytes] = better and better.name
-    assert found[4] != found[64]
-    assert None not in (found[4], found[64])
-    weights = entries()[found[64]].offers["gguf"].weights
-    assert min(each.bytes for each in weights.values()) <= choice.ON_CPU
-    assert STARTER not in found.values()
-    assert all("chat" in entries()[name].good_at for name in found.values() if name)
-    assert choice.better(Loading(limits=Limits("cpu", 1, supposed=True))) is None
+def test_only_what_is_quick_enough_to_talk_to_is_offered():
+    best = choice.best_to_pull(ROOMY, quick_machine())
+    assert best
+    assert best.name == "llama-3.2-1b"
+    slow = quick_machine()
+    slow.paces["llamacpp"] = Pace(1e6)
+    assert choice.best_to_pull(ROOMY, slow) is None
+    small = Loading(limits=Limits("cpu", 1, supposed=True))
+    assert choice.best_to_pull(small, quick_machine()) is None
+
+
+def test_a_model_that_reasons_first_is_offered_where_its_reasoning_is_quick():
+    place, entry = quick_machine("qwen3-1.7b"), entries()["qwen3-1.7b"]
+    assert choice.offer(entry, ROOMY, place) is None
+    assert choice.offer(replace(entry, reasons=False), ROOMY, place)
+    place.paces["llamacpp"] = Pace(1e12)
+    assert choice.offer(entry, ROOMY, place)
+
+
+def test_only_the_experts_that_a_token_reads_take_time():
+    dense, mixed = entries()["qwen3-32b"], entries()["qwen3-30b-a3b"]
+    reading = Pace(20e9)
+    assert dense.active_share == 1
+    assert mixed.active_share == pytest.approx(3.3 / 30.5)
+    assert reading.tokens_a_second(20 << 30, mixed.active_share) > 8 * reading.tokens_a_second(
+        20 << 30, dense.active_share
+    )
+
+
+@pytest.mark.parametrize(
+    ("reading", "words"),
+    [
+        (Pace(10e9), "about 9 tokens/s"),
+        (Pace(1e9), "a token/s or less"),
+        (Pace(1e9, gpu_bytes=10**9), "on the GPU"),
+        (Pace(1e9, gpu_bytes=9 * 10**8), "about 9 tokens/s"),
+        (Pace(1e12, slow=True), "slow without a GPU"),
+    ],
+)
+def test_a_speed_is_told_in_words(reading, words):
+    assert told(reading.tokens_a_second(10**9)) == words
+
+
+def test_mlx_is_said_to_be_slow_where_it_has_no_gpu():
+    pytest.importorskip("mlx.core")
+    assert pace("mlx", Limits("cpu")).slow
+    assert not pace("llamacpp", Limits("cpu")).slow
+
+
+def picks(number, monkeypatch, *candidates):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
+    return choice.picked(candidates, ROOMY)
+
+
+SMALL = Candidate("small", "94 MiB, installed", 1, quick=True, why=INSTALLED)
+LARGE = Candidate("llama-3.2-1b", "1.2 GiB to download", 2, quick=True)
+
+
+def test_a_user_picks_by_number_and_what_is_here_is_the_default(monkeypatch, capsys):
+    other = replace(SMALL, name="other")
+    assert picks(2, monkeypatch, SMALL, other) == "other"
+    assert "  1  small  94 MiB, installed\n  2  other" in capsys.readouterr().err
+    assert picks("", monkeypatch, SMALL, other) == "small"
+    assert picks("", monkeypatch, other) == "other"
+    assert "Which" in capsys.readouterr().err
+
+
+def test_a_pull_that_fails_ends_with_what_is_here(monkeypatch, capsys):
+    assert picks(2, monkeypatch, SMALL, LARGE) == "small"
+    assert "; going on with small\n" in capsys.readouterr().err
+    with pytest.raises(PullError):
+        picks("", monkeypatch, LARGE)
+
+
+def test_a_pull_that_fails_names_what_could_be_used_instead():
+    pull("small", engines.tiny("llama"))
+    failure = with_a_way_on(PullError("the hub is out of reach"), "qwen3-8b", "auto")
+    assert str(failure).endswith(
+        "out of reach; or try small:Q8_0, which is here: localspec chat small:Q8_0"
+    )
+    recent.remember("small:Q8_0")
+    assert "try small" not in str(with_a_way_on(PullError("no"), "small", "auto"))
 
 
 def chosen(name="", before="", *, asks=True, loading=ROOMY):
@@ -99,10 +211,10 @@ def test_a_name_comes_first_then_the_conversation_then_what_suits():
 
 
 def test_without_a_terminal_nobody_is_asked_and_the_starter_answers(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("2\n"))
     missing = pytest.raises(NotPulled, match="is not installed")
-    with nullcontext() if choice.here(STARTER, ROOMY) else missing:
-        assert chosen() == STARTER
+    with nullcontext() if choice.here(ROOMY, Place(ROOMY)) else missing:
+        assert chosen(asks=False) == STARTER
 
 
 def test_a_path_is_the_same_from_wherever_it_is_given(home, monkeypatch):

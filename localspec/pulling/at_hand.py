@@ -1,0 +1,61 @@
+"""The models that can be used at once, without a download."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.errors import LocalSpecError
+from localspec.models import recent, store
+from localspec.models.catalogue import entries
+from localspec.models.engines import AUTO, weight_files
+from localspec.models.entry import Entry
+from localspec.models.locate import locate
+from localspec.models.sources import Package
+
+LATELY, PULLED, INSTALLED = "used lately", "pulled", "installed"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAtHand:
+    name: str  # or its path
+    engine: str
+    path: Path
+    why: str  # it is at hand
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.stat().st_size for file in weight_files(self.engine, self.path))
+
+    @property
+    def entry(self) -> Entry | None:
+        """Find what the catalogue says of it."""
+        return entries().get(self.name.partition(":")[0])
+
+
+def at_hand(wish: str = AUTO) -> list[ModelAtHand]:
+    """List models that are here for an engine: those used lately, the pulled, the installed."""
+    models: dict[Path, ModelAtHand] = {}
+    for name, why in named():
+        with suppress(LocalSpecError, OSError):
+            files = locate(name, wish)
+            models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
+    return list(models.values())
+
+
+def named() -> Iterator[tuple[str, str]]:
+    yield from ((name, LATELY) for name in recent.names())
+    yield from ((f"{pulled.name}:{pulled.weights}", PULLED) for pulled in store.everything())
+    for entry in entries().values():
+        weights = [each for offer in entry.offers.values() for each in offer.weights.values()]
+        if any(isinstance(each.source, Package) for each in weights):
+            yield entry.name, INSTALLED
+
+
+def instead_of(name: str, wish: str = AUTO) -> str:
+    """Name a model to go on with where another cannot be had; "" if there is none."""
+    bare = name.partition(":")[0]
+    others = (model.name for model in at_hand(wish) if model.name.partition(":")[0] != bare)
+    return next(others, "")

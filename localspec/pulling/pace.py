@@ -1,0 +1,58 @@
+"""The speed to expect of a model, by the weights that each token reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from localspec.memory.planner import Limits, limited
+from localspec.models.engines import backend, spec
+from localspec.system.bandwidth import copied_bytes_a_second
+
+# Of the rate at which memory is copied, the share that reading weights reached on two cores of an
+# AMD EPYC, in Q4 to Q8; and what a token takes besides.
+REACHED, BESIDES_SECONDS = 0.5, 0.006
+TALKING = 8.0  # tokens a second, at which an answer comes about as fast as people read
+REASONING = 40.0  # where some hundreds of tokens come before the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast an engine reads weights on this machine."""
+
+    bytes_a_second: float  # from the host's memory
+    gpu_bytes: int = 0  # that GPUs have room for; how fast these read is not measured
+    slow: bool = False  # the engine has no GPU here, and is slow without one
+
+    def tokens_a_second(self, weight_bytes: int, active_share: float = 1.0) -> float:
+        """Return about how many to expect; `inf` where GPUs hold all weights, 0 where the engine is slow."""
+        if self.slow:
+            return 0.0
+        on_host = max(weight_bytes - self.gpu_bytes, 0) * active_share
+        return 1 / (on_host / self.bytes_a_second + BESIDES_SECONDS) if on_host else inf
+
+
+def pace(engine: str, limits: Limits) -> Pace:
+    """Measure how fast an engine can read weights here."""
+    devices = backend(engine).probe()
+    has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
+    gpus = limited(devices, limits).gpus if has_gpu else ()
+    # An integrated GPU reads the host's memory, and as fast as it is copied at least.
+    rate = copied_bytes_a_second() * (1 if has_gpu and not gpus else REACHED)
+    slow = spec(engine).slow_without_gpu and not has_gpu
+    return Pace(rate, sum(gpu.room for gpu in gpus), slow)
+
+
+def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
+    """Tell whether one can talk to a model that is so fast."""
+    return tokens_a_second >= (REASONING if reasons else TALKING)
+
+
+def told(tokens_a_second: float) -> str:
+    """Say a speed in a few words."""
+    if tokens_a_second == inf:
+        return "on the GPU"
+    if not tokens_a_second:
+        return "slow without a GPU"
+    count = round(tokens_a_second)
+    return f"about {count} tokens/s" if count > 1 else "a token/s or less"
