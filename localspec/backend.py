@@ -172,6 +172,11 @@ class Needs:
 
 
 Estimate = Callable[["Options"], Needs]
+Progress = Callable[[float], None]  # hears the share of the weights that was read, from 0 to 1
+
+
+def silent(_: float) -> None:
+    """Tell nobody."""
 
 
 class Rehearsal(Protocol):
@@ -350,8 +355,11 @@ class Backend(Protocol):
     def inspect(self, path: Path) -> Footprint:
         """Read a model's headers. Safe for hostile files."""
 
-    def load(self, path: Path, options: Options) -> Model:
-        """Load a model; raises `OutOfMemory` where that is the reason."""
+    def load(self, path: Path, options: Options, tell: Progress = silent) -> Model:
+        """Load a model; raises `OutOfMemory` where that is the reason.
+
+        An engine whose specification says `tells_progress` tells how much it has read.
+        """
 
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
         """Lay a model out, without loading it. A hostile file may end the process."""

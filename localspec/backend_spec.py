@@ -127,6 +127,7 @@ class BackendSpec:
     files: Callable[[Path], Sequence[Path]] = files_of  # of the model at a path
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
+    tells_progress: bool = False  # `load` takes a third argument, and tells it the share it read
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
     # The command that starts what follows it on several machines; None: a model needs one.

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import psutil
 
-from localspec.backend import CONTEXT, Build, Device, Footprint, Options, within
+from localspec.backend import (
+    CONTEXT,
+    Build,
+    Device,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+    within,
+)
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system.free_memory import memory
 from localspec_build import records
@@ -30,13 +39,13 @@ BIT_EXACT = "f16,bf16"  # keys and values
 SPARE = 0.25  # of the memory, which stays free beside weights that the system cannot drop
 
 
-def load(path: Path, options: Options) -> LlamaModel:
-    """Load a model."""
+def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
+    """Load a model; tell how much of it was read."""
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
-    weights = ModelWeights(path, place, head=options.head == path)
+    weights = ModelWeights(path, place, head=options.head == path, tell=tell)
     try:
         check_kind(weights, footprint)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)

@@ -61,6 +61,7 @@ SPEC = BackendSpec(
     workers="localspec_llamacpp.workers",
     advise=advise,
     builder=Builder(NAMES, build),
+    tells_progress=True,
     thin=thin,
     convert=convert,
 )

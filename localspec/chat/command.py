@@ -50,8 +50,7 @@ def chat(wanted: ChatWanted, name: str, question: str, lives: Lives = one_life) 
     found = kept or Session()
     found.system = wish.system or found.system
     if not asked:
-        with Screen().busy(f"loading {name}"):
-            speaker = door.open(name)
+        speaker = door.open(name)
         life.begun()
         meet(door, speaker, found, notices, lens=wish.lens, resumes=resumes)
         return

@@ -123,7 +123,7 @@ class Talk:
         """Change to another model; if it cannot be opened, keep the present one."""
         self.door.check(name)
         before = self.speaker.name
-        with unechoed(), self.screen.busy(f"loading {name}"):
+        with unechoed():
             self.speaker.close()
             try:
                 self.speaker = self.door.open(name)

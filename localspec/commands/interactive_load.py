@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from localspec.commands.loading_line import CLEAR, LoadingLine
 from localspec.errors import NotPulled, PullError
 from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
@@ -22,10 +23,15 @@ def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
     """Load a model or a pair, pulled first if that is wished."""
     found = pulled(model, loading)
     places = PairFiles.around(found, draft, loading.backend, alone=loading.alone)
-    with waiting_told():
-        runtime = load_pair(places, loading)
+    return opened(model, places, loading)
+
+
+def opened(name: str, places: PairFiles, loading: Loading, *, line_changes: bool = True) -> Runtime:
+    """Load a pair that is here; say what is waited for, and what was conceded."""
+    with LoadingLine(name, changes=line_changes) as line, waiting_told():
+        runtime = load_pair(places, loading, line)
     tell(runtime)
-    recent.remember(model)
+    recent.remember(name)
     return runtime
 
 
@@ -33,7 +39,8 @@ def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
 def waiting_told() -> Iterator[None]:
     """Say what is waited for, where a driver takes long to try a model."""
     log, telling = logging.getLogger(trial_process.__name__), logging.StreamHandler()
-    telling.setFormatter(logging.Formatter("localspec: %(message)s"))
+    above = CLEAR if sys.stderr.isatty() else ""
+    telling.setFormatter(logging.Formatter(f"{above}localspec: %(message)s"))
     log.addHandler(telling)
     try:
         yield

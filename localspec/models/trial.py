@@ -44,11 +44,16 @@ class Examined:
     """A model file: its facts by its engine, and whether it runs."""
 
     def __init__(
-        self, files: ModelFiles, engine: EngineHere, start: Callable[[ModelFiles], Trying]
+        self,
+        files: ModelFiles,
+        engine: EngineHere,
+        start: Callable[[ModelFiles], Trying],
+        begins: Callable[[Path], None],
     ) -> None:
         self.found = files
         self.engine = engine
         self._start = start
+        self._begins = begins
         self._record = Record(files, engine)
         self._process: Trying | None = None
 
@@ -109,6 +114,7 @@ class Examined:
     def _asked(self, ask: Callable[[Trying], T]) -> T:
         """Ask a trial; a file that is refused in one way may run in another, in a new process."""
         if self._process is None:
+            self._begins(self.found.path)
             self._process = self._start(self.found)
         try:
             return ask(self._process)
@@ -151,9 +157,13 @@ def examined(
     files: ModelFiles,
     start: Callable[[ModelFiles], Trying] | None = None,
     engine: EngineHere | None = None,
+    begins: Callable[[Path], None] = lambda _: None,
 ) -> Iterator[Examined]:
-    """Open a file, with a process to try it in once an unknown fact is asked for."""
-    looked = Examined(files, engine or engines.here(files.engine), start or TrialProcess)
+    """Open a file, with a process to try it in once an unknown fact is asked for.
+
+    `begins` is called with its path before there is a process, which takes seconds.
+    """
+    looked = Examined(files, engine or engines.here(files.engine), start or TrialProcess, begins)
     try:
         yield looked
     finally:

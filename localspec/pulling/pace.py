@@ -25,7 +25,7 @@ class Pace:
     slow: bool = False  # the engine has no GPU here, and is slow without one
 
     def tokens_a_second(self, weight_bytes: int, active_share: float = 1.0) -> float:
-        """Return about how many to expect; `inf` where GPUs hold all weights, 0 where the engine is slow."""
+        """Return about how many to expect: `inf` from GPUs alone, 0 of a slow engine."""
         if self.slow:
             return 0.0
         on_host = max(weight_bytes - self.gpu_bytes, 0) * active_share

@@ -15,16 +15,18 @@ from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import UNMEASURED, Attention
 from localspec.models import engines
 from localspec.runtime.loaded_pair import LoadedPair
+from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 
-def calibrated(loaded_pair: LoadedPair) -> Calibration:
+def calibrated(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
     name = place(loaded_pair)
     known = find(name)
     if known is None:
+        tell(Phase("measuring", loaded_pair.known.target.files.path.name))
         known = apart(loaded_pair)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)

@@ -22,6 +22,7 @@ from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
 from localspec.proposers.registry import DRAFT, HEAD
+from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.runtime.working_plan import working_plan
 
 
@@ -79,13 +80,20 @@ class PairFiles:
         return cls(target)
 
     @contextmanager
-    def examined(self) -> Iterator[Looks]:
+    def examined(self, tell: TellPhase = unheard) -> Iterator[Looks]:
+        """Look at the files; tell when one is tried."""
+
+        def begins(path: Path) -> None:
+            tell(Phase("trying", path.name))
+
         with ExitStack() as looking:
-            target = looking.enter_context(trial.examined(self.target))
+            target = looking.enter_context(trial.examined(self.target, begins=begins))
             draft = None
             if self.draft is not None:
                 same = target.engine if self.draft.engine == self.target.engine else None
-                draft = looking.enter_context(trial.examined(self.draft, engine=same))
+                draft = looking.enter_context(
+                    trial.examined(self.draft, engine=same, begins=begins)
+                )
             yield Looks(target, draft)
 
 
@@ -128,11 +136,11 @@ class LoadedPair:
             self.pair.target.free_head()
         return replace(self, pair=Pair(self.pair.target))
 
-    def completed(self) -> LoadedPair:
+    def completed(self, tell: TellPhase = unheard) -> LoadedPair:
         """Load the draft model that was planned, if one was; return the pair with it."""
         if self.known.draft is None or self.plan.drafting is None:
             return self
-        draft = load(self.known.draft, self.plan.drafting)
+        draft = load(self.known.draft, self.plan.drafting, tell)
         try:
             mask = self.known.draft.footprint.mask_token
             return replace(self, pair=matched(self.pair.target, draft, mask))
@@ -153,14 +161,16 @@ def opened(
 
 
 @contextmanager
-def loaded(known: ResolvedPair, *, insists: bool) -> Iterator[LoadedPair]:
+def loaded(
+    known: ResolvedPair, *, insists: bool, tell: TellPhase = unheard
+) -> Iterator[LoadedPair]:
     """Load a pair by plan; without its draft model where memory falls short after all."""
     with ExitStack() as closing:
-        target = load(known.target, known.plan.options)
+        target = load(known.target, known.plan.options, tell)
         closing.callback(target.close)
         found = LoadedPair(Pair(target), known)
         try:
-            found = found.completed()
+            found = found.completed(tell)
         except OutOfMemory as error:
             if insists:
                 raise
@@ -180,8 +190,13 @@ def checked(looks: Looks, options: Options, limits: Limits, *, insists: bool) ->
     return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
 
 
-def load(known: ResolvedModel, options: Options) -> Model:
-    return backend(known.engine.name).load(known.files.path, options)
+def load(known: ResolvedModel, options: Options, tell: TellPhase = unheard) -> Model:
+    """Load a model; tell how much of it was read, if its engine does."""
+    path, engine = known.files.path, backend(known.engine.name)
+    tell(Phase("reading", path.name))
+    if not spec(known.engine.name).tells_progress:
+        return engine.load(path, options)
+    return engine.load(path, options, lambda share: tell(Phase("reading", path.name, share)))
 
 
 def matched(target: Model, draft_model: Model, mask: int | None = None) -> Pair:

@@ -31,6 +31,7 @@ from localspec.runtime.loaded_pair import (
     checked,
     loaded,
 )
+from localspec.runtime.phases import TellPhase, unheard
 from localspec.runtime.runtime import Known, Runtime
 
 LOG = logging.getLogger("localspec")
@@ -70,28 +71,33 @@ class Loading:
 
 
 def load(
-    name_or_path: str | Path, draft: str | Path | None = None, loading: Loading | None = None
+    name_or_path: str | Path,
+    draft: str | Path | None = None,
+    loading: Loading | None = None,
+    *,
+    tell: TellPhase = unheard,
 ) -> Runtime:
-    """Load a model, and a draft model for it if one is given and there is room for it."""
+    """Load a model, and a draft model for it if one is given and there is room for it.
+
+    It takes seconds, and the first time longer; `tell` is called with each `Phase` of it.
+    """
     loading = loading or Loading()
-    return load_pair(
-        PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone), loading
-    )
+    places = PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone)
+    return load_pair(places, loading, tell)
 
 
-def load_pair(places: PairFiles, loading: Loading) -> Runtime:
+def load_pair(places: PairFiles, loading: Loading, tell: TellPhase = unheard) -> Runtime:
     """Load a pair whose files were found already."""
-    with places.examined() as looks:
+    with places.examined(tell) as looks:
         loading = deepened(looks[0].footprint, loading)
         wanted, pair = chosen(looks, loading)
     with ExitStack() as closing:
-        found = closing.enter_context(loaded(pair, insists=loading.insists))
+        found = closing.enter_context(loaded(pair, insists=loading.insists, tell=tell))
         keeping, files = kept(loading, found)
         parts = EngineParts(keeping=keeping, files=files, max_gap=loading.max_gap)
         if loading.depth is None and wanted:
-            depth = Depth(
-                kept_calibrations.calibrated(found).costs(), even=found.plan.options.shared is False
-            )
+            costs = kept_calibrations.calibrated(found, tell).costs()
+            depth = Depth(costs, even=found.plan.options.shared is False)
             engine = assembly.automatic(found, wanted, depth, parts)
         else:
             engine = assembly.fixed(found, wanted, loading.depth or 0, parts)

@@ -15,13 +15,13 @@ import click
 import uvicorn
 
 from localspec.backend import CONTEXT
-from localspec.commands.interactive_load import pulled, tell
+from localspec.commands.interactive_load import opened, pulled
 from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.recommended import advised, parameters
 from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, load_pair
+from localspec.runtime.loading import Loading
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
@@ -167,8 +167,7 @@ def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
     looked = backend(found.engine).inspect(files)
 
     def open_it() -> Runtime:
-        runtime = load_pair(places, loading)
-        tell(runtime)
+        runtime = opened(name, places, loading, line_changes=False)  # beside lines of a log
         if runtime.context < FOR_AGENTS:
             note = f"the context is {runtime.context:,} tokens; coding agents need {FOR_AGENTS:,}"
             click.echo(f"localspec: {note} and more: --context", err=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localspec.backend import Device, Options, Row
+from localspec.backend import Device, Options, Row, silent
 from localspec.models.locate import locate
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import huge_pages
-from localspec_llamacpp.bindings.weights import ask_for_huge_pages
+from localspec_llamacpp.bindings.weights import Reading
 from tests.e2e.conftest import STARTER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="huge pages are asked for on Linux")
@@ -54,7 +54,7 @@ def test_weights_are_read_into_huge_pages_where_the_system_has_them(path):
 
 def test_they_are_asked_for_before_weights_are_read():
     """A page that was touched before stays small."""
-    callback = ask_for_huge_pages(huge_pages.allocated())
+    callback = Reading(silent, huge_pages.allocated()).callback
     room, before = bytearray(64 << 20), asked_for()
     assert callback(0.5, None)
     assert asked_for() == before

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import llama_cpp.llama_cpp as lib
 import numpy as np
 
+from localspec.backend import Progress, silent
 from localspec.errors import BackendError
 from localspec.tokens import Tokens
 from localspec_llamacpp import ggml, worker_graphs
@@ -53,15 +54,25 @@ def experts_stay(layers: int) -> ctypes.Array[Override]:
     return (Override * (len(rows) + 1))(*rows)
 
 
-def ask_for_huge_pages(before: Sequence[huge_pages.Span]) -> Any:
-    """Make a callback that asks as soon as all is allocated and nothing is read."""
+class Reading:
+    """Hears from llama.cpp how much of the weights was read, and may end it.
 
-    def tell(read: float, _: object) -> bool:
-        if not read:
-            huge_pages.ask_for(before)
-        return True
+    `callback` asks for huge pages as soon as all is allocated and nothing is read.
+    """
 
-    return lib.llama_progress_callback(tell)
+    def __init__(self, tell: Progress, before: Sequence[huge_pages.Span] | None) -> None:
+        self._tell, self._before = tell, before
+        self.failure: BaseException | None = None  # as Ctrl-C
+        self.callback = lib.llama_progress_callback(self._hear)
+
+    def _hear(self, share: float, _: object) -> bool:
+        try:
+            if not share and self._before is not None:
+                huge_pages.ask_for(self._before)
+            self._tell(share)
+        except BaseException as failure:  # which cannot pass through llama.cpp
+            self.failure = failure
+        return self.failure is None
 
 
 class ModelWeights:
@@ -74,6 +85,7 @@ class ModelWeights:
         *,
         head: bool = False,
         empty: bool = False,
+        tell: Progress = silent,
     ) -> None:
         params = lib.llama_model_default_params()
         params.load_mtp = head
@@ -90,12 +102,15 @@ class ModelWeights:
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         elif placement.huge_pages:
             params.load_mode = lib.LLAMA_LOAD_MODE_NONE
-            params.progress_callback = ask_for_huge_pages(huge_pages.allocated())
+        reading = Reading(tell, huge_pages.allocated() if placement.huge_pages else None)
+        params.progress_callback = reading.callback
         LOG.take_errors()
         self.path = path
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
         worker_graphs.forget()
         if not self.pointer:
+            if reading.failure:
+                raise reading.failure
             raise LOG.failure(f"llama.cpp could not load {path.name}")
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from localspec.chat.speakers.local import LocalSpeaker
-from localspec.commands.interactive_load import pulled, tell
+from localspec.commands.interactive_load import opened, pulled
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
 from localspec.models import store
@@ -15,7 +15,7 @@ from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import advised
 from localspec.proposers.registry import DRAFT
 from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, load_pair
+from localspec.runtime.loading import Loading
 from localspec.runtime.runtime import Known
 from localspec.sampling.parameters import Sampling
 
@@ -43,8 +43,8 @@ class Here:
     def open(self, name: str) -> LocalSpeaker:
         wish, alone = self.loading.backend, self.loading.alone
         found = self.found.pop(name, None) or locate(name, wish)
-        runtime = load_pair(PairFiles.around(found, self.draft, wish, alone=alone), self.loading)
-        tell(runtime)
+        places = PairFiles.around(found, self.draft, wish, alone=alone)
+        runtime = opened(name, places, self.loading)
         return LocalSpeaker(name, runtime, list(described(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TextIO, cast
 
 from rich.console import Console, RenderableType
@@ -40,15 +38,6 @@ class Screen:
 
     def _width(self) -> int:
         return max(self.console.width - 1, 2)  # a full line would leave it to the terminal to break
-
-    @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
-        """Show that work is going on."""
-        if not self.moves:
-            yield
-            return
-        with self.console.status(Text(visible(what), "dim")):
-            yield
 
     def say(self, text: str, style: str = "") -> None:
         self.console.print(Text(visible(text), style))

@@ -1,0 +1,89 @@
+"""What loading does at the moment: a line that changes in a terminal, a line a phase elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, TextIO
+
+from localspec.runtime.phases import Phase
+
+LATE = 2.0  # seconds after which a phase is told where no line can change
+ONCE = "(the first time only)"
+CLEAR = "\r\033[K"
+
+
+class Timer(Protocol):
+    def start(self) -> None: ...
+    def cancel(self) -> None: ...
+
+
+class LoadingLine:
+    """Hears the phases of loading, used as a context."""
+
+    def __init__(
+        self,
+        name: str,
+        out: TextIO | None = None,
+        timer: Callable[[float, Callable[[], None]], Timer] = threading.Timer,
+        *,
+        changes: bool = True,
+    ) -> None:
+        self._name, self._out, self._timer = name, out or sys.stderr, timer
+        self._changes = changes and self._out.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = ""
+        self._late: Timer | None = None
+
+    def __enter__(self) -> LoadingLine:
+        if self._changes:
+            self._show(f"loading {self._name}")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._late:
+            self._late.cancel()
+        if self._changes:
+            self._write(CLEAR)
+
+    def __call__(self, phase: Phase) -> None:
+        if self._changes:
+            self._show(words(phase))
+        elif phase.share is None:
+            self._tell_if_late(f"localspec: {words(phase)}\n")
+
+    def _show(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]  # what wraps cannot be cleared
+        if text != self._shown:
+            self._shown = text
+            self._write(f"{CLEAR}\033[2m{text}\033[0m")
+
+    def _tell_if_late(self, line: str) -> None:
+        if self._late:
+            self._late.cancel()
+        self._late = self._timer(LATE, lambda: self._write(line))
+        self._late.start()
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+def words(phase: Phase) -> str:
+    """Say a phase in a line."""
+    match phase.name:
+        case "trying":
+            return f"trying {phase.file} in a process of its own {ONCE}"
+        case "reading":
+            share = "" if phase.share is None else f", {phase.share:.0%}"
+            return f"reading {phase.file}{share}"
+        case "measuring":
+            return f"measuring {phase.file}: what checking drafts costs here {ONCE}"
