@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from localspec.backend import Options
 from localspec.commands.loading_line import CLEAR, LoadingLine
 from localspec.errors import NotPulled, PullError
 from localspec.models import recent, trial_process
@@ -78,11 +79,14 @@ def offered(why: str) -> bool:
 
 
 def tell(runtime: Runtime) -> None:
-    """Report concessions, advice, and vocabularies of a pair that differ."""
-    for concession in runtime.known.plan.concessions if runtime.known.plan else ():
+    """Report concessions, advice, a context beyond training, and vocabularies that differ."""
+    plan, target = runtime.known.plan, runtime.known.target
+    for concession in plan.concessions if plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
     for each in runtime.known.advice:
         click.echo(f"localspec: {each}", err=True)
+    if plan and target and (note := beyond_training(plan.options, target.footprint.context)):
+        click.echo(f"localspec: {note}", err=True)
     pairing = runtime.known.pairing
     if pairing and pairing.difference:
         click.echo(
@@ -90,3 +94,14 @@ def tell(runtime: Runtime) -> None:
             f"draft {pairing.share:.0%} of the target's tokens",
             err=True,
         )
+
+
+def beyond_training(options: Options, trained: int) -> str:
+    """Say that a context is longer than the texts a model was trained on; "" if it is not."""
+    texts = 1 if options.shared is False else options.slots  # that share what was asked for
+    if not trained or (options.context or 0) <= trained * texts:
+        return ""
+    return (
+        f"a context of {options.context:,} tokens is more than the {trained:,} that the model was "
+        "trained for: it may answer longer texts badly"
+    )

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.backend_spec import Link
+from localspec.commands.interactive_load import beyond_training
 from localspec.commands.links import told
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
@@ -69,7 +70,8 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
         _, options = wished(looks, loading)
         found = planned(*looks, options, loading.limits, insists=loading.insists)
         known = looks.target.footprint()
-    return f"{known.name} {known.quantisation}, {places.target.engine}", found
+    title = f"{known.name} {known.quantisation}, {places.target.engine}"
+    return titled(title, found, known.context), found
 
 
 def published(model: str, loading: Loading) -> tuple[str, Plan]:
@@ -81,7 +83,14 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     weights = fitting(entry, engine, weights, machine)
     found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
     known = "" if entry.shape else "; its context is not known before it is pulled"
-    return f"{entry.name} {weights}, {engine}, by published sizes{known}", found
+    title = f"{entry.name} {weights}, {engine}, by published sizes{known}"
+    return titled(title, found, entry.context), found
+
+
+def titled(title: str, plan: Plan, trained: int) -> str:
+    """Put a warning under a title, where the context is beyond what a model was trained for."""
+    note = beyond_training(plan.options, trained)
+    return f"{title}\n{note}" if note else title
 
 
 def lines(plan: Plan) -> Iterator[str]:

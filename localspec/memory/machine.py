@@ -21,6 +21,7 @@ class Pool:
     free: int
     reserve: int
     worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
+    by_budget: bool = False  # less is free than there is, since a user chose so
 
     @property
     def room(self) -> int:
@@ -101,11 +102,8 @@ class Machine:
         """Return another machine with exactly `budget` bytes for models, whatever is free here."""
         host, gpus = self.host, self.gpus
         if not gpus:
-            return replace(self, host=replace(host, total=budget, free=budget, reserve=0))
-        each = budget // len(gpus)
-        return replace(
-            self, gpus=tuple(replace(gpu, total=each, free=each, reserve=0) for gpu in gpus)
-        )
+            return replace(self, host=_supposed(host, budget))
+        return replace(self, gpus=tuple(_supposed(gpu, budget // len(gpus)) for gpu in gpus))
 
 
 def _pool(device: Device) -> Pool:
@@ -115,7 +113,12 @@ def _pool(device: Device) -> Pool:
 
 def _limited(pool: Pool, budget: int) -> Pool:
     """Limit a pool to a budget; no reserve is left, since the user has chosen."""
-    return replace(pool, free=min(pool.free, budget), reserve=0)
+    free = min(pool.free, budget)
+    return replace(pool, free=free, reserve=0, by_budget=free < pool.free)
+
+
+def _supposed(pool: Pool, budget: int) -> Pool:
+    return replace(pool, total=budget, free=budget, reserve=0, by_budget=True)
 
 
 def size(count: int) -> str:

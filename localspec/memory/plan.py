@@ -290,15 +290,17 @@ def fitted(wanted: PlanRequest, way: PairOptions, machine: Machine) -> Placement
 
 def refusal(wanted: PlanRequest, machine: Machine, fit: Placement) -> str:
     """Say how much is missing, and what would fit."""
-    text = f"this takes {size(fit.short)} more than there is for it in {fit.where}"
+    pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.where)
+    bound = "the budget leaves" if pool.by_budget else "there is"
+    text = f"this takes {size(fit.short)} more than {bound} for it in {fit.where}"
     near = list(nearest(wanted, machine))[:NEAREST]
     if near:
         return f"{text}; with {' or '.join(near)} it would fit"
     least = sum(item.bytes for item in fit.items if item.pool == fit.where)
-    room = next(p.room for p in (*machine.gpus, machine.host) if p.name == fit.where)
+    more = "give a larger budget" if pool.by_budget else "close other programs"
     return (
-        f"{text}: at the least {size(least)} of {size(room)}; choose a smaller model or "
-        "quantisation, or close other programs"
+        f"{text}: at the least {size(least)} of {size(pool.room)}; choose a smaller model or "
+        f"quantisation, or {more}"
     )
 
 

@@ -31,7 +31,7 @@ def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
     if pulled := _preferred(name_or_path, engines):
         return ModelFiles(pulled.engine, pulled.target.path, pulled.used)
     name, _, weights = name_or_path.partition(":")
-    if len(path.parts) > 1 or (not weights and claiming(path)):
+    if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
         raise UnknownModel(f"there is no file {name_or_path}")
     entry = find(name)
     engine = choose(entry, wish, engines)

@@ -61,6 +61,14 @@ def serve(
         asyncio.run(answer(offers, replace(terms, library=library), Door(wanted, listener, life)))
 
 
+def short_for_agents(context: int, trained: int) -> str:
+    """Say what to do for coding agents, where the context is too short for them."""
+    note = f"the context is {context:,} tokens; coding agents need {FOR_AGENTS:,} and more"
+    if trained < FOR_AGENTS:
+        return f"{note}, and this model was trained for {trained:,}: take another for them"
+    return f"{note}: --context"
+
+
 def tell_of_end(said: str) -> None:
     click.echo(f"localspec: {said}", err=True)
 
@@ -169,8 +177,7 @@ def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
     def open_it() -> Runtime:
         runtime = opened(name, places, loading, line_changes=False)  # beside lines of a log
         if runtime.context < FOR_AGENTS:
-            note = f"the context is {runtime.context:,} tokens; coding agents need {FOR_AGENTS:,}"
-            click.echo(f"localspec: {note} and more: --context", err=True)
+            click.echo(f"localspec: {short_for_agents(runtime.context, looked.context)}", err=True)
         return runtime
 
     return ServedOffer(

@@ -116,6 +116,14 @@ def test_numbers_are_read_whatever_kind_of_number_they_are(tmp_path: Path) -> No
     assert (found.experts, found.active_experts) == (8, 0)
 
 
+def test_positions_that_are_stretched_count_as_context(tmp_path: Path) -> None:
+    scaling = {"rope.scaling.original_context_length": 2048, "rope.scaling.factor": 4.0}
+    assert looked_into(tmp_path, model(scaling)).context == 8192
+    for broken in (float("nan"), float("inf"), -1.0, 0.0, 3e38):
+        content = model(scaling | {"rope.scaling.factor": broken})
+        assert looked_into(tmp_path, content).context == 2048
+
+
 def test_what_only_the_engine_can_judge_is_left_to_it(tmp_path: Path) -> None:
     tensors = [*TENSORS, ("future.weight", (64, 3), 99, 0)]
     found = looked_into(tmp_path, gguf(pairs("hyper9", {"gates": [1, 2]}), tensors))

@@ -34,6 +34,9 @@ def array(kind: int, count: int) -> bytes:
 FORMATS = {
     "is empty: it has 0 of at least 24 bytes": b"",
     "is cut short: it has 6 of at least 24 bytes": b"GGUF\3\0",
+    "is cut short: it has 3 of at least 24 bytes": b"GGU",
+    "is not GGUF: it starts with b'some', not b'GGUF'": b"some\n",
+    "is not GGUF: it starts with 5 zero bytes": bytes(5),
     "is a git-lfs pointer, not the weights": b"version https://git-lfs.github.com/spec/v1\noid x",
     "is a safetensors file": struct.pack("<Q", 20) + b'{"__metadata__":{}}   ',
     "is a zip archive": b"PK\3\4" + bytes(40),

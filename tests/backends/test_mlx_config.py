@@ -138,7 +138,10 @@ def test_the_folder_one_stands_in_has_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "README.md").touch()
     assert f"{tmp_path.name} has no config.json" in refusal(Path(), inspect)
+    assert refusal(Path("sub"), inspect).startswith("sub has no config.json")
 
 
 def test_layers_that_no_tensor_is_there_for_are_not_laid_out(tmp_path: Path) -> None:

@@ -237,5 +237,7 @@ def test_a_folder_without_weights_is_told_what_it_has_instead(name: str, tmp_pat
     assert f"has no model*.safetensors; with {name}, {OTHERS[name]}" in refusal(tmp_path)
 
 
-def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:
+def test_a_folder_without_weights_is_to_be_downloaded_again(tmp_path: Path) -> None:
+    assert "is empty: give the folder that holds the model" in refusal(tmp_path)
+    (tmp_path / "README.md").touch()
     assert "has no model*.safetensors: download the folder again" in refusal(tmp_path)

@@ -7,9 +7,12 @@ import re
 
 import pytest
 
+from localspec.backend import Options
 from localspec.cli import run
+from localspec.commands.interactive_load import beyond_training
 from localspec.commands.plan import BAR, bar, lines
 from localspec.memory.plan import plan
+from localspec.server.command import short_for_agents
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted
 
@@ -81,3 +84,23 @@ def test_concessions_are_told_when_a_model_is_loaded(capsys):
     arguments = ["generate", target, "the", "--draft", draft, "--context", "512", "--raw"]
     assert run([*arguments, "--max-tokens", "3", "--threads", "1", "--budget", "3M"]) == 0
     assert "no draft model: prompt lookup drafts instead (" in capsys.readouterr().err
+
+
+def test_a_context_beyond_training_is_told(capsys):
+    trained = 4096  # tokens, of the tiny model
+    for context, note in ((trained, ""), (2 * trained, "more than the 4,096 that the model was")):
+        assert run(["plan", str(engines.tiny("llama")), "--context", str(context)]) == 0
+        assert note in capsys.readouterr().out
+    assert run(["plan", "smollm2-135m", "--context", "16384"]) == 0
+    assert "16,384 tokens is more than the 8,192" in capsys.readouterr().out
+
+
+def test_slots_that_share_a_cache_may_hold_as_many_texts_as_long_as_was_trained():
+    assert not beyond_training(Options(slots=4, context=8192), 2048)
+    assert beyond_training(Options(slots=4, context=8192, shared=False), 2048)
+    assert not beyond_training(Options(context=8192), 0)
+
+
+def test_agents_are_not_told_to_ask_for_a_context_that_a_model_has_not():
+    assert short_for_agents(8192, 32_768).endswith("need 16,384 and more: --context")
+    assert "--context" not in short_for_agents(8192, 8192)

@@ -215,14 +215,23 @@ def test_a_refusal_names_what_is_missing_and_what_would_fit():
     with pytest.raises(DoesNotFit) as refused:
         plan(wanted("8b", context=32_768, slots=2), machine)
     assert str(refused.value) == (
-        "this takes 3.8 GiB more than there is for it in host memory; "
+        "this takes 3.8 GiB more than the budget leaves for it in host memory; "
         "with --context 6656 it would fit"
     )
 
 
 def test_where_nothing_would_do_the_least_is_named():
-    with pytest.raises(DoesNotFit, match=r"at the least 20 GiB of 5\.5 GiB; choose a smaller"):
+    least = r"at the least 20 GiB of 5\.5 GiB; choose a smaller model .* close other programs$"
+    with pytest.raises(DoesNotFit, match=least):
         plan(wanted("32b", "0.6b"), MACHINES["8 GB laptop"])
+
+
+def test_who_set_a_budget_is_not_told_to_close_other_programs():
+    for machine in (cpu(64 * GB).within(GB), cpu(64 * GB).instead(GB)):
+        with pytest.raises(DoesNotFit, match=r"of 1\.0 GiB; .*, or give a larger budget$"):
+            plan(wanted("32b"), machine)
+    with pytest.raises(DoesNotFit, match=r"or close other programs$"):
+        plan(wanted("32b"), cpu(8 * GB).within(64 * GB))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_with_room_the_draft_model_is_used_and_without_it_is_not():
 
 def test_below_the_least_nothing_is_read(monkeypatch):
     monkeypatch.setattr(loaded_pair, "load", lambda *_: pytest.fail("weights were read"))
-    with pytest.raises(DoesNotFit, match="more than there is for it in host memory"):
+    with pytest.raises(DoesNotFit, match="more than the budget leaves for it in host memory"):
         load(*files(), budget(2 * MB))
 
 
@@ -114,10 +114,10 @@ def test_a_draft_model_whose_memory_is_not_given_is_done_without(monkeypatch):
     target, draft = files()
     real = loaded_pair.load
 
-    def scarce(place, options):
+    def scarce(place, options, tell):
         if options.drafting:
             raise OutOfMemory("llama.cpp could not load it: failed to allocate")
-        return real(place, options)
+        return real(place, options, tell)
 
     monkeypatch.setattr(loaded_pair, "load", scarce)
     with load(target, draft, Loading(WIDE)) as runtime:

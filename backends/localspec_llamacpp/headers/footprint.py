@@ -10,10 +10,11 @@ from localspec.backend import Footprint
 from localspec_llamacpp.bindings.library import FILE_TYPES
 from localspec_llamacpp.head_kinds import DRAFTING, drafter
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.metadata import Header
+from localspec_llamacpp.headers.metadata import FLOAT32, Header
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.headers.rounding import uneven
 
+MOST_TOKENS = 1 << 31  # of a context
 GUESSED = 1024  # added to a file type that a converter was not sure of
 TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
@@ -61,7 +62,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         kv_heads=number("attention.head_count_kv", heads),
         embedding=number("embedding_length"),
         vocabulary=header.length(TOKENS),
-        context=number("context_length"),
+        context=max(number("context_length"), scaled_context(header, architecture)),
         parameters=sum(math.prod(tensor.shape) for tensor in header.tensors),
         positions=sum(t.shape[-1] for t in header.tensors if t.name == POSITIONS),
         experts=number("expert_count"),
@@ -74,6 +75,15 @@ def footprint(header: Header, architecture: str) -> Footprint:
         uneven=uneven(header.tensors),
         projector=projector(header.path),
     )
+
+
+def scaled_context(header: Header, architecture: str) -> int:
+    """Count the tokens that positions are stretched to (RoPE scaling); 0: they are not."""
+    scaling = f"{architecture}.rope.scaling"
+    factor = header.values.get(f"{scaling}.factor")
+    original = header.number(f"{scaling}.original_context_length")
+    stretched = original * factor.number if factor and factor.kind == FLOAT32 else 0.0
+    return int(stretched) if 0 < stretched < MOST_TOKENS else 0
 
 
 def mask(header: Header) -> int | None:

@@ -65,13 +65,13 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
     """Refuse a file that is not GGUF, and name what it looks like."""
     if start.startswith(b"GGUF") and size >= LEAST_BYTES:
         return
-    if size < LEAST_BYTES:
+    if size < LEAST_BYTES and b"GGUF".startswith(start[:4]):
         least = "is empty" if not size else "is cut short"
         raise refusal(path, f"{least}: it has {size} of at least {LEAST_BYTES} bytes: {AGAIN}")
     lowered = start.lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         what = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
-    elif start[8:9] == b"{" and LENGTH(start)[0] < size:
+    elif start[8:9] == b"{" and size >= LEAST_BYTES and LENGTH(start)[0] < size:
         what = "a safetensors file, not GGUF: give its folder to MLX, or convert it with llama.cpp"
     elif start.startswith(b"PK\x03\x04"):
         what = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"

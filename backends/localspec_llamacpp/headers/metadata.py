@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from localspec.errors import ModelFileError
 
-UINT32, STRING, ARRAY, UINT64 = 4, 8, 9, 10
+UINT32, FLOAT32, STRING, ARRAY, UINT64 = 4, 6, 8, 9, 10
 WHOLE = (0, 1, 2, 3, 4, 5, 7, 10, 11)  # kinds of whole numbers, flags among them
 FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q"}
 FORMATS |= {11: "<q", 12: "<d"}

@@ -99,7 +99,13 @@ def kind_of(value: object) -> str:
 
 
 def refuse(path: Path, what: str) -> NoReturn:
+    """Refuse a file in a model's folder."""
     raise ModelFileError(one_line(f"{path.parent.name}/{path.name} {what}")) from None
+
+
+def refuse_folder(path: Path, what: str) -> NoReturn:
+    """Refuse a folder, by the path that a user gave."""
+    raise ModelFileError(one_line(f"{path} {what}")) from None
 
 
 def one_line(text: str) -> str:

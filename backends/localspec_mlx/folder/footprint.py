@@ -44,7 +44,7 @@ def inspect(path: Path) -> Footprint:
     What files lack is found before mlx-lm is imported, which takes a second.
     """
     folder = Path(os.path.abspath(path))
-    check_folder(folder, NAME)
+    check_folder(path if path.name else folder, NAME)  # errors name it as it was typed
     config = configuration.read(folder)
     held = shards.read(folder, pattern=drafters.files(config))
     if drafters.drafter(config):

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from localspec_mlx.folder.files import refuse
+from localspec_mlx.folder.files import refuse_folder
 
 AGAIN = "download the folder again"
 
@@ -40,13 +40,13 @@ def check_folder(path: Path, config: str) -> None:
     """Refuse a path that is no folder, or no model's folder."""
     try:
         if not path.exists():
-            refuse(path, "does not exist: check the path")
+            refuse_folder(path, "does not exist: check the path")
         if not path.is_dir():
-            refuse(path, "is a file: give the folder that holds the model")
+            refuse_folder(path, "is a file: give the folder that holds the model")
         if not (path / config).exists():
             refuse_without(path, config)
     except OSError as error:
-        refuse(path, f"cannot be read: {error.strerror or error}")
+        refuse_folder(path, f"cannot be read: {error.strerror or error}")
 
 
 def refuse_without(folder: Path, lacking: str) -> NoReturn:
@@ -54,12 +54,14 @@ def refuse_without(folder: Path, lacking: str) -> NoReturn:
     try:
         names = sorted(each.name for each in islice(folder.iterdir(), MOST_NAMES))
     except OSError as error:
-        refuse(folder, f"cannot be read: {error.strerror or error}")
+        refuse_folder(folder, f"cannot be read: {error.strerror or error}")
     for pattern, what in HOLDINGS.items():
         found = next((name for name in names if fnmatchcase(name, pattern)), None)
         if found:
-            refuse(folder, f"has no {lacking}; with {found}, it is {what}")
-    refuse(folder, f"has no {lacking}: {AGAIN}, or give another")
+            refuse_folder(folder, f"has no {lacking}; with {found}, it is {what}")
+    if not names:
+        refuse_folder(folder, "is empty: give the folder that holds the model")
+    refuse_folder(folder, f"has no {lacking}: {AGAIN}, or give another")
 
 
 def not_safetensors(start: bytes, size: int) -> str:
