@@ -6,27 +6,34 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from localspec.backend import Options
-    from localspec.engine.job import Chunk, Result
+    from localspec.engine.job import Chunk, Result, ToolCall
     from localspec.engine.settings import Settings
     from localspec.engine.worker import Stream
     from localspec.errors import LocalSpecError
+    from localspec.grammar.grammar import Grammar
     from localspec.memory.planner import Limits
     from localspec.models.trial import footprint as inspect
     from localspec.runtime.loading import Loading, load
+    from localspec.runtime.phases import Phase
+    from localspec.runtime.reply_options import ReplyOptions
     from localspec.runtime.runtime import Runtime
     from localspec.sampling.parameters import Sampling
 
 __all__ = [
     "Chunk",
+    "Grammar",
     "Limits",
     "Loading",
     "LocalSpecError",
     "Options",
+    "Phase",
+    "ReplyOptions",
     "Result",
     "Runtime",
     "Sampling",
     "Settings",
     "Stream",
+    "ToolCall",
     "inspect",
     "load",
 ]
@@ -35,15 +42,19 @@ __all__ = [
 # second, and `localspec --version` needs none.
 _MODULES = {
     "Chunk": "localspec.engine.job",
+    "Grammar": "localspec.grammar.grammar",
     "Limits": "localspec.memory.planner",
     "Loading": "localspec.runtime.loading",
     "LocalSpecError": "localspec.errors",
     "Options": "localspec.backend",
+    "Phase": "localspec.runtime.phases",
+    "ReplyOptions": "localspec.runtime.reply_options",
     "Result": "localspec.engine.job",
     "Runtime": "localspec.runtime.runtime",
     "Sampling": "localspec.sampling.parameters",
     "Settings": "localspec.engine.settings",
     "Stream": "localspec.engine.worker",
+    "ToolCall": "localspec.engine.job",
     "inspect": "localspec.models.trial:footprint",
     "load": "localspec.runtime.loading",
 }

@@ -194,26 +194,46 @@ class Rehearsal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options to load a model with; None leaves the choice to the engine."""
+    """The options to load a model with; None leaves the choice to the engine.
+
+    slots: texts that are worked on at once
+    context: tokens of one text; of all together where slots share a pool
+    shared: whether slots share one KV cache, where the engine can do either
+    batch: most tokens in one forward
+    tentative: most tokens a row may mark as tentative: the longest draft
+    kv_type: of keys and values: "auto" is 16 bits as suits the engine; or "q8_0", "q4_0"
+    flash_attention: whether to use it; None: where the engine can
+    gpu_layers: so many go to GPUs, the last ones; None: all that fit
+    split: shares of the GPUs in the layers; none: the engine's own
+    cpu_moe: layers, the first ones, whose experts stay on the host
+    threads: of the processor; None: one for each fast core
+    mmap: map weights from their file also where reading them makes tokens faster
+    members: processes that run the model together, where the engine can
+    adapter: a LoRA to put on the weights
+    bit_exact: round alike in batches of any width, where the engine can; slower
+    head: the file of a drafting head to load, too: this one or one beside it
+    drafting: the model will be asked to roll rather than to verify
+    verbose: let the engine write its log to stderr
+    """
 
     slots: int = 1
-    context: int | None = None  # tokens of one text; of all together where slots share a pool
-    shared: bool | None = None  # whether slots share one KV cache, where the engine can do either
-    batch: int = 512  # most tokens in one forward
-    tentative: int = 8  # most tokens a row may mark as tentative
-    kv_type: str = "auto"  # of keys and values: 16 bits as suits the engine; or "q8_0", "q4_0"
+    context: int | None = None
+    shared: bool | None = None
+    batch: int = 512
+    tentative: int = 8
+    kv_type: str = "auto"
     flash_attention: bool | None = None
     gpu_layers: int | None = None
-    split: tuple[float, ...] = ()  # shares of the GPUs in the layers; none: the engine's own
-    cpu_moe: int | None = None  # layers, the first ones, whose experts stay on the host
+    split: tuple[float, ...] = ()
+    cpu_moe: int | None = None
     threads: int | None = None
-    mmap: bool = False  # map weights from their file also where reading them makes tokens faster
-    members: int = 1  # processes that run the model together, where the engine can
-    adapter: Path | None = None  # a LoRA to put on the weights
-    bit_exact: bool = False  # round alike in batches of any width, where the engine can; slower
-    head: Path | None = None  # the file of a drafting head to load, too: this one or one beside it
-    drafting: bool = False  # the model will be asked to roll rather than to verify
-    verbose: bool = False  # let the engine write its log to stderr
+    mmap: bool = False
+    members: int = 1
+    adapter: Path | None = None
+    bit_exact: bool = False
+    head: Path | None = None
+    drafting: bool = False
+    verbose: bool = False
 
     def __post_init__(self) -> None:
         within("slots", self.slots, 1, SLOTS)
@@ -226,7 +246,9 @@ class Options:
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:
-    """Refuse an option that is out of bounds."""
+    """Refuse an option that is no whole number, or out of bounds."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number from {low:,} to {high:,}")
     if value is not None and not low <= value <= high:
         raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")
 

@@ -60,7 +60,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
     if raw or not runtime.tokenizer.chat_template:
-        return runtime.stream(text, wanted)
+        return runtime.stream(text, wanted, raw=True)
     return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
 
 

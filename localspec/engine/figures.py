@@ -14,22 +14,38 @@ TARGET = "target"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """Tokens of a request.
+
+    prompt_tokens: of the prompt
+    cached_tokens: of the prompt, taken from the prefix cache
+    completion_tokens: of the reply
+    """
+
     prompt_tokens: int
-    cached_tokens: int  # of the prompt, taken from the prefix cache
+    cached_tokens: int
     completion_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds. A token that came with others in a round counts its share of the round."""
+    """Seconds. A token that came with others in a round counts its share of the round.
+
+    queued: until a slot was free
+    first_token: until the first one, from submission, queueing included
+    total: until the end
+    between_tokens_p50: the median between two tokens
+    between_tokens_p95: what 95 of 100 are below
+    between_tokens_p99: what 99 of 100 are below
+    tokens_per_second: after the first round
+    """
 
     queued: float
-    first_token: float | None  # from submission, queueing included
+    first_token: float | None
     total: float
     between_tokens_p50: float | None
     between_tokens_p95: float | None
     between_tokens_p99: float | None
-    tokens_per_second: float | None  # after the first round
+    tokens_per_second: float | None
 
 
 class PositionCounts(NamedTuple):
@@ -41,17 +57,32 @@ class PositionCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    rounds: int  # forwards of the target that emitted something
+    """What speculation did for a reply.
+
+    rounds: forwards of the target that emitted something
+    drafted: tokens that were drafted
+    accepted: those of them that the target accepted
+    taken_back: those of them that it had to forget
+    mean_accepted: drafted tokens accepted per round
+    acceptance_rate: accepted of drafted
+    acceptance_by_position: the rate of the first tokens of drafts, the second ones, and so on
+    tokens_by_source: tokens of the reply by "target" or the proposer that drafted them
+    positions: counts of drafted and accepted tokens by proposer and position
+    depths: rounds by how many tokens were drafted
+    speedup: over plain decoding, estimated where costs are measured
+    """
+
+    rounds: int
     drafted: int
     accepted: int
-    taken_back: int  # drafted tokens the target had to forget
-    mean_accepted: float  # drafted tokens accepted per round
-    acceptance_rate: float | None  # accepted of drafted
+    taken_back: int
+    mean_accepted: float
+    acceptance_rate: float | None
     acceptance_by_position: tuple[float, ...]
     tokens_by_source: Mapping[str, int]
-    positions: Mapping[str, tuple[PositionCounts, ...]]  # by proposer
-    depths: Mapping[int, int]  # rounds by how many tokens were drafted
-    speedup: float | None = None  # over plain decoding, estimated where costs are measured
+    positions: Mapping[str, tuple[PositionCounts, ...]]
+    depths: Mapping[int, int]
+    speedup: float | None = None
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -18,7 +18,15 @@ FinishReason = Literal["stop", "length", "cancelled"]
 class Chunk(NamedTuple):
     """The text and tokens of a round, or of several without drafts.
 
-    The first `accepted` ones were drafted by `by`.
+    text: what the round added to the text
+    tokens: what it emitted
+    accepted: how many of these were drafted, the first ones
+    by: the proposer that drafted them
+    logprobs: of each token, if they were asked for
+    drafted: tokens that were drafted, accepted or not
+    lengths: characters that each token completed; an end token has none
+    rounds: how many there were
+    reasoning: in a chat, what it added to the reasoning before the answer
     """
 
     text: str
@@ -27,13 +35,40 @@ class Chunk(NamedTuple):
     by: str
     logprobs: tuple[EmittedLogprob, ...] = ()
     drafted: int = 0
-    lengths: tuple[int, ...] = ()  # characters that each token completed; an end token has none
+    lengths: tuple[int, ...] = ()
     rounds: int = 1
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a reply makes.
+
+    name: the tool's
+    arguments: a JSON object as text; cut short where the reply was
+    """
+
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A whole reply. `tokens` holds all emitted tokens, a closing end token included."""
+    """A whole reply.
+
+    text: the reply; in a chat, without reasoning and calls
+    tokens: all emitted tokens, a closing end token included
+    finish_reason: "stop", "length" or "cancelled"
+    seed: the one that was used; it gives the same text again
+    usage: tokens of the prompt, cached ones, and of the reply
+    timings: seconds to the first token, between tokens, in all
+    speculation: rounds, drafted and accepted tokens, by position and by proposer
+    logprobs: of each token, if they were asked for
+    stopped_by: the stop text that ended it, if one did
+    notices: events meanwhile that concern the caller, as a draft model that was given up
+    reasoning: in a chat, what came before the answer
+    tool_calls: in a chat, the calls of tools that were offered
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -43,8 +78,10 @@ class Result:
     timings: Timings
     speculation: Speculation
     logprobs: tuple[EmittedLogprob, ...] | None = None
-    stopped_by: str | None = None  # the stop text that ended it
-    notices: tuple[str, ...] = ()  # events meanwhile that concern the client
+    stopped_by: str | None = None
+    notices: tuple[str, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 Event = Chunk | Result | Exception  # a request ends with one of the latter two
@@ -112,9 +149,15 @@ class Job:
                 speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
                 stopped_by=g.text.stopped_by,
-                notices=tuple(self.notices),
+                notices=(*self.notices, *self._not_drafted(speculation)),
             )
         )
+
+    def _not_drafted(self, speculation: Speculation) -> Iterator[str]:
+        """Tell who asked for proposers by name that they did not draft."""
+        if self.settings.proposers and not speculation.drafted and speculation.rounds > 1:
+            names = ", ".join(self.settings.proposers)
+            yield f"{names} drafted nothing: no draft was found, or none would have paid here"
 
     def _send(self, chunk: Chunk) -> None:
         self.texts.append(chunk.text)

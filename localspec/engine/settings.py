@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
@@ -13,20 +14,37 @@ LOGPROBS = 100  # most alternatives reported per token
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    max_tokens: int | None = None  # None: until the context is full
+    """The settings of one reply.
+
+    max_tokens: most tokens of the reply; None, the default: until the context is full
+    sampling: how tokens are drawn; greedy if nothing else is said
+    seed: the same one gives the same text; None: another one each time
+    stop: texts that end the reply, and are not part of it
+    ignore_end: go on where the model would stop
+    ends: tokens that end the reply besides
+    logprobs: None: none; N: of each token, and of the N most likely in its place
+    proposers: the names of those that may draft; None: all
+    depth: most tokens to draft in a round; 0: plain decoding; None: what pays
+    prediction: a text that the reply is likely to repeat, in whole or edited
+    grammar: what the reply must follow
+    marks: control tokens that are to show in the text
+    """
+
+    max_tokens: int | None = None
     sampling: Sampling = GREEDY
-    seed: int | None = None  # None: another one each time
-    stop: tuple[str, ...] = ()  # texts that end the reply; not part of it
-    ignore_end: bool = False  # go on where the model would stop
-    ends: frozenset[int] = frozenset()  # tokens that end the reply besides
-    logprobs: int | None = None  # None: none; N: of each token and the N most likely
-    proposers: tuple[str, ...] | None = None  # that may draft; None: all
-    depth: int | None = None  # most tokens to draft in a round; 0: plain decoding
-    prediction: str = ""  # a text that the reply is likely to repeat, in whole or edited
-    grammar: Grammar | None = None  # that the reply must follow
-    marks: frozenset[int] = frozenset()  # control tokens that are to show in the text
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_end: bool = False
+    ends: frozenset[int] = frozenset()
+    logprobs: int | None = None
+    proposers: tuple[str, ...] | None = None
+    depth: int | None = None
+    prediction: str = ""
+    grammar: Grammar | None = None
+    marks: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1")
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
@@ -37,6 +55,25 @@ class Settings:
             raise UsageError(f"logprobs is {self.logprobs}; it must be from 0 to {LOGPROBS}")
         if self.depth is not None and self.depth < 0:
             raise UsageError(f"depth is {self.depth}; it must be at least 0")
+
+    def _check_kinds(self) -> None:
+        """Refuse values of other kinds by name: types are not enforced on callers."""
+        whole = {"max_tokens": self.max_tokens, "seed": self.seed}
+        whole |= {"logprobs": self.logprobs, "depth": self.depth}
+        for name, number in whole.items():
+            check_kind(name, number, (int, NoneType), "a whole number, or None")
+        check_kind("sampling", self.sampling, Sampling, "a Sampling, as Sampling(temperature=0.7)")
+        check_kind("grammar", self.grammar, (Grammar, NoneType), "a Grammar, or None")
+        check_kind("prediction", self.prediction, str, "a text")
+        for name, texts in {"stop": self.stop, "proposers": self.proposers or ()}.items():
+            check_kind(name, texts, tuple, "a tuple of texts")
+            for text in texts:
+                check_kind(f"one of {name}", text, str, "a text")
+
+
+def check_kind(name: str, value: object, kinds: type | tuple[type, ...], what: str) -> None:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise UsageError(f"{name} is {value!r}; it must be {what}")
 
 
 DEFAULT = Settings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -106,27 +106,47 @@ class Worker:
             work()
 
 
-class Stream:
-    """A reply as it comes: iterate for chunks, then read `result`. Leaving early cancels."""
+Reads = Callable[[Event], Sequence[Event]]
 
-    def __init__(self, job: Job, events: queue.SimpleQueue[Event], owner: object) -> None:
+
+def as_it_is(event: Event) -> Sequence[Event]:
+    return (event,)
+
+
+class Stream:
+    """A reply as it comes: iterate for chunks, then read `result`.
+
+    Leaving the loop early cancels the reply, as does `cancel`, which any thread may call.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        events: queue.SimpleQueue[Event],
+        owner: object,
+        reads: Reads = as_it_is,
+    ) -> None:
         self._job = job
         self._owner = owner
         self._events = events
+        self._reads = reads  # what came from the model, for what goes to the caller
         self._end: Result | Exception | None = None
 
     def __iter__(self) -> Iterator[Chunk]:
         try:
             while self._end is None:
-                event = self._events.get()
-                if isinstance(event, Chunk):
-                    yield event
-                else:
-                    self._end = event
+                yield from self._next()
         finally:
             self.cancel()
         if isinstance(self._end, Exception):
             raise self._end
+
+    def _next(self) -> Iterator[Chunk]:
+        for event in self._reads(self._events.get()):
+            if isinstance(event, Chunk):
+                yield event
+            else:
+                self._end = event
 
     def cancel(self) -> None:
         """Stop after the current round; the text until then stays."""
@@ -136,9 +156,8 @@ class Stream:
     def result(self) -> Result:
         """The whole reply, waiting for it if need be."""
         while self._end is None:
-            event = self._events.get()
-            if not isinstance(event, Chunk):
-                self._end = event
+            for _ in self._next():
+                pass
         if isinstance(self._end, Exception):
             raise self._end
         return self._end

@@ -25,7 +25,11 @@ LONGEST = 1 << 18  # characters
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """`text` is a JSON Schema, a regular expression or a Lark grammar; any object needs none."""
+    """What a reply must follow.
+
+    kind: "json_schema", "json_object" (any), "regex" or "lark"
+    text: the schema as JSON, the regular expression or the Lark grammar
+    """
 
     kind: Kind
     text: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from localspec.backend import CELLS, CONTEXT, Device, Needs, Options
+from localspec.backend import CELLS, CONTEXT, Device, Needs, Options, within
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.plan import Plan, PlanRequest, plan
@@ -18,18 +18,23 @@ DEVICES = ("auto", "cpu")  # or the number of a GPU
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The devices that models may use, and how much memory."""
+    """The devices that models may use, and how much memory.
+
+    device: "auto", "cpu", or the number of a GPU
+    budget: bytes that may be taken; None: all but a reserve
+    supposed: the budget is another machine's, not a part of this one's
+    main_gpu: the GPU for a model that one can hold, and for draft models
+    """
 
     device: str = "auto"
-    budget: int | None = None  # bytes; None: all but a reserve
-    supposed: bool = False  # the budget is another machine's, not a part of this one's
-    main_gpu: int | None = None  # for a model that one can hold, and for draft models
+    budget: int | None = None
+    supposed: bool = False
+    main_gpu: int | None = None
 
     def __post_init__(self) -> None:
-        if self.device not in DEVICES and not self.device.isdecimal():
+        if self.device not in DEVICES and not str(self.device).isdecimal():
             raise UsageError(f"device is {self.device!r}; it must be auto, cpu or a GPU's number")
-        if self.budget is not None and self.budget < 1:
-            raise UsageError(f"budget is {self.budget:,} bytes; it must be at least 1")
+        within("budget", self.budget, 1, 1 << 62)
 
 
 def planned(

@@ -40,17 +40,28 @@ DEEP = 16  # tokens that are drafted at most where the depth is left open
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The wishes for loading: engine options, proposers, draft length, memory limits."""
+    """The wishes for loading: engine options, proposers, draft length, memory limits.
+
+    options: of the engine, as slots and context
+    proposer: names with commas between them, "none", or "auto"
+    depth: tokens to draft in a round; None: what pays, by measurement
+    backend: the engine; "auto": a file or a folder decides for itself
+    limits: the devices and the memory that may be used
+    cache_dir: where long texts are kept for another time; None: nowhere
+    cache_bytes: most bytes in that folder
+    cache_ram: bytes of memory for texts that slots had to give up
+    max_gap: seconds that replies may pause while a prompt is read
+    """
 
     options: Options = field(default_factory=Options)
-    proposer: str = "auto"  # names with commas between them, or "none"
-    depth: int | None = None  # tokens to draft in a round; None: what pays, by measurement
-    backend: str = engines.AUTO  # the engine; a file or a folder decides for itself
+    proposer: str = "auto"
+    depth: int | None = None
+    backend: str = engines.AUTO
     limits: Limits = field(default_factory=Limits)
-    cache_dir: Path | None = None  # where long texts are kept for another time; None: nowhere
+    cache_dir: Path | None = None
     cache_bytes: int = 8 << 30
-    cache_ram: int = 0  # bytes of memory for texts that slots had to give up
-    max_gap: float = MAX_GAP  # seconds that replies may pause while a prompt is read
+    cache_ram: int = 0
+    max_gap: float = MAX_GAP
 
     def __post_init__(self) -> None:
         engines.check(self.backend)

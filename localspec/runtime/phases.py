@@ -9,14 +9,17 @@ PhaseName = Literal["trying", "reading", "measuring"]
 
 
 class Phase(NamedTuple):
-    """A phase of loading: a file is tried in a process, its weights are read, or measured with.
+    """A phase of loading.
 
-    Files are tried, and what drafts cost is measured, the first time only.
+    name: "trying" in a process of its own and "measuring" what drafts cost, which are done the
+      first time only, or "reading" the weights
+    file: the name of the model's file
+    share: of the weights that was read, from 0 to 1, if the engine tells
     """
 
     name: PhaseName
     file: str
-    share: float | None = None  # of the weights that was read, if the engine tells
+    share: float | None = None
 
 
 TellPhase = Callable[[Phase], None]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from localspec.dialects import Bounds, PlainCalls, Reader
 from localspec.dialects.functions import functions
 from localspec.dialects.schemas import mended
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
-from localspec.runtime.runtime import Runtime
 from localspec.templates.message import Json, Message, Tool
+
+if TYPE_CHECKING:
+    from localspec.runtime.runtime import Runtime
 
 Choice = Literal["auto", "none", "required"]
 ANY = '{"type": "object"}'

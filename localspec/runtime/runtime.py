@@ -1,4 +1,4 @@
-"""A loaded model for its users: generate, stream, chat."""
+"""A loaded model for its users: chat, stream, generate, batch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import DEFAULT, Settings
-from localspec.engine.worker import Stream, Worker
+from localspec.engine.worker import Reads, Stream, Worker, as_it_is
 from localspec.errors import UsageError
 from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
@@ -22,12 +22,22 @@ from localspec.memory.planner import Limits, in_use, there
 from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
+from localspec.runtime import prompting
+from localspec.runtime.messages import are_tokens, as_messages
+from localspec.runtime.reply_options import (
+    ReplyOptions,
+    conversation_with,
+    refuse_of_chats,
+    settings_with,
+)
+from localspec.runtime.reply_reading import ReplyReading
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool
 from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
 
 T = TypeVar("T")
+Prompt = str | Sequence[Message] | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,15 @@ NOTHING = Known()
 
 
 class Runtime:
-    """A loaded target and its proposer. Any thread may call it; requests run together."""
+    """A loaded model and its proposers. Any thread may call it; requests run together.
+
+    Used as a context it is closed at the end.
+
+    tokenizer: encodes texts, and knows the chat template
+    context: tokens that one text can have, prompt and reply together
+    slots: texts that are worked on at once
+    known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    """
 
     def __init__(
         self,
@@ -83,15 +101,73 @@ class Runtime:
         """Save, restore or erase a slot between two rounds, and wait for that."""
         return self._worker.call(work)
 
-    def generate(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Result:
-        """Continue a text and return the whole reply."""
-        return self.stream(prompt, settings).result
+    def chat(
+        self,
+        messages: str | Sequence[Message],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Answer messages with `role` and `content`, or a text as one message of the user.
 
-    def stream(self, prompt: str | Sequence[int], settings: Settings = DEFAULT) -> Stream:
-        """Continue a text, or tokens; chunks can be iterated as they come."""
-        tokens = self.encode(prompt) if isinstance(prompt, str) else prompt
+        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
+        """
+        return self.stream(as_messages(messages), settings, **options).result
+
+    def stream(
+        self,
+        prompt: Prompt,
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> Stream:
+        """Answer as `chat` does, in chunks that can be iterated as they come.
+
+        Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
+        """
+        settings = settings_with(settings, options)
+        if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
+            prompt = self.encode(prompt)
+        if are_tokens(prompt):
+            refuse_of_chats(options)
+            return self._begun(prompt, settings, as_it_is)
+        if raw:
+            raise UsageError("raw is for a text; messages go through the chat template")
+        conversation = conversation_with(as_messages(prompt), settings, options)
+        prepared = prompting.prompt(self, conversation, settings)
+        return self._begun(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Continue a text, or tokens, as they are; return the whole reply."""
+        return self.stream(prompt, settings, raw=True, **options).result
+
+    def batch(
+        self,
+        prompts: Sequence[Prompt],
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> list[Result]:
+        """Answer several prompts, each as `stream` would, as many at once as there are slots."""
+        if isinstance(prompts, str):
+            raise UsageError("a batch is a list of prompts, and this is one text")
+        with ExitStack() as ending:
+            streams = []
+            for prompt in prompts:
+                stream = self.stream(prompt, settings, raw=raw, **options)
+                ending.callback(stream.cancel)  # where another one fails
+                streams.append(stream)
+            return [stream.result for stream in streams]
+
+    def _begun(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
         events: SimpleQueue[Event] = SimpleQueue()
-        return Stream(self.submit(tokens, settings, events.put), events, owner=self)
+        return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
         """Continue tokens and tell a listener, on the models' thread, what each round brings."""
@@ -103,17 +179,13 @@ class Runtime:
             raise UsageError(f"{strange} does not draft for this model; these do: {known}")
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
-    def chat(self, messages: Sequence[Message], settings: Settings = DEFAULT) -> Result:
-        """Answer a conversation of messages with `role` and `content`."""
-        return self.generate(self.conversation(messages), settings)
-
     def encode(self, text: str) -> list[int]:
         """Tokenise a plain prompt, with the start token if the model wants one."""
         return self._started(self.tokenizer.encode(text).tolist())
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
-        return self.read(self.render(messages))
+        return self.read(self.render(as_messages(messages)))
 
     def render(
         self,
@@ -153,6 +225,13 @@ class Runtime:
     def close(self) -> None:
         """End every request and free the models; safe to call twice."""
         self._close()
+
+    def __repr__(self) -> str:
+        target, guessers = self.known.target, self.known.guessers
+        model = f"{target.files.path.name} ({target.engine.name})" if target else "a model"
+        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
+        drafts = f"drafts by {', '.join(guessers)}" if guessers else "no drafts"
+        return f"<Runtime of {model}: {self.context:,} tokens, {slots}, {drafts}>"
 
     def __enter__(self) -> Runtime:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -27,25 +27,31 @@ F = TypeVar("F", np.float32, np.float64)
 class Sampling:
     """The parameters of sampling, in order: bias, penalties, temperature, top-k, top-p, min-p.
 
-    `repetition` divides or multiplies the logits of every token of prompt and reply; `presence`
-    and `frequency` are subtracted, once and per occurrence, for tokens of the reply. All three
-    look at the last `penalty_window` tokens.
+    temperature: 0 is greedy, the default; higher is more varied
+    top_k: only the k most likely tokens; 0 is all
+    top_p: only the most likely tokens, up to this probability together
+    min_p: only tokens that are so likely, compared with the most likely one
+    repetition: divides or multiplies the logits of every token of prompt and reply; 1 is none
+    presence: is subtracted once for tokens of the reply; 0 is none
+    frequency: is subtracted for each time that a token is in the reply; 0 is none
+    penalty_window: the last tokens that these three look at; -1 is all
+    bias: is added to the logits of tokens, by token
     """
 
-    temperature: float = 0.0  # 0: greedy
-    top_k: int = 0  # 0: all
+    temperature: float = 0.0
+    top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
     repetition: float = 1.0
     presence: float = 0.0
     frequency: float = 0.0
-    penalty_window: int = -1  # -1: all tokens
+    penalty_window: int = -1
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         for each in PARAMETERS:
             each.check(each.get(self))
-        for token, value in self.bias.items():
+        for token, value in mapped(self.bias):
             check(f"bias of token {token}", value, -1000, 1000)
 
     @property
@@ -135,7 +141,19 @@ class Sampling:
         return ids[order], weights[order]
 
 
-def check(name: str, value: float, low: float, high: float) -> None:
+def mapped(bias: object) -> Iterable[tuple[object, float]]:
+    """Read a bias, which callers may have written as something else than a mapping."""
+    if not isinstance(bias, Mapping):
+        raise UsageError(f"bias is {bias!r}; it must map tokens to numbers")
+    return bias.items()
+
+
+def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
+    """Refuse what is no number, or out of bounds."""
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        what = "a whole number" if whole else "a number"
+        raise UsageError(f"{name} is {value!r}; it must be {what} from {low:g} to {high:g}")
     if not low <= value <= high:
         raise UsageError(f"{name} is {value:g}; it must be at least {low:g} and at most {high:g}")
 
@@ -168,7 +186,7 @@ class Parameter:
         return self.get(GREEDY)
 
     def check(self, value: float) -> None:
-        check(self.field, value, self.low, self.high)
+        check(self.field, value, self.low, self.high, whole=self.whole)
 
 
 PARAMETERS = (

@@ -120,7 +120,7 @@ def one_process(path: Path, tokens: int, threads: int) -> float:
     options = Options(threads=threads, context=2048)
     with load(path, None, Loading(options, proposer="none")) as runtime:
         runtime.generate(PROMPT, Settings(max_tokens=WARM_UP_TOKENS, ignore_end=True))
-        stream = runtime.stream(PROMPT, Settings(max_tokens=tokens + 1, ignore_end=True))
+        stream = runtime.stream(PROMPT, Settings(max_tokens=tokens + 1, ignore_end=True), raw=True)
         times = [time.perf_counter() for _ in stream]
         said = len(stream.result.tokens)
     return (times[-1] - times[0]) / (said - 1) * 1e3

@@ -123,7 +123,7 @@ def said(
     settings = Settings(max_tokens=tokens, ignore_end=True, depth=depth)
     seconds, count, rounds, drafted, trips = 0.0, 0, 0, 0, 0
     for text in asked:
-        stream = runtime.stream(text, settings)
+        stream = runtime.stream(text, settings, raw=True)
         chunks = iter(stream)
         count -= len(next(chunks).tokens)
         begun, before = time.perf_counter(), link.trips

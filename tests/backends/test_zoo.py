@@ -39,7 +39,7 @@ def test_two_requests_at_once_give_its_tokens(files, name):
     loading = Loading(SMALL, proposer="suffix", depth=4)
     with localspec.load(files / f"{name}.gguf", loading=loading) as model:
         streams = [
-            (model.stream(text, Settings(max_tokens=len(tokens))), tuple(tokens))
+            (model.stream(text, Settings(max_tokens=len(tokens)), raw=True), tuple(tokens))
             for text, tokens in SAYS[name]
         ]
         assert [stream.result.tokens for stream, _ in streams] == [said for _, said in streams]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,11 @@ from tests import engines
 
 WORDS = "the code is"
 ONE_THREAD = ["--threads", "1"]  # more would only wait for each other on so small a model
+
+
+def without_phases(err):
+    """Leave out what a machine says that takes seconds to load a tiny model."""
+    return re.sub(r"^localspec: (trying|reading|measuring) .*\n", "", err, flags=re.M)
 
 
 def ask(arguments):
@@ -31,7 +37,7 @@ def test_an_answer_is_printed_and_nothing_else(model, capsys):
     out, err = capsys.readouterr()
     assert out.endswith("\n")
     assert len(out) > 5
-    assert err == ""
+    assert without_phases(err) == ""
 
 
 def test_plain_and_speculative_answers_are_the_same(model, capsys):
@@ -178,7 +184,7 @@ def test_what_comes_through_a_pipe_is_one_question_and_only_its_answer_comes_out
     for question, piped in (([], "a log\n\nwhat?\n"), (["what?"], "a log\n")):
         process = command("chat", model, *question, *ONE_THREAD, "--max-tokens", "8")
         out, err = process.communicate(piped, timeout=60)
-        assert (process.returncode, err) == (0, "")
+        assert (process.returncode, without_phases(err)) == (0, "")
         answers.append(out)
     assert answers[0] == answers[1]
     assert len(answers[0]) > 5
@@ -193,7 +199,7 @@ def test_a_pipe_with_nothing_or_too_much_in_it_is_wrong_usage(model, piped, mess
     out, err = process.communicate(piped, timeout=60)
     assert (process.returncode, out) == (2, "")
     assert message in err
-    assert err.count("\n") == 1
+    assert without_phases(err).count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["generate", "chat"])

@@ -26,7 +26,8 @@ try:
     loading = localspec.Loading(options, depth=4)
     with localspec.load(target, draft, loading) as runtime:
         prompt = "Write down the numbers from one to fifty: one, two, three,"
-        stream = runtime.stream(prompt, localspec.Settings(max_tokens=160, ignore_end=True))
+        settings = localspec.Settings(max_tokens=160, ignore_end=True)
+        stream = runtime.stream(prompt, settings, raw=True)
         for at, chunk in enumerate(stream):
             print(json.dumps({"free": host.memory().free_bytes}), flush=True)
             input()

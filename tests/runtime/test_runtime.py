@@ -182,15 +182,19 @@ def test_a_depth_beyond_what_was_loaded_is_refused(runtime):
 def test_the_public_names_are_these():
     assert sorted(localspec.__all__) == [
         "Chunk",
+        "Grammar",
         "Limits",
         "Loading",
         "LocalSpecError",
         "Options",
+        "Phase",
+        "ReplyOptions",
         "Result",
         "Runtime",
         "Sampling",
         "Settings",
         "Stream",
+        "ToolCall",
         "inspect",
         "load",
     ]

@@ -66,7 +66,7 @@ def drafting(path: str) -> dict[str, object]:
 
 
 def together(model: Runtime, path: str, pair: tuple[str, str]) -> list[tuple[str, Result]]:
-    streams = [model.stream(prompt, settings(path)) for prompt in pair]
+    streams = [model.stream(prompt, settings(path), raw=True) for prompt in pair]
     return [(prompt, stream.result) for prompt, stream in zip(pair, streams, strict=True)]
 
 

@@ -1,0 +1,53 @@
+"""Messages of a conversation, as callers from Python give them, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import TypeGuard
+
+from localspec.errors import UsageError
+from localspec.templates.message import Message
+
+SHOWN = 60  # characters of what was given in place of a message
+FORM = "{'role': 'user', 'content': '...'}"
+
+
+def as_messages(conversation: object) -> Sequence[Message]:
+    """Take a text for one message of the user, and check a list of messages."""
+    if isinstance(conversation, str):
+        return [{"role": "user", "content": conversation}]
+    if isinstance(conversation, Mapping):
+        return [checked(1, conversation)]
+    if not isinstance(conversation, Sequence) or not conversation:
+        raise UsageError(
+            f"a conversation is {shown(conversation)}; it must be a text, or messages as {FORM}"
+        )
+    return [checked(number, message) for number, message in enumerate(conversation, 1)]
+
+
+def checked(number: int, message: object) -> Message:
+    """Require a role and a content; a call of tools needs no content."""
+    if not isinstance(message, Mapping):
+        raise UsageError(f"message {number} is {shown(message)}; it must be as {FORM}")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or not role:
+        raise UsageError(f"message {number} has no role: {shown(message)}; it must be as {FORM}")
+    if content is None and not message.get("tool_calls"):
+        raise UsageError(f"message {number} has no content: {shown(message)}; it must be as {FORM}")
+    if content is not None and not isinstance(content, str | Sequence):
+        what = f"the content of message {number} is {shown(content)}"
+        raise UsageError(f"{what}; it must be a text, or a list of parts")
+    return message
+
+
+def are_tokens(prompt: object) -> TypeGuard[Sequence[int]]:
+    """Tell tokens from a text and from messages."""
+    if isinstance(prompt, str | Mapping):
+        return False
+    return not isinstance(prompt, Sequence) or not prompt or isinstance(prompt[0], Integral)
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

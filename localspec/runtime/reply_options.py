@@ -1,0 +1,147 @@
+"""The options of one reply, as callers from Python give them by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any, TypedDict, get_args
+
+from localspec.engine.settings import Settings
+from localspec.errors import UsageError
+from localspec.grammar.grammar import Grammar
+from localspec.runtime.prompting import Choice, Conversation, name_of
+from localspec.sampling.parameters import PARAMETERS, check
+from localspec.templates.message import Json, Message, Tool
+
+
+class ReplyOptions(TypedDict, total=False):
+    """The options of one reply; each goes before what `Settings` say.
+
+    temperature: 0 is greedy, the default; higher is more varied
+    top_k, top_p, min_p: only the most likely tokens, by number or by probability
+    repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
+    presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
+    repeat_last_n: how many tokens penalties look at; -1 is all
+    max_tokens: most tokens of the reply; else until the context is full
+    seed: the same seed gives the same text
+    stop: a text, or several, that end the reply
+    logprobs: how many alternatives to report for each token, beside its log-probability
+    prediction: a text that the reply is likely to repeat, which makes it faster
+    proposers: those that may draft, by name
+    depth: most tokens to draft in a round; 0 is plain decoding
+    json_schema: a JSON schema that the reply follows; {} is any object
+    grammar: a `Grammar` that the reply follows
+    tools: of a chat, in OpenAI's form
+    tool_choice: "auto", "none", "required", or the name of a tool that has to be called
+    thinking: whether to reason before the answer, where the chat template has a switch
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    repeat_last_n: int
+    max_tokens: int | None
+    seed: int | None
+    stop: str | Sequence[str]
+    logprobs: int | None
+    prediction: str
+    proposers: Sequence[str] | None
+    depth: int | None
+    json_schema: Mapping[str, Json] | str
+    grammar: Grammar | None
+    tools: Sequence[Tool]
+    tool_choice: str
+    thinking: bool
+
+
+OF_CHATS = ("tools", "tool_choice", "thinking")
+NAMES = tuple(ReplyOptions.__annotations__)
+OF_SETTINGS = {field.name for field in fields(Settings)} & set(NAMES)
+
+
+def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
+    """Combine settings with the options that were given beside them."""
+    if not isinstance(settings, Settings):
+        raise UsageError(f"settings are {settings!r:.60}; they must be Settings(...)")
+    given: Mapping[str, Any] = options
+    for name in given:
+        if name not in NAMES:
+            close = get_close_matches(name, NAMES, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(NAMES)}"
+            raise UsageError(f"there is no option {name!r}; {hint}")
+    sampling = settings.sampling
+    for parameter in PARAMETERS:
+        name = parameter.names[0]
+        if name in given:
+            check(name, given[name], parameter.low, parameter.high, whole=parameter.whole)
+            sampling = parameter.put(sampling, given[name])
+    changes: dict[str, Any] = {
+        name: listed(name, given[name]) for name in OF_SETTINGS & given.keys()
+    }
+    if "json_schema" in options:
+        changes["grammar"] = json_grammar(options["json_schema"])
+    return replace(settings, sampling=sampling, **changes)
+
+
+def listed(name: str, value: object) -> object:
+    """Put one text, or several, into a tuple where settings have one."""
+    if name == "stop" and isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def json_grammar(schema: object) -> Grammar:
+    """Read a JSON schema, given as a text or as what it stands for."""
+    if isinstance(schema, str):
+        return Grammar("json_schema", schema)
+    if isinstance(schema, Mapping):
+        return Grammar("json_schema", json.dumps(schema)) if schema else Grammar("json_object")
+    raise UsageError(
+        f"json_schema is {schema!r}; it must be a JSON schema, as {{'type': 'object'}}"
+    )
+
+
+def conversation_with(
+    messages: Sequence[Message], settings: Settings, options: ReplyOptions
+) -> Conversation:
+    """Combine messages with the options of a chat."""
+    tools = [checked_tool(tool) for tool in options.get("tools", ())]
+    choice = options.get("tool_choice", "auto")
+    is_mode = choice in get_args(Choice)
+    names = [name_of(tool) for tool in tools]
+    if not is_mode and choice not in names:
+        offered = ", ".join(map(str, names)) or "none"
+        modes = ", ".join(get_args(Choice))
+        raise UsageError(f"tool_choice is {choice!r}; it must be {modes} or a tool: {offered}")
+    thinking = options.get("thinking")
+    return Conversation(
+        messages,
+        tools,
+        choice if is_mode else "auto",  # type: ignore[arg-type]
+        None if is_mode else choice,
+        format=settings.grammar,
+        extra={} if thinking is None else {"enable_thinking": thinking},
+    )
+
+
+def checked_tool(tool: object) -> Tool:
+    """Require OpenAI's form of a tool; a function without its envelope gets one."""
+    if isinstance(tool, Mapping) and "function" not in tool and "name" in tool:
+        tool = {"type": "function", "function": tool}
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    if not isinstance(tool, Mapping) or not isinstance(function, Mapping) or "name" not in function:
+        form = "{'type': 'function', 'function': {'name': ..., 'parameters': ...}}"
+        raise UsageError(f"a tool is {tool!r:.80}; it must be {form}")
+    return tool
+
+
+def refuse_of_chats(options: ReplyOptions) -> None:
+    """Refuse options that have a meaning in a chat only."""
+    if aside := [name for name in OF_CHATS if name in options]:
+        raise UsageError(f"{aside[0]} is for a chat: give messages, or a text, to `chat`")
