@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from localspec.errors import UnknownModel
-from localspec.server.faults import Fault, Refused, overloaded
+from localspec.server.faults import Fault, Refused, not_offered, overloaded
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Download, Library
 
@@ -27,7 +27,7 @@ class Downloads:
     @property
     def library(self) -> Library:
         if self._library is None:
-            raise Refused(Fault(501, "this server has no models of its own to manage"))
+            raise not_offered("this server has no models of its own to manage")
         return self._library
 
     def begin(self, name: str) -> AsyncGenerator[Download]:

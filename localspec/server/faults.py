@@ -94,6 +94,11 @@ def refused(message: str, param: str | None = None) -> Refused:
     return Refused(Fault(400, message, param))
 
 
+def not_offered(message: str) -> Refused:
+    """Refuse what this server does not do; a 501 would be asked again by clients that retry."""
+    return Refused(Fault(400, message, code="not_supported"))
+
+
 def overloaded(message: str) -> Refused:
     return Refused(Fault(503, message, headers={"Retry-After": str(RETRY_SECONDS)}))
 

@@ -8,7 +8,7 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from localspec.server.faults import Fault, Refused
+from localspec.server import faults
 
 VECTORS = "models here continue text: a server of embeddings answers that"
 TEXT_ONLY = "models here read and write text only"
@@ -42,4 +42,4 @@ def not_offered() -> APIRouter:
 
 
 async def refuse(instead: str, request: Request) -> None:
-    raise Refused(Fault(501, f"this server has no {request.url.path}: {instead}"))
+    raise faults.not_offered(f"this server has no {request.url.path}: {instead}")

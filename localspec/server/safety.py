@@ -125,7 +125,7 @@ class Manager:
     async def __call__(self, request: Request) -> None:
         if not self.allowed:
             message = "this server lets no client manage its models: start it with --manage yes"
-            raise Refused(Fault(501, message))
+            raise Refused(Fault(403, message))
         if fault := foreign(request.headers, self.origins):
             raise Refused(fault)
 

@@ -48,7 +48,7 @@ SCHEMA = {
     "required": ["name", "size"],
     "additionalProperties": False,
 }
-WILD = Sampling(temperature=6.0, top_p=0.9)
+WILD = Sampling(temperature=2, repetition=1.5, top_k=40)
 PLAIN = Settings(max_tokens=200)
 
 

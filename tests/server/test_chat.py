@@ -74,15 +74,19 @@ def test_a_reply_ends_at_its_length_or_at_a_stop_text(client):
     assert stopped.choices[0].finish_reason == "stop"
 
 
+# Its letters are as likely as all other tokens then.
+VARIED = {"temperature": 2, "logit_bias": {str(ord(letter)): -20 for letter in "You said"}}
+
+
 def test_several_replies_come_to_one_prompt(client):
-    reply = ask(client, n=3, temperature=30, seed=5, max_tokens=20)
+    reply = ask(client, n=3, **VARIED, seed=5, max_tokens=20)
     said = [choice.message.content for choice in reply.choices]
     assert len(set(said)) == 3
     assert reply.usage.prompt_tokens < 60  # counted once
-    again = ask(client, n=3, temperature=30, seed=5, max_tokens=20)
+    again = ask(client, n=3, **VARIED, seed=5, max_tokens=20)
     assert [choice.message.content for choice in again.choices] == said
     streamed = ["", "", ""]
-    for chunk in ask(client, n=3, temperature=30, seed=5, max_tokens=20, stream=True):
+    for chunk in ask(client, n=3, **VARIED, seed=5, max_tokens=20, stream=True):
         [choice] = chunk.choices
         streamed[choice.index] += choice.delta.content or ""
     assert streamed == said
@@ -227,6 +231,17 @@ def test_guessing_can_be_left_away_or_chosen(client):
     assert usual.choices[0].message.content == plain.choices[0].message.content
     other = ask(client, "abc " * 30, extra_body={"localspec": {"proposer": "prediction"}})
     assert other.timings["draft_n"] == 0
+
+
+def test_who_asked_for_a_proposer_that_drafted_nothing_is_told(client):
+    """It is asked only where that pays, so a request that names it may have no drafts."""
+    wish = {"localspec": {"proposer": "prediction", "depth": 3}}
+    told = "prediction drafted nothing: no draft was found, or none would have paid here"
+    assert ask(client, "abc " * 30, extra_body=wish).localspec == {"notices": [told]}
+    *_, last = ask(client, "abc " * 30, extra_body=wish, stream=True)
+    assert last.localspec == {"notices": [told]}
+    usual = ask(client, "abc " * 30, extra_body={"localspec": {"depth": 3}})
+    assert "localspec" not in usual.model_extra
 
 
 @pytest.mark.parametrize(

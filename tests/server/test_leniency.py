@@ -137,6 +137,25 @@ def test_what_changes_the_meaning_stays_an_error_with_the_way_out(server, path, 
     assert named in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "more", "most"),
+    [
+        (CHAT, {"messages": HERE}, 2),
+        ("/v1/completions", {"prompt": "x"}, 2),
+        ("/v1/responses", {"input": "x"}, 2),
+        ("/v1/messages", {"messages": HERE, "max_tokens": 3}, 1),
+    ],
+)
+def test_a_temperature_has_the_bounds_of_its_api(server, path, more, most):
+    body = {"max_tokens": 3, "max_output_tokens": 16, **more}
+    if path != "/v1/responses":
+        del body["max_output_tokens"]
+    assert server.client.post(path, json=body | {"temperature": most}).status_code == 200
+    answer = server.client.post(path, json=body | {"temperature": most + 0.1})
+    assert answer.status_code == 400
+    assert f"temperature is {most + 0.1:g}; it must be at least 0 and at most {most}" in answer.text
+
+
 def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
     class Clamped(Sampled):
         clamps = True

@@ -192,7 +192,7 @@ def test_models_are_managed_by_no_page_and_where_that_is_off_by_no_client(
     assert paged.unloads == []
     guarded.client.post("/v1/completions", json={"prompt": "a"}, headers={"x-api-key": KEY})
     answer = asked(guarded, method, f"{path}?{query}", body, **{"x-api-key": KEY})
-    assert answer.status_code == 501, answer.text
+    assert answer.status_code == 403, answer.text
     assert guarded.unloads == []
 
 

@@ -13,7 +13,7 @@ from localspec.server.llamacpp.completion_request import LlamaCompletionRequest
 from localspec.server.llamacpp.lines import IndentedBlock
 from localspec.server.requests.chat_request import ChatRequest
 from tests.server.coder import Coder
-from tests.server.scripted import Server
+from tests.server.scripted import END, Server
 
 BLOCK = "    total = 0\n\n    return total\nprint(total)\n"
 EDITOR = {  # as an editor asks while somebody types
@@ -413,3 +413,20 @@ def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder
     listed = [one for each in pieces for one in each.get("completion_probabilities", ())]
     assert listed == told["completion_probabilities"]
     assert "completion_probabilities" not in complete(coder, n_predict=3)
+
+
+def test_ignore_eos_forbids_the_tokens_that_end_a_text(server):
+    """As llama.cpp's server does. In OpenAI's API the text goes on behind them, as in vLLM's."""
+    asked = {"prompt": "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n", "temperature": 0}
+    asked |= {"n_predict": 20, "return_tokens": True}
+    usual = server.client.post("/completion", json=asked).json()
+    assert usual["stop_type"] == "eos"
+    endless = server.client.post("/completion", json=asked | {"ignore_eos": True}).json()
+    assert endless["stop_type"] == "limit"
+    assert endless["tokens_predicted"] == 20
+    assert END in usual["tokens"]
+    assert END not in endless["tokens"]
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 20, "ignore_eos": True}
+    other = server.client.post("/v1/chat/completions", json=body | {"temperature": 0}).json()
+    assert other["usage"]["completion_tokens"] == 20
+    assert other["choices"][0]["message"]["content"] == usual["content"]

@@ -207,7 +207,7 @@ def test_a_page_of_another_site_deletes_nothing(fresh):
 def test_a_server_may_let_nobody_manage_it(closed, path, body):
     assert closed.client.post(path, json=body).status_code == 401
     answer = closed.client.post(path, json=body, headers={"x-api-key": "a-key"})
-    assert answer.status_code == 501
+    assert answer.status_code == 403
     assert "--manage" in answer.text
 
 

@@ -436,7 +436,7 @@ def test_what_is_not_here_says_so(client):
     ):
         with pytest.raises(ollama.ResponseError, match="this server has no /api/") as told:
             ask_for()
-        assert told.value.status_code == 501
+        assert told.value.status_code == 400
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):

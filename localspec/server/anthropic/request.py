@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
@@ -16,6 +16,7 @@ from localspec.server.requests.fields import LONGEST, Object, Stops, Wished
 from localspec.server.requests.forms import JsonSchema, of_schema
 from localspec.server.requests.given import OTHER, as_type, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.sampled import ANTHROPIC, Bounds
 from localspec.server.requests.tools import Name
 from localspec.templates.message import Json, Message, Tool
 
@@ -78,6 +79,7 @@ class Output(RequestPart):
 
 
 class CountRequest(Wished):
+    bounds: ClassVar[Bounds] = ANTHROPIC
     messages: list[Given] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
     tools: list[ToolGiven] | None = None

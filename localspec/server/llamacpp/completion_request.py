@@ -9,6 +9,7 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from localspec.engine.settings import Settings
+from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
@@ -17,6 +18,15 @@ from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import middle
+from localspec.tokenizer import Tokenizer
+
+NEVER = -1000.0  # the least bias
+
+
+def endless(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
+    """Forbid the tokens that end a text, as llama.cpp does; other APIs go on behind them."""
+    never = dict.fromkeys(tokenizer.ends, NEVER)
+    return replace(sampling, bias={**sampling.bias, **never})
 
 
 class CompletionFields(Formed, Wished):
@@ -46,8 +56,11 @@ class CompletionFields(Formed, Wished):
         most = self.most
         limit = None if most < 0 else max(most, 1)
         found = self.wishes(served, limit, tuple(self.stop), self.n_probs or None)
+        sampling = found.sampling
+        if self.ignore_eos:
+            sampling = endless(sampling, served.runtime.tokenizer)
         depth = found.depth if most else 0
-        return replace(found, ignore_end=self.ignore_eos, grammar=self.form, depth=depth)
+        return replace(found, sampling=sampling, grammar=self.form, depth=depth)
 
 
 class LlamaCompletionRequest(CompletionFields):

@@ -117,7 +117,7 @@ class Calls:
 
     async def unload(self, given: JsonValue) -> None:
         if not self._desk.manager.allowed:
-            raise Refused(Fault(501, "this server lets no client manage its models"))
+            raise Refused(Fault(403, "this server lets no client manage its models"))
         await self._house.unload(
             self._house.meant(UnloadModel.model_validate(given).identifier).name
         )

@@ -49,11 +49,13 @@ class ChatAnswer:
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
         replies = self.choices.replies
+        notices = list(replies[0].result.notices)
         return {
             **self._head("chat.completion"),
             "choices": [self._choice(*each) for each in enumerate(replies)],
             "usage": usage(self.choices),
             "timings": timings(replies[0].result),
+            **({"localspec": {"notices": notices}} if notices else {}),
         }
 
     def opening(self) -> Bodies:
@@ -109,7 +111,7 @@ class ChatAnswer:
     def _last(self, number: int) -> bytes:
         reply = self.choices.replies[number]
         more: dict[str, object] = {"timings": timings(reply.result)}
-        if self.trails:
+        if self.trails or reply.result.notices:
             more["localspec"] = {"notices": list(reply.result.notices)}
         return self._chunk(number, {}, finish=self._finish(reply), more=more)
 

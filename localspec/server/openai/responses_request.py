@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Annotated, Literal, LiteralString
+from typing import Annotated, ClassVar, Literal, LiteralString
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -28,6 +28,7 @@ from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptio
 from localspec.server.requests.forms import JsonSchema, of_schema
 from localspec.server.requests.given import as_listed, as_type
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.sampled import OPENAI, Bounds
 from localspec.server.requests.tools import ALLOWED, tool_name
 from localspec.templates.message import Message
 
@@ -120,6 +121,7 @@ class Text(RequestPart):
 
 
 class ResponsesRequest(Wished):
+    bounds: ClassVar[Bounds] = OPENAI
     input: Items
     instructions: str | Items | None = None
     max_output_tokens: Most = None

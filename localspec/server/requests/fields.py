@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
@@ -14,7 +14,7 @@ from localspec.proposers import registry
 from localspec.server.model_host import Served
 from localspec.server.requests.forms import Formed
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.sampled import Sampled
+from localspec.server.requests.sampled import OPENAI, Bounds, Sampled
 
 CHOICES = 16  # most replies to one prompt
 LONGEST = 1 << 31  # tokens
@@ -118,6 +118,7 @@ class Wished(Sampled):
 class Asked(Formed, Wished):
     """The fields that chat and plain completions share."""
 
+    bounds: ClassVar[Bounds] = OPENAI
     max_tokens: Most = None
     max_completion_tokens: Most = None
     n_predict: Most = None  # as llama.cpp calls it

@@ -79,6 +79,9 @@ def _key(token: int | str) -> int | str:
 
 
 Bias = dict[int | str, float]
+Bounds = Mapping[str, tuple[float, float]]  # by the field of a parameter
+OPENAI: Bounds = {"temperature": (0, 2)}
+ANTHROPIC: Bounds = {"temperature": (0, 1)}
 STRONGEST = 100.0  # bias: more of it changes nothing
 
 
@@ -89,6 +92,7 @@ class Sampled(RequestPart):
         json_schema_extra={"properties": {name: {"type": "number"} for name in NAMED}}
     )
     clamps: ClassVar[bool] = False  # values out of bounds, as llama.cpp and Ollama do
+    bounds: ClassVar[Bounds] = {}  # of an API that has narrower ones than a parameter itself
     logit_bias: Annotated[Bias | None, BeforeValidator(by_token)] = None
     seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
     samplers: Annotated[list[str] | None, BeforeValidator(spelled)] = None
@@ -124,8 +128,9 @@ class Sampled(RequestPart):
         if each.off is not None and (value == each.off or (self.clamps and value < each.off)):
             return each.neutral
         least = each.low if each.least is None else each.least
-        if not self.clamps and not least <= value <= each.high:
-            what = f"{name} is {value:g}; it must be at least {least:g} and at most {each.high:g}"
+        least, most = self.bounds.get(each.field, (least, each.high))
+        if not self.clamps and not least <= value <= most:
+            what = f"{name} is {value:g}; it must be at least {least:g} and at most {most:g}"
             raise refused(what, name)
         return min(max(value, each.low), each.high)
 
