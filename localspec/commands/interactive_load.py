@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import click
 
-from localspec.backend import Options
 from localspec.commands.loading_line import CLEAR, LoadingLine
 from localspec.errors import NotPulled, PullError
+from localspec.memory.training import beyond_training
 from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
-from localspec.pulling.at_hand import instead_of
+from localspec.pulling.at_hand import with_a_way_on
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.runtime import Runtime
@@ -65,13 +65,6 @@ def pulled(model: str, loading: Loading) -> ModelFiles:
     return locate(model, loading.backend)
 
 
-def with_a_way_on(error: PullError, model: str, wish: str) -> PullError:
-    """Say what can be used now in place of what could not be pulled."""
-    other = instead_of(model, wish)
-    way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
-    return PullError(f"{error}{way}")
-
-
 def offered(why: str) -> bool:
     """Ask at a terminal whether to pull a model now; False elsewhere."""
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
@@ -94,14 +87,3 @@ def tell(runtime: Runtime) -> None:
             f"draft {pairing.share:.0%} of the target's tokens",
             err=True,
         )
-
-
-def beyond_training(options: Options, trained: int) -> str:
-    """Say that a context is longer than the texts a model was trained on; "" if it is not."""
-    texts = 1 if options.shared is False else options.slots  # that share what was asked for
-    if not trained or (options.context or 0) <= trained * texts:
-        return ""
-    return (
-        f"a context of {options.context:,} tokens is more than the {trained:,} that the model was "
-        "trained for: it may answer longer texts badly"
-    )

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from localspec.commands.interactive_load import with_a_way_on
 from localspec.commands.options.declare import TEXT, flag, option, options, read, required
 from localspec.commands.options.loading import EngineOptions
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
@@ -21,6 +20,7 @@ from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, spec, specs, taker
 from localspec.models.entry import Entry, Offer
 from localspec.models.sources import LocalFiles, Package, Source, source
+from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.estimate import added, fitting
 from localspec.pulling.pace import Pace, pace, told
 from localspec.system.fingerprint import digest

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.backend_spec import Link
-from localspec.commands.interactive_load import beyond_training
 from localspec.commands.links import told
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
@@ -19,6 +18,7 @@ from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.memory.plan import Plan
 from localspec.memory.planner import planned, there
+from localspec.memory.training import beyond_training
 from localspec.models import engines
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.errors import LocalSpecError
+from localspec.errors import LocalSpecError, PullError
 from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.engines import AUTO, weight_files
@@ -59,3 +59,10 @@ def instead_of(name: str, wish: str = AUTO) -> str:
     bare = name.partition(":")[0]
     others = (model.name for model in at_hand(wish) if model.name.partition(":")[0] != bare)
     return next(others, "")
+
+
+def with_a_way_on(error: PullError, model: str, wish: str) -> PullError:
+    """Say what can be used now in place of what could not be pulled."""
+    other = instead_of(model, wish)
+    way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
+    return PullError(f"{error}{way}")

@@ -7,7 +7,7 @@ from math import inf
 
 from localspec.memory.planner import Limits, limited
 from localspec.models.engines import backend, spec
-from localspec.system.bandwidth import copied_bytes_a_second
+from localspec.system.bandwidth import kept_bytes_a_second
 
 # Of the rate at which memory is copied, the share that reading weights reached on two cores of an
 # AMD EPYC, in Q4 to Q8; and what a token takes besides.
@@ -38,7 +38,7 @@ def pace(engine: str, limits: Limits) -> Pace:
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
     gpus = limited(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
-    rate = copied_bytes_a_second() * (1 if has_gpu and not gpus else REACHED)
+    rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else REACHED)
     slow = spec(engine).slow_without_gpu and not has_gpu
     return Pace(rate, sum(gpu.room for gpu in gpus), slow)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -150,12 +151,12 @@ def mapped(bias: object) -> Iterable[tuple[object, float]]:
 
 def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
     """Refuse what is no number, or out of bounds."""
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if not isinstance(value, kinds) or isinstance(value, bool):
+    if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
         what = "a whole number" if whole else "a number"
         raise UsageError(f"{name} is {value!r}; it must be {what} from {low:g} to {high:g}")
-    if not low <= value <= high:
-        raise UsageError(f"{name} is {value:g}; it must be at least {low:g} and at most {high:g}")
+    number = float(value)
+    if not low <= number <= high:
+        raise UsageError(f"{name} is {number:g}; it must be at least {low:g} and at most {high:g}")
 
 
 @dataclass(frozen=True, slots=True)

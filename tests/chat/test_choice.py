@@ -13,14 +13,13 @@ from localspec.chat import choice, command, session
 from localspec.chat.choice import STARTER, Candidate, Place
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.here import Here
-from localspec.commands.interactive_load import with_a_way_on
 from localspec.engine.settings import Settings
 from localspec.errors import NotPulled, PullError
 from localspec.memory.planner import Limits
 from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
-from localspec.pulling.at_hand import INSTALLED
+from localspec.pulling.at_hand import INSTALLED, with_a_way_on
 from localspec.pulling.pace import TALKING, Pace, pace, told
 from localspec.runtime.loading import Loading
 from tests import engines

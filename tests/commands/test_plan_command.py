@@ -9,9 +9,9 @@ import pytest
 
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.commands.interactive_load import beyond_training
 from localspec.commands.plan import BAR, bar, lines
 from localspec.memory.plan import plan
+from localspec.memory.training import beyond_training
 from localspec.server.command import short_for_agents
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted
