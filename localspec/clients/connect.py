@@ -10,7 +10,7 @@ import click
 
 from localspec.clients.editors import Change, Connection
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.running import answering, found, usual_address
+from localspec.clients.running import answering, completing, found, usual_address
 from localspec.commands.configuration import HIDDEN
 from localspec.errors import UsageError
 from localspec.server.options import ServingOptions
@@ -22,13 +22,13 @@ BACKUP = ".before-localspec"
 def server_of(attach: str | None, key: str, model: str, serving: ServingOptions) -> Endpoint:
     """Find the server that editors are to use, which tells its models and their context."""
     if attach is not None:
-        return answering(attach, key, model)
+        return completing(answering(attach, key, model))
     server = found(serving, key, model)
     if server is None:
         where = usual_address(serving) or "a port"
         what = f"no LocalSpec{f' with {model}' if model else ''} answers at {where}"
         raise UsageError(f"{what}: start one with `localspec serve NAME`, or name it with --attach")
-    return server
+    return completing(server)
 
 
 def show(connect: Callable[[Endpoint], Connection], server: Endpoint) -> None:

@@ -70,9 +70,35 @@ def zed(server: Endpoint) -> Connection:
     }
     provider: Json = {"api_url": server.api, "available_models": [model]}
     path = zed_folder() / "settings.json"
-    change = in_json(path, ["language_models", "openai_compatible", NAME], provider)
+    predictions = zed_predictions(server)
+
+    def apply(text: str) -> str:
+        text = jsonc.put(text, ["language_models", "openai_compatible", NAME], provider)
+        for way, value in predictions:
+            text = jsonc.put(text, way, value)
+        return text
+
     how = f"a provider of Zed, in {path}; Zed takes the key from LOCALSPEC_API_KEY ({server.token})"
-    return Connection(how, change.apply(""), change)
+    if predictions:
+        how += "; it predicts edits, too, whose key Zed takes from its settings"
+    return Connection(how, apply(""), Change(path, apply))
+
+
+def zed_predictions(server: Endpoint) -> Sequence[tuple[Sequence[jsonc.Step], Json]]:
+    """List the settings by which Zed completes as one types, if the model can do that."""
+    if not server.fill_in_format:
+        return ()
+    api: Json = {
+        "api_url": f"{server.api}/completions",
+        "model": server.model,
+        "prompt_format": server.fill_in_format,
+        "max_output_tokens": 64,
+    }
+    chosen = "open_ai_compatible_api"
+    return (
+        (["edit_predictions", "provider"], chosen),
+        (["edit_predictions", chosen], api),
+    )
 
 
 def continue_(server: Endpoint) -> Connection:
@@ -87,10 +113,22 @@ def continue_(server: Endpoint) -> Connection:
         "roles": ["chat", "edit", "apply"],
         "capabilities": ["tool_use"],
     }
+    # By the path of Mistral's API, which has the text before and behind: the server knows the
+    # model's tokens for that, and Continue only those of some models' names.
+    completing: yaml_list.Entry = {
+        "name": f"{NAME} autocomplete",
+        "provider": "mistral",
+        "model": server.model,
+        "apiBase": server.api,
+        "apiKey": server.token,
+        "contextLength": server.context,
+        "roles": ["autocomplete"],
+    }
     empty = "name: Local\nversion: 1.0.0\nschema: v1\nmodels:\n"
 
     def apply(text: str) -> str:
-        return yaml_list.put(text if text.strip() else empty, "models", entry)
+        text = yaml_list.put(text if text.strip() else empty, "models", entry)
+        return yaml_list.put(text, "models", completing) if server.fills_in else text
 
     return Connection(f"a model of Continue, in {path}", apply(""), Change(path, apply))
 

@@ -13,6 +13,8 @@ class Endpoint:
     model: str
     context: int  # tokens
     key: str = ""
+    fills_in: bool = False  # what belongs between two texts
+    fill_in_format: str = ""  # the family of its tokens for that, by Zed's names
 
     @property
     def api(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from localspec.chat.speakers.http import QUICK_SECONDS, Wire, socket_path
@@ -10,7 +13,17 @@ from localspec.chat.speakers.stream import count, objects
 from localspec.clients.endpoint import Endpoint
 from localspec.errors import LocalSpecError, UsageError, require_known
 from localspec.server.options import ServingOptions, keys_of
+from localspec.templates.message import Json
 
+# Zed's names of the families, each with a mark that only it has.
+FILL_IN_MARKS = {
+    "qwen": "<|fim_prefix|>",
+    "star_coder": "<fim_prefix>",
+    "deepseek_coder": "<\uff5cfim\u2581begin\uff5c>",
+    "glm": "<|code_prefix|>",
+    "codestral": "[SUFFIX]",
+    "code_llama": "<PRE>",
+}
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
 
 
@@ -50,3 +63,24 @@ def found(serving: ServingOptions, key: str, model: str) -> Endpoint | None:
         return answering(address, key, model) if address else None
     except LocalSpecError:
         return None
+
+
+def completing(server: Endpoint) -> Endpoint:
+    """Ask a server whether its model fills in middles, and by which tokens."""
+    wire = Wire(server.address, server.key)
+    with suppress(LocalSpecError):
+        shown = wire.told("/api/show", {"model": server.model})
+        able = shown.get("capabilities")
+        if isinstance(able, list) and "insert" in able:
+            return replace(server, fills_in=True, fill_in_format=fill_in_format(wire, server.model))
+    return server
+
+
+def fill_in_format(wire: Wire, model: str, marks: Mapping[str, str] = FILL_IN_MARKS) -> str:
+    """Find the family whose mark is one token of the model's."""
+    for name, mark in marks.items():
+        asked: Json = {"model": model, "content": mark, "parse_special": True}
+        tokens = wire.told("/tokenize", asked).get("tokens")
+        if isinstance(tokens, list) and len(tokens) == 1:
+            return name
+    return ""

@@ -31,7 +31,7 @@ def opened(name: str, places: PairFiles, loading: Loading, *, line_changes: bool
     """Load a pair that is here; say what is waited for, and what was conceded."""
     with LoadingLine(name, changes=line_changes) as line, waiting_told():
         runtime = load_pair(places, loading, line)
-    tell(runtime)
+    tell(runtime, loading.options.context)
     recent.remember(name)
     return runtime
 
@@ -71,15 +71,17 @@ def offered(why: str) -> bool:
     return at_terminal and click.confirm(f"{why}\nPull it now?", err=True)
 
 
-def tell(runtime: Runtime) -> None:
+def tell(runtime: Runtime, context: int | None = None) -> None:
     """Report concessions, advice, a context beyond training, and vocabularies that differ."""
     plan, target = runtime.known.plan, runtime.known.target
     for concession in plan.concessions if plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
     for each in runtime.known.advice:
         click.echo(f"localspec: {each}", err=True)
-    if plan and target and (note := beyond_training(plan.options, target.footprint.context)):
-        click.echo(f"localspec: {note}", err=True)
+    if plan and target:
+        note = beyond_training(plan.options, target.footprint.context, context)
+        if note:
+            click.echo(f"localspec: {note}", err=True)
     pairing = runtime.known.pairing
     if pairing and pairing.difference:
         click.echo(

@@ -71,7 +71,7 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
         found = planned(*looks, options, loading.limits, insists=loading.insists)
         known = looks.target.footprint()
     title = f"{known.name} {known.quantisation}, {places.target.engine}"
-    return titled(title, found, known.context), found
+    return titled(title, found, known.context, options.context), found
 
 
 def published(model: str, loading: Loading) -> tuple[str, Plan]:
@@ -84,12 +84,12 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
     known = "" if entry.shape else "; its context is not known before it is pulled"
     title = f"{entry.name} {weights}, {engine}, by published sizes{known}"
-    return titled(title, found, entry.context), found
+    return titled(title, found, entry.context, loading.options.context), found
 
 
-def titled(title: str, plan: Plan, trained: int) -> str:
+def titled(title: str, plan: Plan, trained: int, asked: int | None) -> str:
     """Put a warning under a title, where the context is beyond what a model was trained for."""
-    note = beyond_training(plan.options, trained)
+    note = beyond_training(plan.options, trained, asked)
     return f"{title}\n{note}" if note else title
 
 

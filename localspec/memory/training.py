@@ -5,12 +5,17 @@ from __future__ import annotations
 from localspec.backend import Options
 
 
-def beyond_training(options: Options, trained: int) -> str:
-    """Say that a context is longer than the texts a model was trained on; "" if it is not."""
+def beyond_training(options: Options, trained: int, asked: int | None = None) -> str:
+    """Say that a context is longer than the texts a model was trained on; "" if it is not.
+
+    `options` are those that were planned, where it may be shorter than what was asked for.
+    """
     texts = 1 if options.shared is False else options.slots  # that share what was asked for
-    if not trained or (options.context or 0) <= trained * texts:
+    planned = options.context or 0
+    context = max(asked or 0, planned)
+    if not trained or context <= trained * texts:
         return ""
-    return (
-        f"a context of {options.context:,} tokens is more than the {trained:,} that the model was "
-        "trained for: it may answer longer texts badly"
-    )
+    note = f"a context of {context:,} tokens is more than the {trained:,} that the model was"
+    if planned < context:
+        return f"{note} trained for: a text has {planned:,}"
+    return f"{note} trained for: it may answer longer texts badly"

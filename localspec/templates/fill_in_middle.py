@@ -49,6 +49,14 @@ OVER = ("<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<PAD>", "[PAD]", "▁<EOT>", "
 Ids = tuple[int, int, int | None, bool]
 
 
+def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
+    """Tell whether a text asks for a middle by the model's own tokens, as some editors write it."""
+    marks = tokenizer.infill
+    if marks is None:
+        return False
+    return all(tokenizer.token_text(mark) in text for mark in (marks.prefix, marks.suffix))
+
+
 def known(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
     """The tokens of a vocabulary for filling in, by what a file names or else by their texts."""
     found = _named(named) or _by_texts(id_of)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from localspec.chat.speakers.http import Wire
 from localspec.cli import run
 from localspec.clients import editors, jsonc, yaml_list
 from localspec.clients.command import PROGRAMS
 from localspec.clients.editors import EDITORS
 from localspec.clients.endpoint import Endpoint
+from localspec.clients.running import completing, fill_in_format
 from localspec.errors import UsageError
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
+from tests.server.coder import Coder
 from tests.server.scripted import Server
 
 SERVER = Endpoint("http://127.0.0.1:9", "the-model", 8000, "the-key")
@@ -65,6 +69,54 @@ def test_a_file_is_written_once_and_again_only_for_another_model(server, home, c
     assert "has it already" in capsys.readouterr().out
     assert change.path.read_bytes() == first
     assert sorted(each.name for each in change.path.parent.iterdir()) == [change.path.name]
+
+
+@pytest.fixture(scope="module")
+def coder():
+    made = Coder()
+    yield made.server
+    made.server.close()
+
+
+def test_a_model_that_fills_in_middles_completes_in_continue(coder, server, home):
+    """By the path of Mistral's API: Continue knows the tokens of some models' names only."""
+    path = EDITORS["continue"](SERVER).change.path
+    for each, roles in ((server, []), (coder, ["autocomplete"])):
+        assert run(["connect", "continue", "--attach", each.address, "--write"]) == 0
+        models = yaml.safe_load(path.read_text())["models"]
+        named = {model["name"]: model for model in models}
+        assert named["LocalSpec"]["roles"] == ["chat", "edit", "apply"]
+        assert named.get("LocalSpec autocomplete", {"roles": []})["roles"] == roles
+    entry = named["LocalSpec autocomplete"]
+    answer = coder.client.post(
+        f"{entry['apiBase']}/fim/completions",
+        json={"model": entry["model"], "prompt": "def add(", "suffix": ")"},
+    )
+    assert entry["provider"] == "mistral"
+    assert answer.status_code == 200
+
+
+def test_a_model_whose_marks_zed_knows_predicts_edits_there(coder, home):
+    plain = json.loads(editors.zed(SERVER).text)
+    assert "edit_predictions" not in plain
+    able = replace(SERVER, fills_in=True, fill_in_format="qwen")
+    predictions = json.loads(editors.zed(able).text)["edit_predictions"]
+    assert predictions["provider"] == "open_ai_compatible_api"
+    assert predictions["open_ai_compatible_api"] == {
+        "api_url": "http://127.0.0.1:9/v1/completions",
+        "model": "the-model",
+        "prompt_format": "qwen",
+        "max_output_tokens": 64,
+    }
+    server = completing(Endpoint(coder.address, "scripted", 8000))
+    assert (server.fills_in, server.fill_in_format) == (True, "")  # its marks are nobody's
+    assert "edit_predictions" not in json.loads(editors.zed(server).text)
+
+
+def test_the_family_is_told_by_a_mark_that_is_one_token(coder):
+    wire = Wire(coder.address, "")
+    assert fill_in_format(wire, "scripted", {"none": "<fim>", "ours": "<prefix>"}) == "ours"
+    assert fill_in_format(wire, "scripted", {"none": "<fim>"}) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and modes of POSIX")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,9 +28,11 @@ class Code(Alphabet):
         return NAMES[token - 256] if token >= 256 else bytes([token]).decode("latin-1")
 
     def encode(self, text: str, *, special: bool = False):
-        tokens = list(text.encode("utf-8", "replace"))
-        if special and text in NAMES:
-            tokens = [256 + NAMES.index(text)]
+        pieces = re.split(f"({'|'.join(NAMES)})", text) if special else [text]
+        tokens: list[int] = []
+        for piece in pieces:
+            is_mark = special and piece in NAMES
+            tokens += [256 + NAMES.index(piece)] if is_mark else piece.encode("utf-8", "replace")
         return np.array(tokens, np.int32)
 
 

@@ -148,6 +148,17 @@ def test_a_middle_is_filled_in_before_a_suffix(coder, client):
     assert streamed(ask(client, "def add(", suffix=")", stream=True)) == ["a, b"]
 
 
+def test_a_prompt_in_the_models_own_marks_is_read_as_such(coder, client):
+    """Zed and Continue write them into the text, and so ask for a middle without a suffix."""
+    prompt = "<prefix>def add(<suffix>):\n    return a + b<middle>"
+    reply = ask(client, prompt)
+    assert texts(reply) == ["a, b"]
+    assert coder.asked().startswith(prompt)
+    assert reply.usage.prompt_tokens == len("def add():\n    return a + b") + 3
+    plain = "say <prefix> to begin with"
+    assert ask(client, plain).usage.prompt_tokens == len(plain)
+
+
 def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
     asked = {"model": "codestral-latest", "prompt": "def add(", "suffix": ")", "random_seed": 1}
     answer = coder.server.client.post("/v1/fim/completions", json=asked)

@@ -11,7 +11,7 @@ from localspec.server.model_host import Served
 from localspec.server.requests.asking import Prepared, filling, plain
 from localspec.server.requests.fields import Asked, Logprobs
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
-from localspec.templates.fill_in_middle import middle
+from localspec.templates.fill_in_middle import is_filled_in, middle
 
 USUAL = 16  # tokens, by the API
 
@@ -44,6 +44,8 @@ class CompletionRequest(Asked):
 
     def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
         runtime = served.runtime
+        if not self.suffix and isinstance(prompt, str) and is_filled_in(runtime.tokenizer, prompt):
+            return plain(served, tokens(served, prompt), filling(served, settings))
         if self.suffix is None or (not self.suffix and runtime.tokenizer.infill is None):
             found = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
             return plain(served, found, settings)
