@@ -15,6 +15,7 @@ from localspec.memory.training import beyond_training
 from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
 from localspec.pulling.at_hand import with_a_way_on
+from localspec.pulling.pace import expectation
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.runtime import Runtime
@@ -54,7 +55,7 @@ def pulled(model: str, loading: Loading) -> ModelFiles:
     try:
         return locate(model, loading.backend)
     except NotPulled as error:
-        if not offered(str(error)):
+        if not offered(str(error), model, loading):
             raise
         from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
@@ -65,10 +66,14 @@ def pulled(model: str, loading: Loading) -> ModelFiles:
     return locate(model, loading.backend)
 
 
-def offered(why: str) -> bool:
-    """Ask at a terminal whether to pull a model now; False elsewhere."""
-    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    return at_terminal and click.confirm(f"{why}\nPull it now?", err=True)
+def offered(why: str, model: str, loading: Loading) -> bool:
+    """Ask at a terminal whether to pull a model now, and tell how fast it would be."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    click.echo(why, err=True)
+    if outlook := expectation(model, loading.backend, loading.limits):
+        click.echo(outlook, err=True)
+    return click.confirm("Pull it now?", err=True)
 
 
 def tell(runtime: Runtime, context: int | None = None) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-from localspec.memory.planner import Limits, limited
-from localspec.models.engines import backend, spec
+from localspec.errors import LocalSpecError
+from localspec.memory.machine import size
+from localspec.memory.planner import Limits, limited, there
+from localspec.models.catalogue import choose, find, offer_for
+from localspec.models.engines import backend, spec, specs
+from localspec.pulling.estimate import fitting
 from localspec.system.bandwidth import kept_bytes_a_second
 
 # Of the rate at which memory is copied, the share that reading weights reached on two cores of an
@@ -56,3 +61,17 @@ def told(tokens_a_second: float) -> str:
         return "slow without a GPU"
     count = round(tokens_a_second)
     return f"about {count} tokens/s" if count > 1 else "a token/s or less"
+
+
+def expectation(name: str, wish: str, limits: Limits) -> str:
+    """Say what a model that is not here would take, and how fast it would be; "" if unknown."""
+    bare, _, weights = name.partition(":")
+    with suppress(LocalSpecError):
+        entry = find(bare)
+        engine = choose(entry, wish, tuple(specs()))
+        weights = fitting(entry, engine, weights, there(engine, limits))
+        count = offer_for(entry, engine).weights[weights].bytes
+        speed = told(pace(engine, limits).tokens_a_second(count, entry.active_share))
+        reasons = ", and it reasons before it answers" if entry.reasons else ""
+        return f"{weights} takes {size(count)}; {speed} here{reasons}"
+    return ""

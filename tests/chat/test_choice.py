@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,7 +21,7 @@ from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
 from localspec.pulling.at_hand import INSTALLED, with_a_way_on
-from localspec.pulling.pace import TALKING, Pace, pace, told
+from localspec.pulling.pace import TALKING, Pace, expectation, pace, told
 from localspec.runtime.loading import Loading
 from tests import engines
 
@@ -150,6 +151,17 @@ def test_only_the_experts_that_a_token_reads_take_time():
 )
 def test_a_speed_is_told_in_words(reading, words):
     assert told(reading.tokens_a_second(10**9)) == words
+
+
+def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
+    said = expectation("qwen3-8b", "auto", ROOMY.limits)
+    assert re.fullmatch(
+        r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|a token/s or less) here, and it reasons .*",
+        expectation("qwen3-8b:q8_0", "auto", ROOMY.limits),
+    )
+    assert said.startswith("q4_k_m takes 4.7 GiB; ")
+    assert expectation("nobody", "auto", ROOMY.limits) == ""
+    assert expectation("qwen3-8b", "auto", Limits("cpu", 1, supposed=True)) == ""
 
 
 def test_mlx_is_said_to_be_slow_where_it_has_no_gpu():
