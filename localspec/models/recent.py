@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from localspec.models.sources import place
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 
 MOST = 8
@@ -19,10 +19,8 @@ def file() -> Path:
 
 def names() -> list[str]:
     """Read the names, the latest first; a file with anything else in it holds none."""
-    with suppress(OSError, ValueError, RecursionError):
-        kept = json.loads(file().read_text(encoding="utf-8"))
-        if isinstance(kept, list):
-            return [name for name in kept if isinstance(name, str)][:MOST]
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return [name for name in kept_json.read(file())["names"] if isinstance(name, str)][:MOST]
     return []
 
 
@@ -33,4 +31,4 @@ def remember(name: str) -> None:
         name = str(path.absolute())
     others = [other for other in names() if other != name]
     with suppress(OSError):  # a full disk is no reason to fail
-        write(file(), json.dumps([name, *others][:MOST], indent=1))
+        write(file(), json.dumps({"names": [name, *others][:MOST]}, indent=1))

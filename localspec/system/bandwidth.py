@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import psutil
 
-from localspec.system import folders
+from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 
 BYTES, TIMES = 32 << 20, 10  # copied by each thread; more than caches hold
@@ -43,8 +43,8 @@ def kept_bytes_a_second() -> float:
     """
     place = folders.cache() / "bandwidth.json"
     fastest = 0.0
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        kept = json.loads(place.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        kept = kept_json.read(place)
         fastest = max(float(kept["bytes_a_second"]), 0.0)
         if 0 <= time.time() - kept["measured"] < KEPT_SECONDS and fastest:
             return fastest

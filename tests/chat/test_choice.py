@@ -91,7 +91,7 @@ def test_what_was_used_lately_comes_before_what_was_pulled_whether_name_or_path(
 
 
 def test_a_list_of_recent_models_that_is_broken_names_none(home):
-    for broken in ("[" * 200_000, "{}", "", "[1, null]"):
+    for broken in ("[" * 200_000, "{}", "", "[1]", '{"names": [1]}', '{"names": 1}'):
         recent.file().parent.mkdir(parents=True, exist_ok=True)
         recent.file().write_text(broken)
         assert recent.names() == []
