@@ -22,6 +22,7 @@ class TimeLeft:
     label: str
     total: int
     seconds: float = math.inf  # that it takes at most
+    least: int = 0  # items that are made however long that takes
     out: TextIO = field(default_factory=lambda: sys.stderr)
     clock: Callable[[], float] = time.monotonic
 
@@ -41,8 +42,11 @@ class TimeLeft:
                 self._show("", lively=True)
 
     def _line(self, done: int, passed: float) -> str:
-        by_count = passed / done * (self.total - done) if done else math.inf
+        an_item = passed / done if done else math.inf
+        by_count = an_item * (self.total - done)
         by_clock = max(self.seconds - passed, 0.0)
+        if 0 < done < self.least:
+            by_clock = max(by_clock, an_item * (self.least - done))
         left = min(by_count, by_clock)
         about = f", about {duration(left)} left" if math.isfinite(left) else ""
         of = f" of {self.total:,}" if by_count <= by_clock else ""

@@ -92,11 +92,16 @@ class ProofProgress:
         self.stopped = False
 
     def __call__(
-        self, items: Iterable[T], length: int, label: str, seconds: float = math.inf
+        self,
+        items: Iterable[T],
+        length: int,
+        label: str,
+        seconds: float = math.inf,
+        least: int = 0,
     ) -> Iterator[T]:
         if self.stopped:
             return
-        for item in TimeLeft(label, length, seconds)(items):
+        for item in TimeLeft(label, length, seconds, least)(items):
             yield item
             if self.stopped:
                 return

@@ -20,7 +20,7 @@ from localspec.prove.greedy import Comparison, compare, sizes
 from localspec.prove.proposers import Slips, drawn, usual
 from localspec.prove.room import roomy, stages
 from localspec.prove.runs import ProofReply, plain
-from localspec.prove.sampled import MOST, PLAIN, FitTest, SampleCounts, enough, hold, throws
+from localspec.prove.sampled import LEAST, MOST, PLAIN, FitTest, SampleCounts, enough, hold, throws
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
 from localspec.runtime.loaded_pair import PairFiles
@@ -38,9 +38,14 @@ class ProofWatch(Protocol):
     def stopped(self) -> bool: ...
 
     def __call__(
-        self, items: Iterable[T], length: int, label: str, seconds: float = ...
+        self,
+        items: Iterable[T],
+        length: int,
+        label: str,
+        seconds: float = ...,
+        least: int = ...,
     ) -> Iterator[T]:
-        """Pass items through, of which there are so many, or as many as these seconds bring."""
+        """Pass items through: so many, or those that these seconds bring, and a least number."""
         ...
 
     def listening(self) -> AbstractContextManager[None]: ...
@@ -117,6 +122,6 @@ def sampled(
     thrown, count = throws(model, places, proposers, sampling), len(proposers)
     tallies = {name: SampleCounts() for name in proposers}
     found = enough(thrown, count, wishes.samples, seconds)
-    for throw in watch(found, count * (wishes.samples or MOST), "samples", seconds):
+    for throw in watch(found, count * (wishes.samples or MOST), "samples", seconds, count * LEAST):
         tallies[throw.proposer].add(throw)
     return tallies, hold(model, tallies, sampling)

@@ -51,6 +51,14 @@ def test_what_ends_by_the_clock_takes_no_longer_than_that():
     assert second == "measuring: 1, about 2 min left"
 
 
+def test_what_is_made_however_late_it_is_takes_as_long_as_that():
+    lines = counted(io.StringIO(), [60.0] * 5, seconds=30.0, least=5).splitlines()
+    assert lines[1:3] == [
+        "measuring: 1 of 5, about 4 min left",
+        "measuring: 2 of 5, about 3 min left",
+    ]
+
+
 def test_the_line_is_gone_after_an_error_too():
     out = Terminal()
 

@@ -64,7 +64,7 @@ class Silence:
     def stopped(self):
         return self.patience <= 0
 
-    def __call__(self, items, length, label, seconds=None):
+    def __call__(self, items, length, label, seconds=None, least=0):
         if self.stopped:
             return
         for seen, item in enumerate(items, 1):
