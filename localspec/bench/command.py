@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from localspec.bench.prompts import Prompt
 from localspec.bench.report import Setup, as_json, report, text
 from localspec.bench.timed_run import run
 from localspec.bench.verdict import Drafter
+from localspec.commands.loading_line import LoadingLine
 from localspec.commands.options.declare import (
     COUNT,
     INTEGER,
@@ -76,8 +78,10 @@ def bench(context: click.Context, model: str) -> None:
     prompts_to_ask = _prompts(chosen)
     _check_file(chosen.json)
     files = PairFiles.of(model, loading_options.draft, loading.backend)
-    click.echo(f"loading {model}", err=True)
-    with modes.load(files, loading, names, details=chosen.details) as (lineup, resolved):
+    with ExitStack() as closing:
+        with LoadingLine(model) as line:
+            opened = modes.load(files, loading, names, line, details=chosen.details)
+            lineup, resolved = closing.enter_context(opened)
         asked = questions(lineup.target, prompts_to_ask, settings)
         outcome = run(lineup, asked, chosen.repeat, deadline)
     setup = Setup(

@@ -23,6 +23,7 @@ from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.assembly import ProposerFactory
 from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, checked, loaded
 from localspec.runtime.loading import Loading
+from localspec.runtime.phases import TellPhase, unheard
 from localspec.tokens import NONE, Tokens
 
 PLAIN = "plain"
@@ -114,21 +115,26 @@ def _kind(name: str, drafter: str) -> Kind:
 
 @contextmanager
 def load(
-    places: PairFiles, wish: Loading, names: Sequence[str], *, details: bool = False
+    places: PairFiles,
+    wish: Loading,
+    names: Sequence[str],
+    tell: TellPhase = unheard,
+    *,
+    details: bool = False,
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and what drafts for it if there is such a thing, for all these modes."""
-    with places.examined() as looks:
+    with places.examined(tell) as looks:
         drafter = looks.drafter
         wanted = kinds(names, drafter, details=details)
         wish = _deep_enough(loading.deepened(looks.target.footprint, wish), wanted)
         used = any(drafter in kind.proposers for kind in wanted)
         options = replace(wish.options, head=looks.head if used else None)
         known = checked(looks, options, wish.limits, insists=True)
-    with loaded(known, insists=True) as found:
+    with loaded(known, insists=True, tell=tell) as found:
         target = Watched(found.pair.target)
         pair = replace(found.pair, target=target)
         automatic = any(kind.depth is None for kind in wanted)
-        costs = kept_calibrations.calibrated(found).costs if automatic else Costs
+        costs = kept_calibrations.calibrated(found, tell).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs, drafter) for kind in wanted)
         models = (target,) if pair.draft is None else (target, pair.draft)
         yield Lineup(target, models, modes, pair.match, drafter if used else ""), known
