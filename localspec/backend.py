@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from localspec.draft import Draft, Pays, always
 from localspec.errors import BackendError, UsageError
-from localspec.sampling.sampler import Sampler
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits, Tokens
+from localspec.pays import Pays, always
+
+if TYPE_CHECKING:  # commands that need no engine start without numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from localspec.draft import Draft
+    from localspec.sampling.sampler import Sampler
+    from localspec.tokenizer import Tokenizer
+    from localspec.tokens import Logits, Tokens
 
 LAYERSKIP = "layerskip"  # the proposer of a target's own first layers
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
@@ -342,7 +345,7 @@ class RestingModel(Protocol):
         """Let it go until the next forward; called on that thread when there are no requests."""
 
 
-Choose = Callable[[Sequence[Logits]], Sequence[int] | None]
+Choose = Callable[[Sequence["Logits"]], Sequence[int] | None]
 
 
 class MultiStep(Protocol):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from localspec.sampling.distribution import Distribution
@@ -30,15 +29,3 @@ class Draft:
 NEVER = 1 << 16  # rounds, where nothing will ever be drafted
 EMPTY = Draft(NONE, by="nobody")
 RESTING = Draft(NONE, by="nobody", rests=NEVER)
-
-Pays = Callable[[Sequence[float]], bool]
-
-
-def always(confidences: Sequence[float]) -> bool:  # noqa: ARG001
-    """One more token pays, whatever the confidences of those before."""
-    return True
-
-
-def likely(floor: float) -> Pays:
-    """One more token pays while the chance that all are right is not under a floor."""
-    return lambda confidences: math.prod(confidences) >= floor

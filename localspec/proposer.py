@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from localspec.draft import Draft, Pays, Watch, always, likely
+from localspec.draft import Draft, Watch
+from localspec.pays import Pays, always, likely
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from localspec.chat.options import ChatOptions, ChatWanted
-from localspec.commands.models import names
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import chosen, given, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
 
 
 @click.command(params=options(*LOADING, ReplyOptions, ChatOptions))
-@click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=names)
+@click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=name_or_path)
 @click.argument("question", default="")
 @click.pass_context
 def chat(context: click.Context, name: str, question: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import INTEGER, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
@@ -29,7 +30,7 @@ class GenerateOptions:
 
 
 @click.command(params=options(*LOADING, ReplyOptions, GenerateOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.argument("prompt")
 @click.pass_context
 def generate(context: click.Context, model: str, prompt: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from localspec.backend import Footprint
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import flag, options, read
 from localspec.commands.options.loading import EngineOptions
 from localspec.memory.machine import size
@@ -23,7 +24,7 @@ class InfoOptions:
 
 
 @click.command(params=options(EngineOptions, InfoOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def info(context: click.Context, model: str) -> None:
     """Describe a model's file or folder, as its engine reads it."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from localspec.commands.models import names
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
@@ -14,7 +14,9 @@ from localspec.server.options import ServingOptions
 
 
 @click.command(params=options(*LOADING, ServingOptions))
-@click.argument("names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=names)
+@click.argument(
+    "names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=name_or_path
+)
 @click.pass_context
 def serve(context: click.Context, names: Sequence[str]) -> None:
     """Answer over HTTP, in the APIs of OpenAI and others.

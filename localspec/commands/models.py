@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
+from localspec.commands import model_names
 from localspec.commands.options.declare import TEXT, flag, option, options, read, required
 from localspec.commands.options.loading import EngineOptions
 from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.memory.planner import Limits, there
-from localspec.models import catalogue, catalogue_file, store, trial
+from localspec.models import catalogue, catalogue_file, store
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, spec, specs, taker
 from localspec.models.entry import Entry, Offer
@@ -25,15 +26,8 @@ from localspec.pulling.estimate import added, fitting
 from localspec.pulling.pace import Pace, pace, told
 from localspec.system.fingerprint import digest
 
-
-def names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Complete names for the shell."""
-    return sorted(name for name in entries() if name.startswith(begun))
-
-
-NAME = click.Argument(["name"], metavar="NAME", shell_complete=names)
-
-
+NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
+PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
 MISSING = "engine missing"
 
 
@@ -193,6 +187,8 @@ def shown(pulled: store.PulledPair) -> Iterator[str]:
 
 def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     """Describe how a pair agrees: tokens shared, special tokens, and templates."""
+    from localspec.models import trial  # only here: it takes time to import
+
     found = trial.vocabularies(engine, target, draft_path)
     yield f"  tokens   {found.share:.1%} shared" + (
         f"; {found.difference}" if found.difference else ""
@@ -203,7 +199,7 @@ def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     yield f"  template {state}"
 
 
-@click.command(params=[NAME])
+@click.command(params=[PULLED])
 def rm(name: str) -> None:
     """Remove a model from this machine.
 
@@ -245,7 +241,7 @@ def removed(path: Path) -> int:
     return count
 
 
-@click.command("verify-files", params=[NAME])
+@click.command("verify-files", params=[PULLED])
 def verify_files(name: str) -> None:
     """Compare a model's files with their checksums, as they were when it was pulled."""
     found = [each for each in store.everything() if named(each, name)]

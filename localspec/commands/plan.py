@@ -10,6 +10,7 @@ import click
 
 from localspec.backend_spec import Link
 from localspec.commands.links import told
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
@@ -39,7 +40,7 @@ class PlanOptions:
 
 
 @click.command("plan", params=options(*LOADING, PlanOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:
     """Tell what memory a model would take, and if it fits, without loading it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import click
 
+from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
@@ -25,7 +26,7 @@ class TuneOptions:
 
 
 @click.command(params=options(LoadingOptions, TuneOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def tune(context: click.Context, model: str) -> None:
     """Measure what forwards and drafts take on this machine, and remember it.

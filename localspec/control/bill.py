@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.control.acceptance import Acceptance
-from localspec.draft import Pays
+from localspec.pays import Pays
 
 ENTER = 0.03  # tokens that asking must promise, after it did not pay
 

@@ -17,7 +17,7 @@ import numpy as np
 from localspec.control.acceptance import Acceptance, Acceptances
 from localspec.control.bill import ENTER, Bill, Survivals
 from localspec.control.costs import Batch, Costs
-from localspec.draft import Pays, always
+from localspec.pays import Pays, always
 from localspec.proposer import Ask, RoundCost
 
 CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked

@@ -14,6 +14,7 @@ from localspec.decoding.verify import settle, verify
 from localspec.draft import EMPTY, NEVER, Draft
 from localspec.proposer import Ask, Proposer
 from localspec.sampling.distribution import Distribution
+from localspec.sampling.filters import best
 from localspec.tokens import Logits
 
 
@@ -128,7 +129,7 @@ def sampling_of(g: Generation) -> Callable[[Logits], int]:
     """Return what samples the next token by logits that nothing is added to."""
     sampling, dice, history = g.sampler.sampling, g.sampler.dice, g.history
     if sampling.greedy:
-        return sampling.best
+        return best
     return lambda found: settle(-1, None, sampling.distribution(found), dice, history.size)
 
 

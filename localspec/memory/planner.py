@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from localspec.backend import CELLS, CONTEXT, Device, Needs, Options, within
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.plan import Plan, PlanRequest, plan
 from localspec.models.engines import backend
-from localspec.models.trial import Examined
 from localspec.system import free_memory
+
+if TYPE_CHECKING:  # numpy, which `localspec list` does without
+    from localspec.models.trial import Examined
 
 DEVICES = ("auto", "cpu")  # or the number of a GPU
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from localspec.errors import UnknownModel, UsageError
+from localspec.models import catalogue_file
 from localspec.models.catalogue_file import NAME, read
 from localspec.models.engines import AUTO, spec
 from localspec.models.entry import Entry, Offer
@@ -25,6 +26,11 @@ def builtin() -> Path:
 def own() -> Path:
     """Find the user's catalogue, which adds to the built-in one or replaces its entries."""
     return folders.configuration() / "models.toml"
+
+
+def names() -> set[str]:
+    """Name all entries, without reading what is in them."""
+    return set(catalogue_file.names(builtin())) | set(catalogue_file.names(own()))
 
 
 def entries() -> dict[str, Entry]:

@@ -35,6 +35,14 @@ def read(path: Path) -> dict[str, Entry]:
     return {name: reader.entry(name, table) for name, table in tables.items()}
 
 
+def names(path: Path) -> list[str]:
+    """Name the entries of a file, which need not be right; none where there is no such file."""
+    try:
+        return list(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return []
+
+
 def formats() -> list[str]:
     """The formats that engines take here."""
     return list(dict.fromkeys(each.format for each in engines.specs().values()))

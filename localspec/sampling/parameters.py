@@ -1,27 +1,20 @@
-"""Turn a row of logits into the distribution that a token is sampled from."""
+"""The parameters of sampling: their bounds, and the names by which they are set."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from localspec.errors import UsageError
 
-from localspec.errors import BackendError, UsageError
-from localspec.sampling.distribution import FEW, Distribution
-from localspec.sampling.highest import Ids, all_ids, reaching_top, top
-from localspec.tokens import Logits
+if TYPE_CHECKING:
+    from localspec.sampling.distribution import Distribution
+    from localspec.tokens import Logits
 
 COLD = 1e-4  # a lower temperature is none: logits divided by it would leave 32 bits
-NUCLEUS = 64  # candidates looked at first for top-p; eight times as many while that is too few
-
-Floats = NDArray[np.float64]
-F = TypeVar("F", np.float32, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,82 +57,11 @@ class Sampling:
     def greedy(self) -> bool:
         return self.temperature < COLD or self.top_k == 1
 
-    def best(self, logits: Logits) -> int:
-        """Return the most likely token."""
-        best = int(logits.argmax())
-        if not math.isfinite(logits.item(best)):
-            raise BackendError(f"the model returned {logits[best]} for token {best}")
-        return best
-
     def distribution(self, logits: Logits) -> Distribution:
         """Return the distribution of the next token, by logits with bias and penalties in them."""
-        best = self.best(logits)
-        if self.greedy:
-            return Distribution.certain(best)
-        if 0 < self.top_k < len(logits):
-            return self._top_k(logits)
-        if self.top_p < 1:
-            return Distribution(*self._nucleus(logits))
-        return Distribution(*self._everything(logits, float(logits[best])))
+        from localspec.sampling import filters  # numpy: commands read parameters without it
 
-    def _top_k(self, logits: Logits) -> Distribution:
-        """Cut to the k most likely, and these by top-p and min-p.
-
-        Where k is small, in lists: beside a model each call of numpy's takes some 6 us.
-        """
-        if self.top_k > FEW:
-            ids = top(logits, self.top_k)
-            weights = self._weights(logits[ids].astype(np.float64))
-            return Distribution(*self._prefix(ids, weights, float(weights.sum())))
-        reaching = reaching_top(logits, self.top_k)
-        names, values = reaching.tolist(), logits[reaching].tolist()
-        order = sorted(range(len(names)), key=values.__getitem__, reverse=True)[: self.top_k]
-        best, temperature = values[order[0]], self.temperature
-        likely = [(names[at], math.exp((values[at] - best) / temperature)) for at in order]
-        most, before = self.top_p * sum(weight for _, weight in likely), 0.0
-        kept: list[tuple[int, float]] = []
-        for each in likely:
-            if kept and not (before < most and each[1] >= self.min_p and each[1] > 0):
-                break
-            kept.append(each)
-            before += each[1]
-        kept.sort()
-        return Distribution(np.array([at for at, _ in kept]), np.array([w for _, w in kept]))
-
-    def _nucleus(self, logits: Logits) -> tuple[Ids, Floats]:
-        total = float(self._weights(logits).sum())
-        size = NUCLEUS
-        while True:
-            ids = top(logits, size)
-            weights = self._weights(logits[ids].astype(np.float64))
-            if size >= len(logits) or weights.sum() >= self.top_p * total:
-                return self._prefix(ids, weights, total)
-            size *= 8
-
-    def _everything(self, logits: Logits, best: float) -> tuple[Ids, NDArray[np.floating]]:
-        if self.min_p > 0:
-            floor = best + self.temperature * np.log(self.min_p)
-            ids = np.flatnonzero(logits >= floor)
-            return ids, self._weights(logits[ids].astype(np.float64))
-        return all_ids(len(logits)), self._weights(logits, best)
-
-    def _weights(self, logits: NDArray[F], best: float | None = None) -> NDArray[F]:
-        """Compute weights relative to the highest logit given, which weighs 1."""
-        weights: NDArray[F] = logits - (logits.max() if best is None else logits.dtype.type(best))
-        if self.temperature != 1:
-            weights /= self.temperature
-        np.exp(weights, out=weights)
-        return weights
-
-    def _prefix(self, ids: Ids, weights: Floats, total: float) -> tuple[Ids, Floats]:
-        """Cut most-likely-first candidates by top-p and min-p; return them by ascending id."""
-        before = weights.cumsum() - weights
-        keep = (before < self.top_p * total) & (weights >= self.min_p * weights[0])
-        keep &= weights > 0
-        keep[0] = True
-        ids, weights = ids[keep], weights[keep]
-        order = ids.argsort()
-        return ids[order], weights[order]
+        return filters.distribution(self, logits)
 
 
 def mapped(bias: object) -> Iterable[tuple[object, float]]:

@@ -32,9 +32,10 @@ from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.not_offered import not_offered
 from localspec.server.ollama.routes import ollama
-from localspec.server.openai.response_store import STORED, ResponseStore
+from localspec.server.openai.response_store import ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import openai
+from localspec.server.options import STORED
 from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.replies.exchange import Limit

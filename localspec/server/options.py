@@ -22,9 +22,9 @@ from localspec.commands.options.declare import (
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.errors import UsageError
-from localspec.server.openai.response_store import STORED
 
 KEY = "LOCALSPEC_API_KEY"
+STORED = 1024  # responses
 FOR_AGENTS = 16_384  # tokens of context, below which coding agents have too little
 
 

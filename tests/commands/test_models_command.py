@@ -10,6 +10,7 @@ import pytest
 
 from localspec.cli import run
 from localspec.commands import models
+from localspec.commands.model_names import name_or_path
 from localspec.models import catalogue, store
 from localspec.models import engines as engines_by_name
 from localspec.models.locate import locate
@@ -203,7 +204,7 @@ def test_of_several_weights_the_catalogue_s_first_is_loaded(tmp_path):
 
 
 def test_names_complete_in_a_shell():
-    assert models.names(None, None, "la") == ["large"]  # type: ignore[arg-type]
+    assert [each.value for each in name_or_path(None, None, "la")] == ["large"]  # type: ignore
 
 
 def test_where_nobody_sits_at_a_terminal_nobody_is_asked(capsys):

@@ -11,9 +11,9 @@ import pytest
 from localspec.cli import commands, run
 from localspec.cli.lazy_group import ALIASES, LISTED
 
-# Packages that take long to import, and parts of LocalSpec that import them.
+# Packages that take long to import, and a part of LocalSpec that does.
 SLOW = {"numpy", "httpx", "fastapi", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
-SLOW |= {f"localspec.{part}" for part in ("dialects", "engine", "server", "runtime", "decoding")}
+SLOW |= {"huggingface_hub", "transformers", "localspec.dialects"}
 FEW = 20  # modules of LocalSpec's own
 
 SCRIPT = """
@@ -53,6 +53,28 @@ def test_completing_a_commands_name_imports_no_command():
     assert out == "plain,chat\n"
     assert not modules & SLOW
     assert sum(name.startswith("localspec") for name in modules) <= FEW
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (("chat", "smol"), "plain,smollm2-135m\n"),
+        (("run", "--temp"), "plain,--temperature\n"),
+        (("serve", "--cache-r"), "plain,--cache-ram\n"),
+        (("generate", "./no-mod"), "file,./no-mod\n"),
+        (("pull", "./no-mod"), "\n"),
+    ],
+)
+def test_completing_models_and_options_imports_no_engine(words, completed):
+    modules, out = completing(*words)
+    assert out == completed
+    assert not modules & SLOW
+
+
+@pytest.mark.parametrize("arguments", [("config",), ("config", "serve"), ("chat", "--help")])
+def test_reading_options_imports_no_engine(arguments):
+    modules, _ = imported(*arguments)
+    assert not modules & SLOW
 
 
 def test_localspec_itself_imports_nothing_before_a_name_is_used():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from localspec.backend import Next, Roll, Row
-from localspec.draft import likely
 from localspec.errors import BackendError
+from localspec.pays import likely
 from localspec.roll import roll_by_forward
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler

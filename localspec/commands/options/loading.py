@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +17,10 @@ from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
 from localspec.errors import UsageError
-from localspec.memory.planner import Limits
 from localspec.models.engines import AUTO
-from localspec.runtime.loading import Loading
+
+if TYPE_CHECKING:
+    from localspec.runtime.loading import Loading
 
 SWITCH = {"auto": None, "on": True, "off": False}
 
@@ -105,6 +107,9 @@ def members() -> int:
 
 def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
     """Make the loading that the options wish."""
+    from localspec.memory.planner import Limits  # only here: it takes time to import
+    from localspec.runtime.loading import Loading
+
     workers.use(wanted.workers)
     drafting = drafting or DraftingOptions()
     options = Options(

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from localspec.prefix_cache.disk import prepare
+from localspec.server.options import STORED
 from localspec.system import kept_json
 from localspec.system.atomic_write import write
 
-STORED = 1024  # responses
 STORE_BYTES = 64 << 20  # of all of them together
 OWNER_BYTES = 256  # of a record, within which its owner is named
 OWNED = re.compile(r'\{"owner": "([^"\\]*)"')
