@@ -31,6 +31,7 @@ from localspec.commands.options.declare import (
 )
 from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.sections import SectionedCommand
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.pairing.vocabulary import Match
@@ -59,7 +60,7 @@ class BenchOptions:
     json: Path | None = option(WRITABLE, "Write every figure and reply to this file.")
 
 
-@click.command(params=options(BenchOptions, LoadingOptions))
+@click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:

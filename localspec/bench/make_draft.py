@@ -40,11 +40,18 @@ PROMPT, REPLY, REPLIES = 64, 48, 4  # tokens, and how many continuations are tim
 @dataclass(frozen=True, slots=True)
 class MakeDraftOptions:
     skip_layers: str = option(
-        WORDS, "Leave out these, counted from 0, and search for none.", "A-B,C,...", default=""
+        WORDS,
+        "Leave out these layers, counted from 0, and search for none.",
+        "A-B,C,...",
+        default="",
     )
-    text: Path | None = option(READABLE, "A text such as you write; the layers are chosen by it.")
-    out: Path | None = option(NEW, "The file or folder to write; else one here, named by layers.")
-    seconds: float = option(click.FloatRange(1), "How long to search; 300.", default=300.0)
+    text: Path | None = option(
+        READABLE, "Choose the layers by this text, which is like those that you write."
+    )
+    out: Path | None = option(
+        NEW, "Write this file or folder. Without it, one here, named by its layers."
+    )
+    seconds: float = option(click.FloatRange(1), "Search for so long.", default=300.0)
 
 
 @click.command("make-draft", params=options(EngineOptions, MakeDraftOptions))

@@ -11,13 +11,13 @@ from localspec.commands.options.reply import ReplyOptions
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    resume: bool = flag("Go on with the last conversation.")
-    system: str = option(TEXT, "What it is told beforehand.", "TEXT", default="")
-    lens: bool = flag("Colour each token by its proposer.")
-    attach: str | None = option(TEXT, "Talk to a server that runs already, or unix:PATH.", "URL")
+    resume: bool = flag("Continue the last conversation.")
+    system: str = option(TEXT, "Use this system prompt.", "TEXT", default="")
+    lens: bool = flag("Colour each token by the proposer that drafted it.")
+    attach: str | None = option(TEXT, "Talk to the server at this address, or at unix:PATH.", "URL")
     key: str | None = option(
         TEXT,
-        "Of the server, if it wants one; or in LOCALSPEC_API_KEY.",
+        "API key of that server. LOCALSPEC_API_KEY sets it, too.",
         envvar="LOCALSPEC_API_KEY",
         secret=True,
     )

@@ -9,9 +9,10 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import chosen, given, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
+from localspec.commands.options.sections import SectionedCommand
 
 
-@click.command(params=options(*LOADING, ReplyOptions, ChatOptions))
+@click.command(cls=SectionedCommand, params=options(*LOADING, ReplyOptions, ChatOptions))
 @click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=name_or_path)
 @click.argument("question", default="")
 @click.pass_context

@@ -14,6 +14,7 @@ from localspec.commands.options.declare import INTEGER, flag, option, options, r
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.reply import ReplyOptions, settings
+from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    raw: bool = flag("Continue the prompt as it is, without chat template.")
-    json: bool = flag("Print the result with all its figures.")
-    logprobs: int | None = option(INTEGER, "Of each token and N others; with --json.", "N")
+    raw: bool = flag("Continue the prompt as it is, without the model's chat template.")
+    json: bool = flag("Print text and figures as JSON.")
+    logprobs: int | None = option(
+        INTEGER, "Report log-probabilities of each token and the N likeliest. Needs --json.", "N"
+    )
 
 
-@click.command(params=options(*LOADING, ReplyOptions, GenerateOptions))
+@click.command(cls=SectionedCommand, params=options(*LOADING, ReplyOptions, GenerateOptions))
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.argument("prompt")
 @click.pass_context

@@ -10,10 +10,11 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
 
-@click.command(params=options(*LOADING, ServingOptions))
+@click.command(cls=SectionedCommand, params=options(*LOADING, ServingOptions))
 @click.argument(
     "names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=name_or_path
 )

@@ -9,13 +9,14 @@ from localspec.clients.options import AttachOptions, ConnectOptions, LaunchOptio
 from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
+from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
 REST = "localspec rest"
 PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
 
 
-class WithRest(click.Command):
+class WithRest(SectionedCommand):
     """Keeps what follows -- for another program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ class AttachOptions:
     attach: str | None = option(TEXT, "Use the server at this address, and no other.", "URL")
     key: str | None = option(
         TEXT,
-        "Of that server, if it wants one; or in LOCALSPEC_API_KEY.",
+        "API key of that server. LOCALSPEC_API_KEY sets it, too.",
         envvar="LOCALSPEC_API_KEY",
         secret=True,
     )
@@ -23,14 +23,16 @@ class AttachOptions:
 class StartOptions:
     """Options of a server that is started."""
 
-    cache_dir: Path | None = option(FOLDER, "Keep long prompts there, for the next time.")
+    cache_dir: Path | None = option(
+        FOLDER, "Keep the KV cache of long prompts in this folder, for the next start."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
-    write: bool = flag("Put it into the editor's own file, and keep what was there beside it.")
+    write: bool = flag("Write the settings into the editor's own file, and keep a copy of it.")
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    print: bool = flag("Show what would be run and set, and do nothing.")
+    print: bool = flag("Print what would be run and set, and run nothing.")

@@ -18,11 +18,19 @@ CONFIG = "config.json"
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    target: Path | None = option(EXISTING, "The folder of its model.", "FOLDER")
-    out: Path | None = option(WRITABLE, "The file to write; else one here, named by FOLDER.")
-    type: str = option(TEXT, "Of the weights: f32, f16, bf16, q8_0; as they are.", default="auto")
+    target: Path | None = option(
+        EXISTING, "Folder of the model that the head drafts for.", "FOLDER"
+    )
+    out: Path | None = option(
+        WRITABLE, "Write this file. Without it, FOLDER.gguf in the current folder."
+    )
+    type: str = option(
+        TEXT, "Type of the weights: f32, f16, bf16, q8_0, or auto: as they are.", default="auto"
+    )
     python: str = option(
-        TEXT, "A Python that has torch and transformers; else one is set up.", default=""
+        TEXT,
+        "Use this Python, which has torch and transformers. Without it, one is set up.",
+        default="",
     )
 
 

@@ -31,8 +31,10 @@ LITTLE = 4 << 30  # bytes of memory, in which only small models fit
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    fix: bool = flag("Build engines for the graphics card that is here.")
-    rebuild: str | None = option(TEXT, "Build for cuda, hip, vulkan, metal or cpu; auto.", "KIND")
+    fix: bool = flag("Build the engine for the graphics card of this machine.")
+    rebuild: str | None = option(
+        TEXT, "Build the engine for cuda, hip, vulkan, metal, cpu, or auto.", "KIND"
+    )
     build: bool = flag("Compile, also where the engine's makers offer a build.")
     workers: str | None = workers.workers()
 

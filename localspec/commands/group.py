@@ -20,9 +20,13 @@ ANY_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    hosts: str = option(TEXT, "The machines, this one first.", "ADDRESS,...", default="127.0.0.1")
-    each: int = option(COUNT, "Processes on each of them; 1.", default=1)
-    link: str = option(TEXT, "How they are connected: ring, jaccl, mpi; ring.", "NAME", default="")
+    hosts: str = option(
+        TEXT, "Machines that run it, this one first.", "ADDRESS,...", default="127.0.0.1"
+    )
+    each: int = option(COUNT, "Start N processes on each machine.", default=1)
+    link: str = option(
+        TEXT, "Connect them by ring, jaccl or mpi. Without it, by ring.", "NAME", default=""
+    )
 
 
 @click.command(

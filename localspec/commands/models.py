@@ -33,8 +33,10 @@ MISSING = "engine missing"
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    draft: str = option(TEXT, "Another drafter than the listed.", "NAME|SOURCE", default="")
-    dry_run: bool = flag("Tell what would be downloaded, no more.")
+    draft: str = option(
+        TEXT, "Pull this drafter in place of the listed one.", "NAME|SOURCE", default=""
+    )
+    dry_run: bool = flag("Say what would be downloaded, and download nothing.")
 
 
 @click.command(params=[NAME, *options(EngineOptions, PullOptions)])
@@ -264,11 +266,15 @@ def verify_files(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AddOptions:
-    target: str = required(TEXT, "hf:ORG/REPO[:FILE] or a path.", "SOURCE")
-    draft: str = option(TEXT, "Its draft model.", "NAME|SOURCE", default="")
-    about: str = option(TEXT, "A sentence.", default="a model of one's own")
-    size: str = option(TEXT, "Of its weights, as 5.0GB.", "SIZE", default="1GB")
-    format: str = option(TEXT, "Of its files, as gguf; else seen by the target.", default="")
+    target: str = required(
+        TEXT, "Where its weights are: hf:ORG/REPOSITORY[:FILE], or a path.", "SOURCE"
+    )
+    draft: str = option(TEXT, "Draft with this model.", "NAME|SOURCE", default="")
+    about: str = option(TEXT, "Describe it in a sentence.", default="a model of one's own")
+    size: str = option(TEXT, "Size of its weights, e.g. 5.0GB.", "SIZE", default="1GB")
+    format: str = option(
+        TEXT, "Format of its files, e.g. gguf. Without it, by the name of the target.", default=""
+    )
 
 
 @click.command(params=[NAME, *options(AddOptions)])

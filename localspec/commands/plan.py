@@ -14,6 +14,7 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
@@ -35,11 +36,11 @@ FREE, RESERVE, OTHERS = ".", "-", "x"
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    slots: int = option(COUNT, "Texts at once, each with a context.", default=1)
-    json: bool = flag("Print the plan with all its figures.")
+    slots: int = option(COUNT, "Plan for N texts at once, each with a context.", default=1)
+    json: bool = flag("Print the plan as JSON.")
 
 
-@click.command("plan", params=options(*LOADING, PlanOptions))
+@click.command("plan", cls=SectionedCommand, params=options(*LOADING, PlanOptions))
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:

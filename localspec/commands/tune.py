@@ -11,6 +11,7 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.sections import SectionedCommand
 from localspec.control import widths
 from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
@@ -22,10 +23,10 @@ BAR = 40  # characters of the longest bar
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    seconds: float = option(click.FloatRange(1, 3600), "How long to measure; 15.", default=15.0)
+    seconds: float = option(click.FloatRange(1, 3600), "Measure for so long.", default=15.0)
 
 
-@click.command(params=options(LoadingOptions, TuneOptions))
+@click.command(cls=SectionedCommand, params=options(LoadingOptions, TuneOptions))
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def tune(context: click.Context, model: str) -> None:

@@ -24,12 +24,18 @@ UNGUARDED = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    host: str = option(TEXT, "The address to serve at.", default="127.0.0.1")
-    port: int = option(click.IntRange(0, 65535), "0: any.", default=50052)
-    device: str = option(TEXT, "What to serve; N: the Nth GPU.", "auto|cpu|N", default="auto")
-    memory: int | None = option(Bytes(), "Most memory to offer of each, as 6GiB; else all free.")
-    cache: Path | None = option(FOLDER, "Keep weights there, so that they are sent once.")
-    verbose: bool = flag("Show the engine's log.")
+    host: str = option(TEXT, "Listen at this address.", default="127.0.0.1")
+    port: int = option(
+        click.IntRange(0, 65535), "Listen at this port; 0 is any free one.", default=50052
+    )
+    device: str = option(
+        TEXT, "Offer the CPU, or GPU number N, counted from 0.", "auto|cpu|N", default="auto"
+    )
+    memory: int | None = option(
+        Bytes(), "Memory to offer of each device, e.g. 6GiB. Without it, all that is free."
+    )
+    cache: Path | None = option(FOLDER, "Keep weights in this folder, so that they are sent once.")
+    verbose: bool = flag("Print the engine's log.")
 
 
 @click.command(params=options(WorkerOptions))

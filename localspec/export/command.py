@@ -13,23 +13,28 @@ from localspec.export.engines import ENGINES
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    to: str = required(click.Choice(list(ENGINES)), "The engine.", "|".join(ENGINES))
-    draft: str = option(TEXT, "Another draft model than the listed.", "NAME_OR_PATH", default="")
+    to: str = required(
+        click.Choice(list(ENGINES)), "Engine to write the script for.", "|".join(ENGINES)
+    )
+    draft: str = option(
+        TEXT, "Draft with this model in place of the listed one.", "NAME_OR_PATH", default=""
+    )
     original: str = option(
         TEXT,
-        "The weights as published, for engines that take no GGUF and no MLX; listed for names.",
+        "Original weights of the model, for engines that take neither GGUF nor MLX. The catalogue "
+        "has those of its names.",
         "ORG/REPOSITORY",
         default="",
     )
-    draft_original: str = option(TEXT, "The same of the drafter.", "ORG/REPOSITORY", default="")
-    depth: int = option(
-        click.IntRange(0, 64), "Tokens to draft in a round, 0 for none; 3.", default=FEW
+    draft_original: str = option(
+        TEXT, "Original weights of the draft model.", "ORG/REPOSITORY", default=""
     )
-    context: int | None = option(COUNT, "Tokens of prompt and reply together.")
-    slots: int | None = option(COUNT, "Texts at once.")
+    depth: int = option(click.IntRange(0, 64), "Draft N tokens in a round; 0 is none.", default=FEW)
+    context: int | None = option(COUNT, "Tokens that a prompt and its reply may have together.")
+    slots: int | None = option(COUNT, "Answer N requests at once.")
     kv_type: str = option(
         click.Choice(["auto", "f16", "q8_0", "q4_0"]),
-        "Precision of keys and values.",
+        "Type of the KV cache.",
         default="auto",
     )
 

@@ -23,6 +23,7 @@ from localspec.commands.options.declare import (
     read,
 )
 from localspec.commands.options.loading import LoadingOptions, loading
+from localspec.commands.options.sections import SectionedCommand
 from localspec.commands.progress_bar import duration
 from localspec.commands.time_left import TimeLeft
 from localspec.errors import LocalSpecError, UsageError
@@ -50,7 +51,7 @@ class ProveOptions:
     json: bool = flag("Print the verdict with all its figures.")
 
 
-@click.command(params=options(ProveOptions, LoadingOptions))
+@click.command(cls=SectionedCommand, params=options(ProveOptions, LoadingOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def prove(context: click.Context, model: str) -> None:

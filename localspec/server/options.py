@@ -32,64 +32,85 @@ FOR_AGENTS = 16_384  # tokens of context, below which coding agents have too lit
 class ServingOptions:
     """The addresses and limits of the server."""
 
-    host: str = option(TEXT, "The address to answer at.", default="127.0.0.1")
-    port: int = option(click.IntRange(0, 65535), "0: any.", default=8080)
+    host: str = option(TEXT, "Listen at this address.", default="127.0.0.1")
+    port: int = option(
+        click.IntRange(0, 65535), "Listen at this port; 0 is any free one.", default=8080
+    )
     unix: Path | None = option(
-        WRITABLE, "Answer at a unix socket there, in place of an address; for its owner alone."
+        WRITABLE, "Listen at this unix socket in place of an address. Only its owner may connect."
     )
-    tls_cert: Path | None = option(READABLE, "Answer by HTTPS: a certificate, with its chain, PEM.")
-    tls_key: Path | None = option(READABLE, "Its key, if that is in a file of its own.")
+    tls_cert: Path | None = option(
+        READABLE, "Answer by HTTPS with this certificate and its chain (PEM)."
+    )
+    tls_key: Path | None = option(
+        READABLE, "Key of the certificate, if it is in a file of its own."
+    )
     prefix: str = option(
-        TEXT, "Answer under this path too, behind a proxy that keeps it.", "/PATH", default=""
+        TEXT,
+        "Answer under this path, too, for a proxy that does not strip it.",
+        "/PATH",
+        default="",
     )
-    slots: int = option(COUNT, "Requests that are answered at once.", default=4)
+    slots: int = option(COUNT, "Answer N requests at once.", default=4)
     max_gap: float = option(
         SECONDS,
-        "Longest that replies may pause while a prompt is read; longer, and new requests "
-        "begin sooner.",
+        "Let running replies pause for so long while a new prompt is read. With more, new "
+        "requests begin sooner.",
         "SECONDS",
         default=MAX_GAP,
     )
-    queue: int = option(click.IntRange(0), "Requests that may wait for a slot.", default=64)
-    time_limit: float = option(SECONDS, "Most time of one reply.", "SECONDS", default=600.0)
-    body_limit: int = option(Bytes(), "Most bytes of a request.", default=32 << 20)
-    idle: float | None = option(SECONDS, "Unload a model that was unused for so long.", "SECONDS")
+    queue: int = option(
+        click.IntRange(0), "Let N more requests wait for a slot, and refuse others.", default=64
+    )
+    time_limit: float = option(SECONDS, "End a reply after so long.", "SECONDS", default=600.0)
+    body_limit: int = option(Bytes(), "Refuse requests with a larger body.", default=32 << 20)
+    idle: float | None = option(SECONDS, "Unload a model that was not used for so long.", "SECONDS")
     api_key: tuple[str, ...] = repeated(
         TEXT,
-        f"Needed to use the server; may repeat, or be in {KEY}.",
+        f"Require this key from clients. May repeat. {KEY} sets it, too.",
         "KEY",
         envvar=KEY,
         secret=True,
     )
-    api_key_file: Path | None = option(READABLE, "Keys, one a line.")
-    insecure: bool = flag("Let anybody in who reaches the address.")
-    allow_host: tuple[str, ...] = repeated(TEXT, "A name to be called by; * is all.", "NAME")
-    allow_origin: tuple[str, ...] = repeated(TEXT, "A web page that may ask; * is all.", "URL")
-    cache_dir: Path | None = option(FOLDER, "Keep long prompts there, for another time.")
-    cache_size: int = option(Bytes(), "Most bytes there.", default=8 << 30)
+    api_key_file: Path | None = option(
+        READABLE, "Require a key of this file, which has one per line."
+    )
+    insecure: bool = flag("Require no key, also where others can reach the address.")
+    allow_host: tuple[str, ...] = repeated(
+        TEXT, "Accept requests to this host name; * accepts all. May repeat.", "NAME"
+    )
+    allow_origin: tuple[str, ...] = repeated(
+        TEXT, "Accept requests by web pages of this origin; * accepts all. May repeat.", "URL"
+    )
+    cache_dir: Path | None = option(
+        FOLDER, "Keep the KV cache of long prompts in this folder, for the next start."
+    )
+    cache_size: int = option(Bytes(), "Size of that folder at most.", default=8 << 30)
     cache_ram: int = option(
         Bytes(),
-        "Most memory for what slots gave up; at most a quarter of what is free.",
+        "Memory for the KV cache of texts that lost their slot; at most a quarter of what is free.",
         default=8 << 30,
     )
     response_store: int = option(
         click.IntRange(0),
-        "Most responses to keep for previous_response_id; on disk with --cache-dir.",
+        "Keep N responses for previous_response_id; on disk with --cache-dir.",
         "N",
         default=STORED,
     )
     manage: bool | None = option(
         click.BOOL,
-        "Whether clients may load, unload, download and delete models; if not given, only where "
-        "nobody else can reach the server.",
+        "Let clients load, unload, download and delete models. Without it, they may where nobody "
+        "else can reach the server.",
         "yes|no",
     )
     alias: tuple[str, ...] = repeated(
-        TEXT, "Another name for the model, or NAME=MODEL of several; may repeat.", "NAME"
+        TEXT,
+        "Serve the model under this name, too; of several, write NAME=MODEL. May repeat.",
+        "NAME",
     )
-    strict: bool = flag("Refuse fields and models that are not known, and values out of bounds.")
+    strict: bool = flag("Refuse unknown fields and models, and values out of bounds.")
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
-    log_prompts: bool = flag("Show prompts and replies in the log.")
+    log_prompts: bool = flag("Write prompts and replies into the log.")
 
 
 def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:

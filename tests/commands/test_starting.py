@@ -10,6 +10,7 @@ import pytest
 
 from localspec.cli import commands, run
 from localspec.cli.lazy_group import ALIASES, LISTED
+from localspec.commands.options import sections
 
 # Packages that take long to import, and a part of LocalSpec that does.
 SLOW = {"numpy", "httpx", "fastapi", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
@@ -117,3 +118,41 @@ def test_an_alias_is_called_by_the_name_of_its_command(alias, capsys):
 def test_a_command_that_is_not_there_suggests_one_that_is(capsys):
     assert run(["lits"]) == 2
     assert "Did you mean 'list'?" in capsys.readouterr().err
+
+
+SECTIONED = ("chat", "generate", "serve", "launch", "plan", "tune", "bench", "prove")
+
+
+@pytest.mark.parametrize("name", SECTIONED)
+def test_options_come_in_sections_everyday_ones_first_and_gpus_last(name, capsys):
+    assert run([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    titles = [line for line in out.splitlines() if line.endswith(":") and line[:1].strip()]
+    assert titles[0] == "Options:"
+    assert titles[-1] == "Engine, memory and GPUs:"
+    for option in commands.commands[name].params:
+        if option.opts[0].startswith("--"):
+            assert out.count(f"  {option.opts[0]} ") == 1
+
+
+def test_every_option_of_a_section_is_one_of_some_command():
+    options = {each.name for command in commands.commands.values() for each in command.params}
+    assert not {name for names in sections.SECTIONS.values() for name in names} - options - {"help"}
+
+
+def test_every_option_says_what_it_does_in_a_sentence():
+    for command in commands.commands.values():
+        for option in command.params:
+            if option.param_type_name == "option":
+                about = option.help
+                assert about[0].isupper() or about[0].isdigit(), (command.name, option.name)
+                assert about.endswith("."), (command.name, option.name)
+
+
+def test_defaults_are_shown_as_they_are_typed(capsys):
+    assert run(["serve", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for shown in ("127.0.0.1", "8080; 0<=x<=65535", "8GiB", "32MiB", "600", "1024", "auto"):
+        assert f"[default: {shown}]" in out
+    assert '""' not in out
+    assert "[x>=1]" not in out

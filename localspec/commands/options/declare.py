@@ -10,8 +10,11 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 import click
 from click.core import ParameterSource
 
+from localspec.commands.options.size import Bytes, in_units
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from click.types import OptionHelpExtra
 
 T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
@@ -19,6 +22,7 @@ Values = Mapping[str, float]
 
 TEXT, INTEGER, NUMBER = click.STRING, click.INT, click.FLOAT
 COUNT = click.IntRange(1)
+NUMBERS = {"integer range": "N", "integer": "N", "float range": "NUMBER", "float": "NUMBER"}
 SECONDS = click.FloatRange(0, min_open=True)
 READABLE: click.Path[Path] = click.Path(exists=True, dir_okay=False, path_type=Path)
 WRITABLE: click.Path[Path] = click.Path(dir_okay=False, path_type=Path)
@@ -48,8 +52,8 @@ def option(
     secret: bool = False,
 ) -> object:
     """Declare an option of one value; without a default it is None where it is not given."""
-    known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar}
-    known["hide_input"] = secret
+    known = {"type": kind, "help": help, "metavar": metavar or NUMBERS.get(kind.name)}
+    known |= {"envvar": envvar, "hide_input": secret}
     return field(default=default, metadata=known | {"default": default})
 
 
@@ -89,13 +93,29 @@ def combined(
     return found
 
 
+class TypedOption(click.Option):
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Write a default as people type it, and none that is empty."""
+        extra, default = super().get_help_extra(ctx), self.default
+        if isinstance(self.type, Bytes) and isinstance(default, int):
+            extra["default"] = in_units(default)
+        elif isinstance(default, float):
+            extra["default"] = f"{default:g}"
+        elif not default:
+            extra.pop("default", None)
+        if extra.get("range", "").startswith("x>"):
+            del extra["range"]  # that a number is not negative goes without saying
+        return extra
+
+
 def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
     """Make click's options of the fields of records, each named like its field."""
     return [
-        click.Option(
+        TypedOption(
             [f"--{name.replace('_', '-')}"],
             expose_value=False,  # so that commands take few parameters
             callback=_keep,
+            show_default=True,
             **known,
         )
         for record in records

@@ -26,7 +26,7 @@ SWITCH = {"auto": None, "on": True, "off": False}
 
 
 def _backend() -> str:
-    help = "The engine, as `doctor` lists them; a file or a folder decides for itself."
+    help = "Engine to use. `doctor` lists them; auto takes the one that the files are for."
     return option(Engine(), help, "auto|NAME", default=AUTO)
 
 
@@ -42,56 +42,71 @@ class DraftingOptions:
     """The proposers and the depth, for commands that do not choose them themselves."""
 
     proposer: str = option(
-        TEXT, "Proposers: auto, none, or names as ngram,draft-model.", "NAME,...", default="auto"
+        TEXT,
+        "Proposers that draft: auto, none, or names, e.g. ngram,draft-model.",
+        "NAME,...",
+        default="auto",
     )
     depth: int | None = option(
         click.IntRange(0, 64),
-        "Tokens to draft in a round; chosen by measurement if not given.",
+        "Draft always N tokens in a round. Without it, measured costs decide.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LoadingOptions:
     backend: str = _backend()
-    draft: str | None = option(TEXT, "A smaller model, or a head, that drafts.", "NAME_OR_PATH")
-    context: int | None = option(COUNT, "Tokens of prompt and reply together.")
+    draft: str | None = option(
+        TEXT, "Draft with this smaller model or drafting head.", "NAME_OR_PATH"
+    )
+    context: int | None = option(COUNT, "Tokens that a prompt and its reply may have together.")
     kv_type: str = option(
         TEXT,
-        "Precision of keys and values, or of each: f16, q8_0, q4_0 and so on; else 16 bits.",
+        "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. Auto "
+        "is 16 bits.",
         "auto|TYPE|K,V",
         default="auto",
     )
     bit_exact: bool = flag(
-        "Greedy text equal to the bit, alone, beside others and with drafts: llama.cpp on a "
-        "CPU, weights as Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0. Tokens take 1.4 to 2.5 times as long."
+        "Compute alike in batches of any size, so that greedy text is the same to the bit alone, "
+        "beside others and with drafts. For llama.cpp on a CPU and weights in Q4_0, Q4_1, Q5_0, "
+        "Q5_1 or Q8_0. Tokens take 1.4 to 2.5 times as long."
     )
     flash_attention: str = option(
-        click.Choice(["auto", "on", "off"]), "Without it, a CPU may turn near-ties.", default="auto"
+        click.Choice(["auto", "on", "off"]),
+        "Use flash attention. Without it, greedy text can differ where two tokens nearly tie.",
+        default="auto",
     )
-    device: str = option(TEXT, "Where to run; N: the Nth GPU.", "auto|cpu|N", default="auto")
+    device: str = option(
+        TEXT, "Run on the CPU, or on GPU number N, counted from 0.", "auto|cpu|N", default="auto"
+    )
     budget: int | None = option(
-        Bytes(), "Most memory to take, as 6GiB; else what is free, but for a reserve."
+        Bytes(), "Memory to use at most, e.g. 6GiB. Without it, all that is free but a reserve."
     )
-    gpu_layers: int | None = option(click.IntRange(0), "Layers on the GPU; else all.")
+    gpu_layers: int | None = option(
+        click.IntRange(0), "Put N layers on the GPUs. Without it, as many as fit."
+    )
     split: tuple[float, ...] | None = option(
-        Shares(), "Shares of the GPUs in the layers, as 3,1; else by their room.", "SHARE,..."
+        Shares(), "Split layers across GPUs, e.g. 3,1. Without it, by free memory.", "SHARE,..."
     )
     main_gpu: int | None = option(
-        click.IntRange(0), "The GPU for a model that one can hold, and for the draft model.", "N"
+        click.IntRange(0), "Put the draft model, and models that fit on one GPU, on GPU N.", "N"
     )
     cpu_moe: int | None = option(
-        Layers(), "Layers, the first ones, whose experts stay in host memory.", "auto|N"
+        Layers(), "Keep the experts of the first N layers in host memory.", "auto|N"
     )
     workers: str | None = workers.workers()
-    threads: int | None = option(COUNT, "CPU threads; else one per physical core.")
+    threads: int | None = option(
+        COUNT, "Compute with N CPU threads. Without it, one per physical core."
+    )
     mmap: bool = flag(
-        "Map weights from their file also where they would be read into huge pages (llama.cpp on a "
-        "CPU, Linux): loads faster, shares memory; a token takes up to 1.2 times as long."
+        "Map weights from their file in place of reading them into huge pages (llama.cpp on a "
+        "CPU, Linux). Loads faster and shares memory; a token takes up to 1.2 times as long."
     )
     adapter: Path | None = option(
-        EXISTING, "A LoRA adapter to put on the model, if its engine can: MLX takes a folder."
+        EXISTING, "Put this LoRA adapter, a folder, on the model. Only MLX can."
     )
-    verbose: bool = flag("Show the engine's log.")
+    verbose: bool = flag("Print the engine's log.")
 
 
 LOADING = (LoadingOptions, DraftingOptions)

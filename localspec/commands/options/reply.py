@@ -24,7 +24,7 @@ from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Samplin
 def declared(parameter: Parameter) -> Mapping[str, object]:
     """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
-    return {"type": kind, "default": parameter.neutral, "help": parameter.about}
+    return {"type": kind, "default": parameter.neutral, "help": parameter.about, "metavar": "N"}
 
 
 def built(values: Mapping[str, float]) -> Sampling:
@@ -39,16 +39,20 @@ MEMBERS = {each.names[0]: declared(each) for each in PARAMETERS}
 
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
-    max_tokens: int | None = option(INTEGER, "Most tokens to say; else the context's end.")
-    sampling: Sampling = combined(GREEDY, MEMBERS, built)
-    logit_bias: tuple[str, ...] = repeated(TEXT, "May be given several times.", "TOKEN=BIAS")
-    seed: int | None = option(INTEGER, "Makes a sampled reply repeatable.")
-    stop: tuple[str, ...] = repeated(TEXT, "Ends the reply; may repeat.", "TEXT")
-    prediction: IO[str] | None = option(
-        OPENED, "A file that the reply is likely to repeat, as one to be edited."
+    max_tokens: int | None = option(
+        INTEGER, "Generate at most N tokens. Without it, until the context is full."
     )
-    ignore_end: bool = flag("Go on where the model would stop.")
-    plain: bool = flag("Do not speculate.")
+    sampling: Sampling = combined(GREEDY, MEMBERS, built)
+    logit_bias: tuple[str, ...] = repeated(
+        TEXT, "Add BIAS to the logit of token number TOKEN. May repeat.", "TOKEN=BIAS"
+    )
+    seed: int | None = option(INTEGER, "Sample with this seed, so that a reply can be repeated.")
+    stop: tuple[str, ...] = repeated(TEXT, "End the reply at this text. May repeat.", "TEXT")
+    prediction: IO[str] | None = option(
+        OPENED, "Draft from this file, which the reply may repeat, e.g. one to be edited."
+    )
+    ignore_end: bool = flag("Continue where the model would end its reply.")
+    plain: bool = flag("Decode plainly, without drafts.")
 
 
 def settings(wanted: ReplyOptions, logprobs: int | None = None) -> Settings:

@@ -6,8 +6,8 @@ import re
 
 import click
 
-UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", start=1):
+UNITS, LETTERS = {"": 1, "B": 1}, "KMGT"
+for _power, _letter in enumerate(LETTERS, start=1):
     UNITS |= {_letter: 1024**_power, f"{_letter}IB": 1024**_power, f"{_letter}B": 1000**_power}
 SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
 
@@ -24,3 +24,9 @@ class Bytes(click.ParamType[int]):
         if not found or found["unit"].upper() not in UNITS:
             self.fail(f"{value!r} is no size: write 8GiB, 8GB or 512MiB", param, ctx)
         return int(float(found["number"]) * UNITS[found["unit"].upper()])
+
+
+def in_units(count: int) -> str:
+    """Write a number of bytes as it may be typed, in the largest unit that divides it."""
+    power = max(at for at in range(len(LETTERS) + 1) if count % 1024**at == 0)
+    return f"{count >> 10 * power}{LETTERS[power - 1]}iB" if power else str(count)

@@ -9,7 +9,7 @@ import click
 from localspec.backend_spec import WORKERS
 from localspec.commands.options.declare import option
 
-HELP = "Use the devices of these workers, too; `localspec worker` starts one."
+HELP = "Use the devices of these other machines, too. `localspec worker` serves them."
 FORM = "HOST:PORT,..."
 
 

@@ -1,0 +1,76 @@
+"""The sections of options in a command's help: its own first, memory and GPUs last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+OWN = "Options"  # those that no other section has
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    OWN: ("help",),
+    "Reply": (
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "stop",
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "repeat_last_n",
+        "logit_bias",
+        "ignore_end",
+    ),
+    "Address": ("host", "port", "unix", "tls_cert", "tls_key", "prefix"),
+    "Access": ("api_key", "api_key_file", "allow_host", "allow_origin", "manage", "insecure"),
+    "Requests": (
+        "slots",
+        "queue",
+        "max_gap",
+        "time_limit",
+        "body_limit",
+        "strict",
+        "response_store",
+    ),
+    "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
+    "Log": ("log_prompts",),
+    "Model": ("context", "backend", "adapter", "bit_exact"),
+    "Speculation": ("draft", "proposer", "depth", "prediction", "plain"),
+    "Engine, memory and GPUs": (
+        "device",
+        "budget",
+        "kv_type",
+        "gpu_layers",
+        "cpu_moe",
+        "split",
+        "main_gpu",
+        "workers",
+        "threads",
+        "flash_attention",
+        "mmap",
+        "verbose",
+    ),
+}
+_SECTION_OF = {name: title for title, names in SECTIONS.items() for name in names}
+_PLACES = {name: at for names in SECTIONS.values() for at, name in enumerate(names)}
+
+
+class SectionedCommand(click.Command):
+    """Shows its options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[int, tuple[str, str]]]] = {title: [] for title in SECTIONS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and parameter.param_type_name == "option":
+                name = parameter.name or ""
+                rows[_SECTION_OF.get(name, OWN)].append((_PLACES.get(name, -1), record))
+        for title, records in rows.items():
+            if records:
+                records.sort(key=lambda each: each[0])  # own options as they are declared
+                with formatter.section(title):
+                    formatter.write_dl([record for _, record in records])
