@@ -8,6 +8,7 @@ LocalSpecError
 |-- ModelFileError     a model file that is missing, broken or not supported
 |-- PairError          a draft model that cannot draft for its target
 |-- PullError          weights that could not be downloaded, or differ from what was listed
+|   `-- HubUnreachable a hub that does not answer
 |-- NotOffered         a function that this server was not started with
 |-- SlotBusy           a slot that a request occupies now
 |-- DoesNotFit         more memory was asked for than there is
@@ -51,6 +52,10 @@ class PairError(LocalSpecError):
 
 
 class PullError(LocalSpecError):
+    pass
+
+
+class HubUnreachable(PullError):
     pass
 
 

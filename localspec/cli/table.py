@@ -41,6 +41,14 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "pull", "localspec.commands.models:pull", "Download a model and what drafts for it"
         ),
         ListedCommand(
+            "ps",
+            "localspec.clients.loaded_models:ps",
+            "List the models that a running server has loaded",
+        ),
+        ListedCommand(
+            "stop", "localspec.clients.loaded_models:stop", "Unload a model of a running server"
+        ),
+        ListedCommand(
             "doctor",
             "localspec.commands.doctor:doctor",
             "Check engines, devices, memory and disk, and give advice",
@@ -61,11 +69,14 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "localspec.commands.plan:plan",
             "Tell what memory a model would take, and if it fits",
         ),
-        ListedCommand("add", "localspec.commands.models:add", "Add a model to your own catalogue"),
-        ListedCommand("rm", "localspec.commands.models:rm", "Remove a model from this machine"),
+        ListedCommand("add", "localspec.commands.add:add", "Add a model to your own catalogue"),
+        ListedCommand(
+            "cp", "localspec.commands.pulled:cp", "Give a model that was pulled another name"
+        ),
+        ListedCommand("rm", "localspec.commands.pulled:rm", "Remove a model from this machine"),
         ListedCommand(
             "verify-files",
-            "localspec.commands.models:verify_files",
+            "localspec.commands.pulled:verify_files",
             "Compare a model's files with their checksums",
         ),
     ),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from localspec.chat.speakers.http import QUICK_SECONDS, Wire, socket_path
 from localspec.chat.speakers.server import OURS
-from localspec.chat.speakers.stream import count, objects
+from localspec.chat.speakers.stream import Object, count, objects
 from localspec.clients.endpoint import Endpoint
-from localspec.errors import LocalSpecError, UsageError, require_known
+from localspec.errors import BackendError, LocalSpecError, UsageError, require_known
 from localspec.server.options import ServingOptions, keys_of
 from localspec.templates.message import Json
 
@@ -32,17 +32,36 @@ def answering(address: str, key: str, model: str = "") -> Endpoint:
     if socket_path(address):
         raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
     wire = Wire(address, key)
-    listed = wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
-    models = [objects(each) for each in listed] if isinstance(listed, list) else []
-    if not models or any(each.get("owned_by") != OURS for each in models):
-        raise UsageError(f"what answers at {wire.address} is not LocalSpec")
-    by_name = {str(each.get("id")): each for each in models}
+    by_name = models_of(wire)
     loaded = (name for name, each in by_name.items() if each.get("loaded") is True)
     name = model or next(loaded, next(iter(by_name)))
     if name not in by_name and (stem := Path(name).stem) in by_name:
         name = stem  # as the server calls a file
     require_known(wire.address, name, by_name)
     return Endpoint(wire.address, name, count(by_name[name], "context_length"), key)
+
+
+def models_of(wire: Wire) -> dict[str, Object]:
+    """List the models that a server offers, or raise where it is not LocalSpec."""
+    listed = wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
+    models = [objects(each) for each in listed] if isinstance(listed, list) else []
+    if not models or any(each.get("owned_by") != OURS for each in models):
+        raise UsageError(f"what answers at {wire.address} is not LocalSpec")
+    return {str(each.get("id")): each for each in models}
+
+
+def running_server(attach: str | None, key: str, serving: ServingOptions) -> Wire:
+    """Connect to the server that is named, or to the one that is configured; or raise."""
+    usual = f"unix:{serving.unix}" if serving.unix is not None else usual_address(serving)
+    keys = keys_of(serving.api_key, serving.api_key_file) if attach is None else ()
+    if not (attach or usual):
+        raise UsageError("`serve` is configured for any free port: name its address with --attach")
+    wire = Wire(attach or usual, key or next(iter(keys), ""))
+    try:
+        models_of(wire)
+    except BackendError as error:
+        raise UsageError(f"{error}; name another address with --attach") from error
+    return wire
 
 
 def usual_address(serving: ServingOptions) -> str:

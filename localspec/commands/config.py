@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -22,10 +22,32 @@ from localspec.commands.configuration import (
     variable,
     variables,
 )
+from localspec.commands.options.declare import flag, options
+from localspec.commands.options.declare import read as read_options
 from localspec.errors import UsageError
 
 
-@click.command()
+@dataclass(frozen=True, slots=True)
+class ConfigOptions:
+    json: bool = flag("Print the options as JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOption:
+    """An option of a command, and where it was set."""
+
+    key: str
+    value: object
+    source: str  # "file", "environment" or "default"
+    where: str  # the line of the file, or the variable
+
+    def as_toml(self) -> str:
+        if self.source == "default":
+            return f"# {self.key} = {written(self.value)}".rstrip()
+        return f"{self.key} = {written(self.value)}  # {self.where}"
+
+
+@click.command(params=options(ConfigOptions))
 @click.argument("command", default="")
 @click.pass_context
 def config(context: click.Context, command: str) -> None:
@@ -42,16 +64,33 @@ def config(context: click.Context, command: str) -> None:
     if command and command not in commands:
         raise UsageError(unknown("command", command, commands))
     file = read(root.params["config"])
-    click.echo(f"# {file.path}" + ("" if file.text else ", which is not there"))
-    brief = replace(file, path=Path(file.path.name))
-    for name in [command] if command else mentioned(file, commands):
-        defaults = file.defaults(name, commands)
-        with click.Context(commands[name], root, name, default_map=defaults) as inner:
-            lines = list(shown(inner, brief, whole=bool(command)))
-        if lines:
-            click.echo("\n".join(["", f"[{name}]", *lines]))
+    tables = {
+        name: list(shown_options(name, file, root, whole=bool(command)))
+        for name in ([command] if command else mentioned(file, commands))
+    }
+    if read_options(context, ConfigOptions).json:
+        click.echo(json.dumps(as_data(file, tables), indent=2))
+    else:
+        click.echo(f"# {file.path}" + ("" if file.text else ", which is not there"))
+        for name, table in tables.items():
+            if table:
+                click.echo("\n".join(["", f"[{name}]", *(each.as_toml() for each in table)]))
     for notice in strange(commands, root):
         click.echo(f"localspec: {notice}", err=True)
+
+
+def as_data(file: Configuration, tables: Mapping[str, Sequence[ShownOption]]) -> dict[str, object]:
+    return {
+        "file": str(file.path),
+        "commands": {
+            name: {
+                each.key: {"value": each.value, "source": each.source, "where": each.where}
+                for each in table
+            }
+            for name, table in tables.items()
+            if table
+        },
+    }
 
 
 def mentioned(file: Configuration, commands: Collection[str]) -> Sequence[str]:
@@ -85,25 +124,35 @@ def named_in(variable: str, commands: Iterable[str]) -> bool:
     return variable.startswith(tuple(map(start, commands)))
 
 
-def shown(context: click.Context, file: Configuration, *, whole: bool) -> Iterator[str]:
-    """Write options as TOML, each with where it was set; built-in values as comments."""
-    for key, option in by_name(context.command).items():
-        value, source = option.consume_value(context, {})
-        if source == ParameterSource.DEFAULT_MAP:
-            place = file.where(context.info_name or "", key)
-            yield f"{key} = {written(option, value)}  # {place}"
-        elif source == ParameterSource.ENVIRONMENT:
-            cast = option.type_cast_value(context, value)
-            value = cast if isinstance(cast, int | float) else value
-            yield f"{key} = {written(option, value)}  # {variable(option, context)}"
-        elif whole:
-            yield f"# {key} = {written(option, option.get_default(context))}".rstrip()
+def shown_options(
+    name: str, file: Configuration, root: click.Context, *, whole: bool
+) -> Iterator[ShownOption]:
+    """List the options of a command that something sets, or all of them."""
+    assert isinstance(root.command, click.Group)
+    commands = root.command.commands
+    command, defaults = commands[name], file.defaults(name, commands)
+    file = replace(file, path=Path(file.path.name))
+    with click.Context(command, root, name, default_map=defaults) as context:
+        for key, option in by_name(command).items():
+            value, source = option.consume_value(context, {})
+            if source == ParameterSource.DEFAULT_MAP:
+                yield ShownOption(key, hidden(option, value), "file", file.where(name, key))
+            elif source == ParameterSource.ENVIRONMENT:
+                cast = option.type_cast_value(context, value)
+                value = cast if isinstance(cast, int | float) else value
+                where = variable(option, context)
+                yield ShownOption(key, hidden(option, value), "environment", where)
+            elif whole:
+                value = option.get_default(context)
+                yield ShownOption(key, None if value == () else value, "default", "")
 
 
-def written(option: click.Option, value: object) -> str:
-    if value is None or value == ():
-        return ""
-    return json.dumps(HIDDEN if option.hide_input else value, ensure_ascii=False)
+def hidden(option: click.Option, value: object) -> object:
+    return HIDDEN if option.hide_input else value
+
+
+def written(value: object) -> str:
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def strange(commands: Mapping[str, click.Command], root: click.Context) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from localspec.control import widths
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
+from localspec.models.seen_devices import forget_devices
 from localspec.runtime import kept_calibrations
 from localspec.system import folders, free_memory
 
@@ -37,6 +39,7 @@ class DoctorOptions:
     )
     build: bool = flag("Compile, also where the engine's makers offer a build.")
     workers: str | None = workers.workers()
+    json: bool = flag("Print the findings as JSON.")
 
 
 @click.command(params=options(DoctorOptions))
@@ -49,6 +52,10 @@ def doctor(context: click.Context) -> None:
     if wanted.fix or wanted.rebuild:
         built(wanted.rebuild or "", wanted.build)
     workers.use(wanted.workers)
+    forget_devices()
+    if wanted.json:
+        click.echo(json.dumps({"findings": [*map(asdict, findings())]}, indent=2))
+        return
     steps = 0
     for finding in findings():
         click.echo(f"{finding.subject:<10} {finding.state}")

@@ -1,30 +1,32 @@
-"""The commands for models by name: pull, list, show, rm, verify-files, add."""
+"""The commands for models by name: pull, list, show."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 
 from localspec.commands import model_names
-from localspec.commands.options.declare import TEXT, flag, option, options, read, required
+from localspec.commands.columns import columns
+from localspec.commands.options.declare import TEXT, flag, option, options, read
 from localspec.commands.options.loading import EngineOptions
-from localspec.errors import BackendError, DoesNotFit, LocalSpecError, PullError, UsageError
+from localspec.errors import BackendError, DoesNotFit, PullError
 from localspec.memory.machine import Machine, size
-from localspec.memory.planner import Limits, there
-from localspec.models import catalogue, catalogue_file, store
+from localspec.memory.planner import Limits, limited
+from localspec.models import catalogue, store
 from localspec.models.catalogue import entries, offer_for
-from localspec.models.engines import backend, spec, specs, taker
+from localspec.models.engines import backend, specs
 from localspec.models.entry import Entry, Offer
-from localspec.models.sources import LocalFiles, Package, Source, source
+from localspec.models.seen_devices import seen_devices
+from localspec.models.sources import Package
 from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.estimate import added, fitting
 from localspec.pulling.pace import Pace, pace, told
-from localspec.system.fingerprint import digest
 
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
@@ -58,51 +60,75 @@ def pull(context: click.Context, name: str) -> None:
         raise with_a_way_on(error, name, wish) from error
 
 
-@click.command("list", params=options(EngineOptions))
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    json: bool = flag("Print the list as JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A line of the list."""
+
+    name: str
+    weights: str
+    bytes: int
+    engine: str  # or the format, where no engine here takes it
+    drafter: str
+    drafter_bytes: int  # beside the model; 0: none, or it is not known
+    state: str
+    speed: str = ""  # to expect of it, in words
+
+    def row(self) -> tuple[str, ...]:
+        drafter = with_size(self.drafter, self.drafter_bytes)
+        state = f"{self.state}, {self.speed}" if self.speed else self.state
+        return self.name, self.weights, size(self.bytes), self.engine, drafter, state
+
+
+@click.command("list", params=options(EngineOptions, ListOptions))
 @click.pass_context
 def list_(context: click.Context) -> None:
     """List the models that are here, and those to pull."""
     here, wish = store.everything(), read(context, EngineOptions).backend
     known = {pulled.name for pulled in here}
-    rows: list[tuple[str, ...]] = [("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")]
-    rows += map(pulled_row, here)
+    models = list(map(pulled_row, here))
     others = (entry for entry in entries().values() if entry.name not in known)
-    rows += (available_row(entry, wish) for entry in others)
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+    models += (available_row(entry, wish) for entry in others)
+    if read(context, ListOptions).json:
+        click.echo(json.dumps({"models": [*map(asdict, models)]}, indent=2))
+        return
+    head = ("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")
+    click.echo(columns([head, *(model.row() for model in models)]))
 
 
-def pulled_row(pulled: store.PulledPair) -> tuple[str, ...]:
+def pulled_row(pulled: store.PulledPair) -> ListedModel:
     whole = all(held.whole for held in pulled.helds)
     state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
-    total = size(pulled.bytes)
-    drafter = with_size(pulled.drafter, pulled.draft.bytes if pulled.draft else 0)
-    return pulled.name, pulled.weights, total, pulled.engine, drafter, state
+    beside = pulled.draft.bytes if pulled.draft else 0
+    return ListedModel(
+        pulled.name, pulled.weights, pulled.bytes, pulled.engine, pulled.drafter, beside, state
+    )
 
 
-def available_row(entry: Entry, wish: str) -> tuple[str, ...]:
+def available_row(entry: Entry, wish: str) -> ListedModel:
     able = [name for name, each in specs().items() if each.format in entry.offers]
     if not able:
         kind, offer = next(iter(entry.offers.items()))
         weights, first = next(iter(offer.weights.items()))
-        return entry.name, weights, size(first.bytes), kind, offer.drafter, MISSING
+        return ListedModel(entry.name, weights, first.bytes, kind, offer.drafter, 0, MISSING)
     engine = wish if wish in able else able[0]
     offer, place = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
-    state = MISSING
+    state, words = MISSING, ""
     if isinstance(offer.weights[weights].source, Package):
         state = "comes with a package"
     elif place is not None:
         try:
             weights = fitting(entry, engine, "", place)
-            state = f"fits, {speed(entry, engine, weights)}"
+            state, words = "fits", speed(entry, engine, weights)
         except DoesNotFit:
             state = "does not fit"
-    total = size(offer.weights[weights].bytes)
-    drafter = with_size(offer.drafter, added(offer, engine))
-    return entry.name, weights, total, engine, drafter, state
+    total, beside = offer.weights[weights].bytes, added(offer, engine)
+    return ListedModel(entry.name, weights, total, engine, offer.drafter, beside, state, words)
 
 
 def speed(entry: Entry, engine: str, weights: str) -> str:
@@ -113,7 +139,7 @@ def speed(entry: Entry, engine: str, weights: str) -> str:
 
 @cache
 def paces(engine: str) -> Pace:
-    return pace(engine, Limits())
+    return pace(engine, Limits(), seen_devices(engine))
 
 
 def with_size(drafter: str, count: int) -> str:
@@ -123,28 +149,47 @@ def with_size(drafter: str, count: int) -> str:
 
 @cache
 def machine(engine: str) -> Machine | None:
-    """Ask an engine for its memory, if it is installed and a model is for it."""
+    """Tell the memory that an engine can use, if it is installed and a model is for it."""
     try:
-        return there(engine, Limits())
+        return limited(seen_devices(engine), Limits())
     except BackendError:
         return None
 
 
-@click.command(params=[NAME])
-def show(name: str) -> None:
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    json: bool = flag("Print the description as JSON.")
+
+
+@click.command(params=[NAME, *options(ShowOptions)])
+@click.pass_context
+def show(context: click.Context, name: str) -> None:
     """Describe a model of the catalogue, or one that was pulled.
 
     Says where its files come from, which of them are here, and how it agrees with its draft model.
     """
     bare = name.partition(":")[0]
     pulled = store.find(name)
-    if bare in entries():
-        for line in described(entries()[bare]):
-            click.echo(line)
-    elif not pulled:
-        catalogue.find(bare)
+    entry = entries().get(bare)
+    if not (entry or pulled):
+        catalogue.find(name if "/" in name else bare)
+    if read(context, ShowOptions).json:
+        data = {"catalogue": entry and as_data(entry), "pulled": [*map(asdict, pulled)]}
+        click.echo(json.dumps(data, indent=2, default=str))
+        return
+    for line in described(entry) if entry else ():
+        click.echo(line)
     for each in pulled:
         click.echo("\n".join(shown(each)))
+
+
+def as_data(entry: Entry) -> dict[str, Any]:
+    """Return an entry of the catalogue as JSON has it, with sources as they are written."""
+    data = asdict(entry)
+    for format, offer in entry.offers.items():
+        for name, weights in offer.weights.items():
+            data["offers"][format]["weights"][name]["source"] = str(weights.source)
+    return data
 
 
 def described(entry: Entry) -> Iterator[str]:
@@ -199,131 +244,3 @@ def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     same = ours.chat_template == theirs.chat_template
     state = "the same in both" if same else "another one; the model's own is used"
     yield f"  template {state}"
-
-
-@click.command(params=[PULLED])
-def rm(name: str) -> None:
-    """Remove a model from this machine.
-
-    Files that another model uses stay.
-    """
-    found = [each for each in store.everything() if named(each, name)]
-    if not found:
-        raise UsageError(f"{name} is not here; `localspec list` shows what is")
-    click.echo(f"{name} is gone; {size(forget(found))} are free again")
-
-
-def forget(pairs: Sequence[store.PulledPair]) -> int:
-    """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
-    for pulled in pairs:
-        store.forget(pulled)
-    used = {file.path for each in store.everything() for held in each.helds for file in held.files}
-    freed = 0
-    for pulled in pairs:
-        for held in pulled.helds:
-            if held.source.startswith(("hf:", "http")):
-                freed += sum(removed(file.path) for file in held.files if file.path not in used)
-    return freed
-
-
-def named(pulled: store.PulledPair, name: str) -> bool:
-    bare, _, weights = name.partition(":")
-    return pulled.name == bare and weights in ("", pulled.weights)
-
-
-def removed(path: Path) -> int:
-    """Remove a file, and its blob in the hub's cache; return the bytes freed."""
-    if not os.path.lexists(path):
-        return 0
-    blob = path.resolve()
-    count = blob.stat().st_size if blob.exists() else 0
-    path.unlink()
-    if blob != path and blob.exists():
-        blob.unlink()
-    return count
-
-
-@click.command("verify-files", params=[PULLED])
-def verify_files(name: str) -> None:
-    """Compare a model's files with their checksums, as they were when it was pulled."""
-    found = [each for each in store.everything() if named(each, name)]
-    if not found:
-        raise UsageError(f"{name} is not here; `localspec list` shows what is")
-    wrong = 0
-    for file in (file for each in found for held in each.helds for file in held.files):
-        if not file.path.exists():
-            state = "is missing"
-        elif file.sum and digest(file.path, file.large) != file.sum:
-            state = "has changed"
-        else:
-            state = "is right"
-        wrong += state != "is right"
-        click.echo(f"{file.path.name} {state}")
-    if wrong:
-        files = "one file is" if wrong == 1 else f"{wrong} files are"
-        raise PullError(f"{files} not what was pulled: localspec pull {name}")
-
-
-@dataclass(frozen=True, slots=True)
-class AddOptions:
-    target: str = required(
-        TEXT, "Where its weights are: hf:ORG/REPOSITORY[:FILE], or a path.", "SOURCE"
-    )
-    draft: str = option(TEXT, "Draft with this model.", "NAME|SOURCE", default="")
-    about: str = option(TEXT, "Describe it in a sentence.", default="a model of one's own")
-    size: str = option(TEXT, "Size of its weights, e.g. 5.0GB.", "SIZE", default="1GB")
-    format: str = option(
-        TEXT, "Format of its files, e.g. gguf. Without it, by the name of the target.", default=""
-    )
-
-
-@click.command(params=[NAME, *options(AddOptions)])
-@click.pass_context
-def add(context: click.Context, name: str) -> None:
-    """Add a model to your own catalogue, which is read beside the built-in one."""
-    wanted = read(context, AddOptions)
-    if not catalogue_file.NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    text = described_in_toml(name, wanted)
-    place = catalogue.own()
-    before = place.read_text(encoding="utf-8") if place.exists() else ""
-    if name in (catalogue_file.read(place) if before else {}):
-        raise UsageError(f"{place} has {name} already: edit it there")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_suffix(".part")
-    part.write_text(before + text, encoding="utf-8")
-    try:
-        catalogue_file.read(part)
-    except LocalSpecError:
-        part.unlink()
-        raise
-    part.replace(place)
-    click.echo(f"{name} is in {place}")
-
-
-def described_in_toml(name: str, wanted: AddOptions) -> str:
-    where, draft = source(wanted.target), quoted(wanted.draft)
-    table = f"{quoted(name)}.{quoted(wanted.format or format_of(where))}"
-    drafter = f'drafter = "model"\ndraft = {draft}\n' if wanted.draft else 'drafter = "none"\n'
-    return (
-        f"\n[{quoted(name)}]\nabout = {quoted(wanted.about)}\n"
-        f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
-        f"[{table}.weights]\n"
-        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(wanted.size)} }}\n"
-    )
-
-
-def format_of(where: Source) -> str:
-    """The format that an engine would take a source for; of a hub's, the one that it names."""
-    if isinstance(where, LocalFiles):
-        return spec(taker(where.path)).format
-    formats = [each.format for each in specs().values()]
-    return next((each for each in formats if each in str(where).lower()), formats[0])
-
-
-def quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-COMMANDS = (pull, list_, show, rm, verify_files, add)

@@ -7,13 +7,27 @@ from collections.abc import Iterator
 import click
 
 from localspec.commands.progress_bar import Progress
+from localspec.errors import HubUnreachable
 from localspec.memory.machine import size
+from localspec.memory.planner import Limits, there
+from localspec.models.catalogue import choose, find, offer_for
+from localspec.models.engines import specs
 from localspec.pulling import pull
+from localspec.pulling.estimate import added, fitting
 from localspec.pulling.resolve import PullPlan, order
+
+SOURCE = "/"  # in what names a source, and no model of the catalogue
 
 
 def fetch(name: str, wish: str, draft: str = "", *, dry_run: bool = False) -> None:
-    wanted = order(name, wish, draft)
+    try:
+        wanted = order(name, wish, draft)
+    except HubUnreachable as error:
+        if not dry_run or SOURCE in name:
+            raise
+        click.echo("\n".join(by_catalogue(name, wish, draft)))
+        click.echo(f"localspec: these are sizes of the catalogue: {error}", err=True)
+        return
     for line in announced(wanted):
         click.echo(line)
     if dry_run:
@@ -22,6 +36,22 @@ def fetch(name: str, wish: str, draft: str = "", *, dry_run: bool = False) -> No
     with Progress(sum(part.bytes for part in wanted.parts)) as progress:
         found = pull.pull(wanted, progress, lambda text: click.echo(text, err=True))
     click.echo(f"{found.name} is here: localspec chat {found.name}")
+
+
+def by_catalogue(wish: str, backend: str, draft: str) -> Iterator[str]:
+    """Say what would be pulled by the sizes that the catalogue knows."""
+    name, _, weights = wish.partition(":")
+    entry = find(name)
+    engine = choose(entry, backend, tuple(specs()))
+    weights = fitting(entry, engine, weights, there(engine, Limits()))
+    offer = offer_for(entry, engine)
+    model, beside = offer.weights[weights], 0 if draft else added(offer, engine)
+    yield f"{name}, {weights} for {engine}"
+    yield f"  {'model':<8} {model.source}  (about {size(model.bytes)})"
+    if draft or offer.draft:
+        about = f"  (about {size(beside)})" if beside else ""
+        yield f"  {'model' if draft else offer.drafter:<8} {draft or offer.draft}{about}"
+    yield f"  about {size(model.bytes + beside)} to download, less what is here"
 
 
 def announced(wanted: PullPlan) -> Iterator[str]:

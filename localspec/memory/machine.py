@@ -86,8 +86,12 @@ class Machine:
 
     def require(self, gpu: int) -> None:
         if not 0 <= gpu < len(self.gpus):
-            there = f"0 to {len(self.gpus) - 1}" if self.gpus else "none"
-            raise UsageError(f"there is no GPU {gpu}; there are: {there}")
+            if self.gpus:
+                raise UsageError(f"there is no GPU {gpu}; there are: 0 to {len(self.gpus) - 1}")
+            raise UsageError(
+                f"there is no GPU {gpu}: no engine sees one here; `localspec doctor` tells what it "
+                "sees, and --device cpu needs none"
+            )
 
     def within(self, budget: int) -> Machine:
         """Return the machine with at most `budget` bytes for models, on its GPUs if it has any."""

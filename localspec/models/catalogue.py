@@ -12,7 +12,7 @@ from localspec.models import catalogue_file
 from localspec.models.catalogue_file import NAME, read
 from localspec.models.engines import AUTO, spec
 from localspec.models.entry import Entry, Offer
-from localspec.models.sources import SCHEMES
+from localspec.models.sources import SCHEMES, as_hub_source
 from localspec.system import folders
 
 
@@ -52,6 +52,8 @@ def find(name: str) -> Entry:
     if name not in known:
         close = get_close_matches(name, sorted(known), 3, 0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "`localspec list` shows them"
+        if hub := as_hub_source(name):
+            hint = f"a repository of the hub is pulled by: localspec pull {hub}"
         raise UnknownModel(f"there is no model {name!r}; {hint}")
     return known[name]
 

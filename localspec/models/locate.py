@@ -10,7 +10,7 @@ from localspec.models import store
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
 from localspec.models.entry import Entry
-from localspec.models.sources import Package, place
+from localspec.models.sources import Package, as_hub_source, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
         return ModelFiles(pulled.engine, pulled.target.path, pulled.used)
     name, _, weights = name_or_path.partition(":")
     if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
-        raise UnknownModel(f"there is no file {name_or_path}")
+        hub = "" if claiming(path) else as_hub_source(name_or_path)
+        way = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
+        raise UnknownModel(f"there is no file {name_or_path}{way}")
     entry = find(name)
     engine = choose(entry, wish, engines)
     return ModelFiles(engine, _in_package(entry, engine, weights))

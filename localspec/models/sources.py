@@ -73,6 +73,20 @@ class LocalFiles:
 Source = Hub | Address | Package | LocalFiles
 
 
+REPOSITORY = re.compile(
+    r"((https://)?(hf\.co|huggingface\.co)/)?(?P<repository>[\w][\w.-]*/[\w.-]+)(:(?P<file>[^:/]+))?",
+    re.ASCII,
+)
+
+
+def as_hub_source(text: str) -> str:
+    """Write ORG/REPOSITORY, or the address of its page, as a source; "" where it is neither."""
+    match = REPOSITORY.fullmatch(text)
+    if not match:
+        return ""
+    return f"hf:{match['repository']}" + (f":*{match['file']}*" if match["file"] else "")
+
+
 def source(text: str) -> Source:
     """Parse a source of weights, as a catalogue or a command line gives it."""
     if found := HUB.fullmatch(text):
@@ -84,7 +98,9 @@ def source(text: str) -> Source:
         inside(found["file"], text)
         return Package(found["module"], found["file"])
     if text.startswith(tuple(f"{scheme}:" for scheme in SCHEMES)) or not text:
-        raise UsageError(f"{text!r} is no source; it must be {KINDS}")
+        page = as_hub_source(text)
+        kinds = f"write it as {page}" if page else f"it must be {KINDS}"
+        raise UsageError(f"{text!r} is no source; {kinds}")
     return LocalFiles(place(text).absolute())
 
 

@@ -31,7 +31,7 @@ from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils._http import hf_raise_for_status, http_stream_backoff
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from localspec.errors import PullError
+from localspec.errors import HubUnreachable, PullError
 from localspec.models.sources import Address, Hub, inside
 from localspec.pulling.listing import Listing, Remote
 from localspec.system.fingerprint import digest
@@ -253,15 +253,24 @@ def told(repository: str) -> Iterator[None]:
     except (RevisionNotFoundError, EntryNotFoundError) as error:
         raise PullError(f"{repository} does not have what was asked for: {_line(error)}") from error
     except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
-        raise PullError(f"{repository} is not here, and the hub is out of reach") from error
+        raise HubUnreachable(f"{repository} is not here, and {unreachable()}") from error
     except (HfHubHTTPError, HFValidationError) as error:
         raise PullError(f"the hub refused {repository}: {_line(error)}") from error
     except OSError as error:
         raise PullError(f"{repository} could not be pulled: {_line(error)}") from error
     except Exception as error:  # of the client's own HTTP library, whichever that is
         if type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3")):
-            raise PullError(f"the hub is out of reach: {_line(error)}") from error
+            raise HubUnreachable(f"{unreachable()} ({_line(error)})") from error
         raise
+
+
+def unreachable() -> str:
+    """Say that the hub is out of reach, and what to check."""
+    if constants.HF_HUB_OFFLINE:
+        return "the hub is not asked, since HF_HUB_OFFLINE is set: unset it"
+    return (
+        f"the hub is out of reach: check the network, or HF_ENDPOINT, which is {constants.ENDPOINT}"
+    )
 
 
 def _line(error: Exception) -> str:

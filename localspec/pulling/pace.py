@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
+from localspec.backend import Device
 from localspec.errors import LocalSpecError
 from localspec.memory.machine import size
 from localspec.memory.planner import Limits, limited, there
@@ -37,9 +39,10 @@ class Pace:
         return 1 / (on_host / self.bytes_a_second + BESIDES_SECONDS) if on_host else inf
 
 
-def pace(engine: str, limits: Limits) -> Pace:
-    """Measure how fast an engine can read weights here."""
-    devices = backend(engine).probe()
+def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -> Pace:
+    """Measure how fast an engine can read weights here; it is asked for its devices if need be."""
+    if devices is None:
+        devices = backend(engine).probe()
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
     gpus = limited(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.

@@ -58,7 +58,7 @@ def order(wish: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     if wish.startswith(("hf:", "https:", "http:")):
         return _unnamed(wish, engine, draft)
     name, _, weights = wish.partition(":")
-    entry = find(name)
+    entry = find(wish if "/" in wish else name)  # the error names all of a repository
     own = choose(entry, engine, tuple(specs()))
     weights = fitting(entry, own, weights, there(own, Limits()))
     offer = offer_for(entry, own)

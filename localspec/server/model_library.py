@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from localspec.commands.models import forget
+from localspec.commands.pulled import copy, forget
 from localspec.errors import PullError, UnknownModel, UsageError
-from localspec.models import catalogue, store
-from localspec.models.catalogue_file import NAME
+from localspec.models import store
 from localspec.server.model_host import ServedOffer
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -84,13 +83,7 @@ class PulledLibrary:
         return found.name if wanted.startswith("hf:") else wanted
 
     def copy(self, name: str, other: str) -> None:
-        new = other.removesuffix(LATEST)
-        if not NAME.fullmatch(new):
-            raise UsageError(f"{other[:80]!r} is no name: it must match {NAME.pattern}")
-        if new in catalogue.entries() or store.find(new):
-            raise UsageError(f"there is a model {new} already: choose another name")
-        for each in pulled(name):
-            store.keep(replace(each, name=new))
+        copy(pulled(name), other.removesuffix(LATEST))
 
     def delete(self, name: str) -> None:
         forget(pulled(name))

@@ -60,6 +60,19 @@ def test_what_is_in_force_is_shown_with_where_it_was_said(file, capsys, monkeypa
     assert "LOCALSPEC_SERVE_PROT sets nothing; did you mean LOCALSPEC_SERVE_PORT?" in err
 
 
+def test_what_is_in_force_comes_as_json(file, capsys, monkeypatch):
+    file.write_text("[serve]\nslots = 2\n")
+    monkeypatch.setenv("LOCALSPEC_SERVE_API_KEY", "secret")
+    assert run(["config", "--json"]) == 0
+    key = {"value": "********", "source": "environment", "where": "LOCALSPEC_SERVE_API_KEY"}
+    slots = {"value": 2, "source": "file", "where": f"{file.name}, line 2, [serve]"}
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"file": str(file), "commands": {"serve": {"slots": slots, "api-key": key}}}
+    assert run(["config", "serve", "--json"]) == 0
+    port = json.loads(capsys.readouterr().out)["commands"]["serve"]["port"]
+    assert port == {"value": 8080, "source": "default", "where": ""}
+
+
 def test_what_is_shown_can_be_put_into_the_file(file, capsys):
     file.write_text('[chat]\ntemperature = 0.5\nstop = ["a\\n", "b"]\n[serve]\nport = 1\n')
     assert run(["config"]) == 0

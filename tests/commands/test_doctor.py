@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import namedtuple
 from dataclasses import replace
@@ -98,3 +99,10 @@ def test_a_kind_that_no_engine_has_is_refused_with_those_there_are(monkeypatch, 
     assert with_builder(monkeypatch) == []
     assert run(["doctor", *options]) == 2
     assert ("auto, cuda" if "rocket" in options else "--fix") in capsys.readouterr().err
+
+
+def test_findings_come_as_json(capsys):
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {"localspec", "memory", "disk"} <= {each["subject"] for each in found}
+    assert all(each.keys() == {"subject", "state", "step"} for each in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from localspec.cli import run
 from localspec.commands import models
 from localspec.commands.model_names import name_or_path
+from localspec.errors import HubUnreachable
 from localspec.models import catalogue, store
 from localspec.models import engines as engines_by_name
 from localspec.models.locate import locate
 from localspec.models.store import File, PulledPair, StoredModel
+from localspec.pulling import hub
 from tests import engines
 from tests.machines import MACHINES
 
@@ -89,6 +92,31 @@ def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
     )
 
 
+def test_the_list_and_a_description_come_as_json_with_the_same_facts(capsys):
+    kept("mine", draft=engines.tiny("llama", seed=3))
+    assert run(["list", "--json"]) == 0
+    mine, small, large = json.loads(capsys.readouterr().out)["models"]
+    assert small.pop("speed").startswith("about ")
+    assert small == {
+        "name": "small",
+        "weights": "q8_0",
+        "bytes": 600_000_000,
+        "engine": "llamacpp",
+        "drafter": "none",
+        "drafter_bytes": 0,
+        "state": "fits",
+    }
+    assert (mine["state"], large["state"]) == ("here", "does not fit")
+    assert run(["show", "large", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["catalogue"]["offers"]["gguf"]["weights"]["q4_k_m"]["source"] == "hf:people/large"
+    assert shown["pulled"] == []
+    assert run(["show", "mine", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["catalogue"] is None
+    assert shown["pulled"][0]["target"]["path"] == str(engines.tiny("llama"))
+
+
 def held_but_gone(pulled: PulledPair) -> StoredModel:
     [file] = pulled.target.files
     return StoredModel(
@@ -131,6 +159,78 @@ def test_what_is_not_here_can_be_neither_removed_nor_verified(capsys):
         assert "large is not here; `localspec list` shows what is" in capsys.readouterr().err
     assert run(["show", "larje"]) == 2
     assert "did you mean large?" in capsys.readouterr().err
+
+
+STARTER = """\
+[starter]
+about = "one that comes with a package"
+licence = "MIT"
+[starter.gguf.weights]
+q4_1 = { from = "package:tests/conftest.py", size = "1MB" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way"),
+    [
+        (["rm", "starter"], "`pip uninstall tests` removes it"),
+        (["verify-files", "starter"], "`pip install --force-reinstall tests` gets its file anew"),
+        (["cp", "starter", "mine"], "`localspec serve starter --alias mine` serves it under"),
+    ],
+)
+def test_of_a_model_that_a_package_holds_it_is_said_that_it_was_not_pulled(arguments, way, capsys):
+    catalogue.own().write_text(OWN + STARTER)
+    assert run(arguments) == 2
+    err = capsys.readouterr().err
+    assert "starter was not pulled, it comes with the package tests" in err
+    assert way in err
+
+
+def test_a_copy_is_another_name_for_the_same_files(capsys):
+    path = kept("mine").target.path
+    assert run(["cp", "mine", "other"]) == 0
+    assert locate("other").path == locate("mine").path == path
+    assert run(["rm", "mine"]) == 0
+    assert locate("other").path == path
+    for name, message in (("large", "there is a model large already"), ("A B", "is no name")):
+        assert run(["cp", "other", name]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wish", "source"),
+    [
+        ("People/Model-8B", "hf:People/Model-8B"),
+        ("People/Model-8B:Q4_K_M", "hf:People/Model-8B:*Q4_K_M*"),
+        ("hf.co/People/Model-8B-GGUF:Q8_0", "hf:People/Model-8B-GGUF:*Q8_0*"),
+        ("https://huggingface.co/People/Model-8B", "hf:People/Model-8B"),
+    ],
+)
+def test_what_looks_like_a_repository_is_answered_with_its_source(wish, source, capsys):
+    assert run(["pull", wish]) == 2
+    assert capsys.readouterr().err.rstrip().endswith(source)
+    if not wish.startswith("http"):
+        assert run(["generate", wish, "hi"]) == 2
+        assert f"localspec pull {source}\n" in capsys.readouterr().err
+
+
+def test_without_the_hub_a_dry_run_tells_the_sizes_of_the_catalogue(capsys, monkeypatch):
+    def listing(_):
+        raise HubUnreachable(hub.unreachable())
+
+    monkeypatch.setattr(hub, "listing", listing)
+    assert run(["pull", "large:q4_k_m", "--backend", "llamacpp", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        "large, q4_k_m for llamacpp\n"
+        "  model    hf:people/large  (about 56 GiB)\n"
+        "  model    small:q8_0  (about 573 MiB)\n"
+        "  about 56 GiB to download, less what is here\n"
+    )
+    assert "these are sizes of the catalogue: the hub is " in err
+    assert run(["pull", "large:q4_k_m", "--backend", "llamacpp"]) == 1
+    assert re.search("unset it|check the network, or HF_ENDPOINT", capsys.readouterr().err)
+    assert run(["pull", "hf:people/large", "--dry-run"]) == 1
 
 
 def test_a_draft_model_of_one_s_own_may_come_from_a_hub(capsys):

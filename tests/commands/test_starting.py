@@ -78,6 +78,13 @@ def test_reading_options_imports_no_engine(arguments):
     assert not modules & SLOW
 
 
+def test_the_list_imports_no_engine_that_was_asked_a_moment_ago():
+    _, first = imported("list")
+    modules, again = imported("list")
+    assert not modules & SLOW
+    assert again == first
+
+
 def test_localspec_itself_imports_nothing_before_a_name_is_used():
     script = "import localspec, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

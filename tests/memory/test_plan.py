@@ -352,7 +352,7 @@ def test_only_one_card_is_used_where_one_is_chosen():
     assert found.options.split == (0, 41)
     with pytest.raises(UsageError, match=r"no GPU 2; there are: 0 to 1"):
         MACHINES["two 24 GB cards"].only(2)
-    with pytest.raises(UsageError, match="there are: none"):
+    with pytest.raises(UsageError, match="no engine sees one here"):
         cpu(8 * GB).only(0)
 
 

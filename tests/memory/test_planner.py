@@ -237,7 +237,7 @@ def test_limits_that_make_no_sense_are_refused():
         Limits(device="tpu")
     with pytest.raises(UsageError, match="budget is 0; it must be from 1"):
         Limits(budget=0)
-    with pytest.raises(UsageError, match="there is no GPU 0; there are: none"):
+    with pytest.raises(UsageError, match="there is no GPU 0: no engine sees one here"):
         planner.there("llamacpp", Limits(device="0"))
     assert planner.there("llamacpp", Limits(budget=MB)).host.room == MB
     supposed = planner.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host

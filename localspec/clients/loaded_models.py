@@ -1,0 +1,123 @@
+"""The commands `localspec ps` and `localspec stop`: the models that a running server has loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from localspec.clients.command import serving
+from localspec.clients.options import AttachOptions
+from localspec.commands.columns import columns
+from localspec.commands.options.declare import flag, options, read
+from localspec.errors import UsageError, require_known
+from localspec.memory.machine import size
+
+if TYPE_CHECKING:
+    from localspec.chat.speakers.http import Wire
+    from localspec.templates.message import Json
+
+LATEST = ":latest"
+NEVER_YEAR = 9999  # of the end of a model that is not unloaded by itself
+
+
+@dataclass(frozen=True, slots=True)
+class PsOptions:
+    json: bool = flag("Print the list as JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    name: str
+    bytes: int
+    gpu_bytes: int  # of these
+    context: int  # tokens
+    unloads_at: str | None  # as ISO 8601; None: it is not unloaded by itself
+
+    @property
+    def place(self) -> str:
+        share = round(100 * self.gpu_bytes / max(self.bytes, 1))
+        return (
+            "CPU" if not share else "GPU" if share == 100 else f"{100 - share}% CPU, {share}% GPU"
+        )
+
+    @property
+    def end(self) -> str:
+        return self.unloads_at[:16].replace("T", " ") if self.unloads_at else "never"
+
+
+@click.command(params=options(AttachOptions, PsOptions))
+@click.pass_context
+def ps(context: click.Context) -> None:
+    """List the models that a running server has loaded.
+
+    The server is the one that `localspec serve` starts as it is configured, or that of --attach.
+    """
+    wire = server(context)
+    models = loaded_at(wire)
+    if read(context, PsOptions).json:
+        click.echo(json.dumps({"server": wire.address, "models": [*map(asdict, models)]}, indent=2))
+        return
+    if not models:
+        click.echo(f"no model is loaded at {wire.address}")
+        return
+    rows = [("NAME", "SIZE", "PLACE", "CONTEXT", "UNLOADS")]
+    rows += [(m.name, size(m.bytes), m.place, f"{m.context:,}", m.end) for m in models]
+    click.echo(columns(rows))
+
+
+@click.command(params=options(AttachOptions))
+@click.argument("model")
+@click.pass_context
+def stop(context: click.Context, model: str) -> None:
+    """Unload a model of a running server.
+
+    A model that answers requests is unloaded when they have ended. The next request for it loads
+    it again. To end the server itself, press Ctrl-C where it runs.
+    """
+    from localspec.chat.speakers.stream import count
+
+    wire = server(context)
+    names = [each.name for each in loaded_at(wire)]
+    if not names:
+        raise UsageError(f"no model is loaded at {wire.address}")
+    name = model.removesuffix(LATEST)
+    require_known(wire.address, name, names)
+    requests = count(wire.told("/models/unload", {"model": name}), "requests")
+    when = f" when its {requests} requests have ended" if requests else ""
+    click.echo(f"{name} is unloaded{when}")
+
+
+def server(context: click.Context) -> Wire:
+    """Find the server to ask."""
+    from localspec.clients.running import running_server  # HTTP takes its time to import
+
+    attaching = read(context, AttachOptions)
+    return running_server(attaching.attach, attaching.key or "", serving(context))
+
+
+def loaded_at(wire: Wire) -> list[LoadedModel]:
+    """Ask a server for its loaded models."""
+    from localspec.chat.speakers.http import QUICK_SECONDS
+    from localspec.chat.speakers.stream import objects
+
+    listed = wire.told("/api/ps", seconds=QUICK_SECONDS).get("models")
+    return [loaded(objects(each)) for each in listed] if isinstance(listed, list) else []
+
+
+def loaded(told: Mapping[str, Json]) -> LoadedModel:
+    from localspec.chat.speakers.stream import count
+
+    end = told.get("expires_at")
+    moment = datetime.fromisoformat(end) if isinstance(end, str) else None
+    return LoadedModel(
+        str(told.get("name")).removesuffix(LATEST),
+        count(told, "size"),
+        count(told, "size_vram"),
+        count(told, "context_length"),
+        None if moment is None or moment.year == NEVER_YEAR else moment.astimezone().isoformat(),
+    )

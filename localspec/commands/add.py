@@ -1,0 +1,76 @@
+"""The command `localspec add`: a model of the user's own for the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from localspec.commands.options.declare import TEXT, option, options, read, required
+from localspec.errors import LocalSpecError, UsageError
+from localspec.models import catalogue, catalogue_file
+from localspec.models.engines import spec, specs, taker
+from localspec.models.sources import LocalFiles, Source, source
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    target: str = required(
+        TEXT, "Where its weights are: hf:ORG/REPOSITORY[:FILE], or a path.", "SOURCE"
+    )
+    draft: str = option(TEXT, "Draft with this model.", "NAME|SOURCE", default="")
+    about: str = option(TEXT, "Describe it in a sentence.", default="a model of one's own")
+    size: str = option(TEXT, "Size of its weights, e.g. 5.0GB.", "SIZE", default="1GB")
+    format: str = option(
+        TEXT, "Format of its files, e.g. gguf. Without it, by the name of the target.", default=""
+    )
+
+
+@click.command(params=options(AddOptions))
+@click.argument("name")
+@click.pass_context
+def add(context: click.Context, name: str) -> None:
+    """Add a model to your own catalogue, which is read beside the built-in one."""
+    wanted = read(context, AddOptions)
+    if not catalogue_file.NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
+    text = described_in_toml(name, wanted)
+    place = catalogue.own()
+    before = place.read_text(encoding="utf-8") if place.exists() else ""
+    if name in (catalogue_file.read(place) if before else {}):
+        raise UsageError(f"{place} has {name} already: edit it there")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_suffix(".part")
+    part.write_text(before + text, encoding="utf-8")
+    try:
+        catalogue_file.read(part)
+    except LocalSpecError:
+        part.unlink()
+        raise
+    part.replace(place)
+    click.echo(f"{name} is in {place}")
+
+
+def described_in_toml(name: str, wanted: AddOptions) -> str:
+    where, draft = source(wanted.target), quoted(wanted.draft)
+    table = f"{quoted(name)}.{quoted(wanted.format or format_of(where))}"
+    drafter = f'drafter = "model"\ndraft = {draft}\n' if wanted.draft else 'drafter = "none"\n'
+    return (
+        f"\n[{quoted(name)}]\nabout = {quoted(wanted.about)}\n"
+        f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
+        f"[{table}.weights]\n"
+        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(wanted.size)} }}\n"
+    )
+
+
+def format_of(where: Source) -> str:
+    """The format that an engine would take a source for; of a hub's, the one that it names."""
+    if isinstance(where, LocalFiles):
+        return spec(taker(where.path)).format
+    formats = [each.format for each in specs().values()]
+    return next((each for each in formats if each in str(where).lower()), formats[0])
+
+
+def quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
