@@ -88,8 +88,8 @@ def stop(context: click.Context, model: str) -> None:
     name = model.removesuffix(LATEST)
     require_known(wire.address, name, names)
     requests = count(wire.told("/models/unload", {"model": name}), "requests")
-    when = f" when its {requests} requests have ended" if requests else ""
-    click.echo(f"{name} is unloaded{when}")
+    what = "its request has" if requests == 1 else f"its {requests} requests have"
+    click.echo(f"{name} is unloaded" + (f" when {what} ended" if requests else ""))
 
 
 def server(context: click.Context) -> Wire:

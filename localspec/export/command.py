@@ -45,7 +45,7 @@ class ExportOptions:
 def export(context: click.Context, model: str) -> None:
     """Write the shell script that runs a pair on another engine, and what does not carry over.
 
-    For where a home is outgrown: several cards, many users. LocalSpec itself is not needed there.
+    For more cards or users than LocalSpec is made for. It need not be installed there.
     """
     given = read(context, ExportOptions)
     engine = ENGINES[given.to]
