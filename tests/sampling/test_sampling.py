@@ -189,7 +189,7 @@ def test_few_candidates_are_cut_like_many(sampling, monkeypatch):
         logits = np.random.default_rng(seed).normal(size=2000).astype(np.float32).round(1)
         found = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
         with monkeypatch.context() as patched:
-            patched.setattr("localspec.sampling.parameters.FEW", 0)
+            patched.setattr("localspec.sampling.filters.FEW", 0)
             expected = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
         assert found.ids.tolist() == expected.ids.tolist()
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
