@@ -94,7 +94,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "bench",
             "localspec.bench.command:bench",
-            "Measure what speculation brings on this machine",
+            "Measure whether speculation pays on this machine",
         ),
         ListedCommand(
             "prove", "localspec.prove.command:prove", "Show that speculation changes nothing"
