@@ -47,13 +47,13 @@ PROMPTS_OF_A_CATEGORY = 2
 class BenchOptions:
     details: bool = flag("Measure more modes, and show drafts, costs and forecasts.")
     seconds: float = option(
-        SECONDS, "Seconds for the whole run, loading included (150).", "N", default=WHOLE_RUN
+        SECONDS, "Seconds for the whole run, loading included.", "N", default=WHOLE_RUN
     )
     modes: str = option(TEXT, "Modes to measure, e.g. auto,lookup,ngram:8.", "A,B", default="")
     prompts: Path | None = option(WRITABLE, "JSONL file; each line has a category and a prompt.")
     category: tuple[str, ...] = repeated(TEXT, "Only prompts of this category; may be repeated.")
     limit: int | None = option(COUNT, "Prompts per category (2; of a file all).", "N")
-    repeat: int = option(COUNT, "Ask every prompt N times (1).", "N", default=1)
+    repeat: int = option(COUNT, "Ask every prompt N times.", "N", default=1)
     max_tokens: int | None = option(INTEGER, "Tokens per reply (32 to 128, by speed).", "N")
     temperature: float = option(NUMBER, "Sampling temperature (0: greedy).", default=0.0)
     seed: int = option(INTEGER, "Seed of sampled replies, the same in all modes.", default=0)

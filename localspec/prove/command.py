@@ -40,14 +40,14 @@ T = TypeVar("T")
 class ProveOptions:
     details: bool = flag("Show each proposer and each difference.")
     seconds: float = option(
-        SECONDS, "Seconds for the whole run; more of them try more (240).", "N", default=240.0
+        SECONDS, "Seconds for the whole run; more of them try more.", "N", default=240.0
     )
     prompts: Path | None = option(
         READABLE, 'JSONL file; each line has a "prompt" or "messages".', "FILE"
     )
     max_tokens: int | None = option(COUNT, "Tokens per reply (16 to 64, by speed).", "N")
     samples: int | None = option(COUNT, "Samples per proposer (150 to 2,000, by time).", "N")
-    temperature: float = option(NUMBER, "Sampling temperature (1).", default=1.0)
+    temperature: float = option(NUMBER, "Sampling temperature.", default=1.0)
     json: bool = flag("Print the verdict with all its figures.")
 
 
