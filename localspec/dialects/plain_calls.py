@@ -204,7 +204,7 @@ class _Call:
 
     def _key(self, tape: Tape) -> Reading[str]:
         """Read the key of a field; empty where a call has none such."""
-        if (yield from tape.ahead()) not in QUOTES:
+        if (yield from tape.ahead()) not in QUOTES:  # which spares most texts the look for keys
             return ""
         key = self._keys.get((yield from tape.starts(*self._keys)), "")
         self._keys = {spelling: other for spelling, other in self._keys.items() if other != key}

@@ -88,10 +88,9 @@ def test_no_odd_number_is_a_whole_one(value):
 
 def test_a_schema_that_refers_to_itself_is_followed_in_linear_time():
     again = {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}}
-    schema = {
-        "$ref": "#/$defs/x",
-        "$defs": {"x": {"anyOf": [{**again, "required": ["b"]}, again, {"$ref": "#/$defs/x"}]}},
-    }
+    twice = [{"allOf": [again, {"required": ["b"]}]}, again]  # each looks at all of a value
+    itself = {"$ref": "#/$defs/x"}
+    schema = {**itself, "$defs": {"x": {"allOf": [itself], "anyOf": twice}}}
     value = {}
     for _ in range(60):
         value = {"a": value}

@@ -158,6 +158,7 @@ NONE = {
     "within a line": f"I call {FIRST}",
     "within quotes": f"> {FIRST}",
     "a tag that is none": f"<div class=x>{FIRST}</div>",
+    "a tag that does not end": f"<tools {FIRST}",
     "an end of a tag": f"</tools>{FIRST}",
     "single signs of a fence": f"`{FIRST}`",
     "an empty fence": "```\n```",
@@ -272,7 +273,7 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=TEXTS, name=st.sampled_from([*TEMPLATES]), data=st.data())
 def test_no_reading_depends_on_how_the_text_was_cut(text, name, data):
     whole = read(text, TEMPLATES[name])
@@ -281,7 +282,7 @@ def test_no_reading_depends_on_how_the_text_was_cut(text, name, data):
     assert read(text, TEMPLATES[name], range(len(text))) == whole
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=TEXTS)
 def test_a_text_without_calls_is_what_came_and_calls_take_nothing_but_themselves(text):
     parts = read(text)
@@ -291,7 +292,7 @@ def test_a_text_without_calls_is_what_came_and_calls_take_nothing_but_themselves
     assert said.count("Well.") == text.count("Well.")
 
 
-SIZE = 300_000
+SIZE = 200_000
 HOSTILE = {
     "brackets": "[" * 1_000_000,
     "lines of brackets": "[\n" * (SIZE // 2),
