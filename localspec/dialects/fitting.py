@@ -1,7 +1,7 @@
 """Whether a value follows a JSON schema: its kinds, members, choices, listed values and bounds.
 
 Patterns, formats and conditions are not looked at: a call with an odd text is still a call. The
-time grows with the value times the schema, whatever the schema refers to.
+time grows with the value times the schema, whatever the schema refers to, up to a bound.
 """
 
 from __future__ import annotations
@@ -37,30 +37,43 @@ BOUNDS: Mapping[str, Callable[[float, float], bool]] = {
     "exclusiveMinimum": operator.gt,
     "exclusiveMaximum": operator.lt,
 }
+MOST_CHECKS = 50_000  # of a value and a schema: 0.2 s, for which a server's streams pause
 SIZES = {"Length": "string", "Items": "array", "Properties": "object"}  # after "min" and "max"
 
 
 def fits(value: Json, schema: Mapping[str, Json]) -> bool:
-    """Tell whether a value follows a schema; one that is nested too deeply to tell does not."""
+    """Tell whether a value follows a schema; where that takes too much to tell, it does not."""
     try:
         return _Fitting(schema).fits(value, schema)
-    except RecursionError:
+    except (RecursionError, _TooManyChecks):
         return False
+
+
+class _TooManyChecks(Exception):
+    pass
 
 
 @dataclass(slots=True)
 class _Fitting:
     root: Mapping[str, Json]
     _results: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _checks: int = 0
 
     def fits(self, value: Json, schema: Json) -> bool:
         if not isinstance(schema, Mapping):
             return schema is not False
         pair = id(value), id(schema)
         if pair not in self._results:
+            self._count(schema)
             self._results[pair] = True  # for a reference that leads back to here
             self._results[pair] = all(self._rules(value, schema))
         return self._results[pair]
+
+    def _count(self, schema: Mapping[str, Json]) -> None:
+        lists = _items(schema.get("enum")), _items(schema.get("required"))
+        self._checks += 1 + sum(map(len, lists))
+        if self._checks > MOST_CHECKS:
+            raise _TooManyChecks
 
     def _rules(self, value: Json, schema: Mapping[str, Json]) -> Iterator[bool]:
         yield _is_of_kind(value, schema.get("type"))

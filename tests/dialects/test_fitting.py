@@ -55,7 +55,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(schema=SCHEMAS, shared=SIMPLE, value=VALUES)
 def test_a_value_follows_a_schema_where_a_validator_says_so(schema, shared, value):
     whole = {"allOf": [schema], "$defs": {"a": shared}}
@@ -105,3 +105,20 @@ def test_what_is_nested_too_deeply_to_tell_does_not_follow():
     for _ in range(2000):
         schema, value = {"items": schema}, [value]
     assert not fits(value, schema)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"anyOf": [{"const": number} for number in range(2000)]},
+        {"enum": [*range(2000)]},
+        {"type": "object", "required": ["a"] * 2000},
+    ],
+)
+def test_what_takes_too_many_checks_to_tell_does_not_follow(items):
+    begun = time.process_time()
+    made = dict if "required" in items else int
+    value = [made({"a": 1} if made is dict else "1999") for _ in range(2000)]
+    assert fits(value[:9], {"items": items})
+    assert not fits(value, {"items": items})
+    assert time.process_time() - begun < 5  # 0.1 s; many times that if all were tried
