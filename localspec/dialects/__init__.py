@@ -5,7 +5,7 @@ from localspec.dialects.dialect import Dialect, dialect_of
 from localspec.dialects.lark import Control
 from localspec.dialects.parts import Arguments, Call, Content, Part, Reasoning
 from localspec.dialects.plain_calls import PlainCalls
-from localspec.dialects.reader import Reader
+from localspec.dialects.reader import Reader, ReplyReader
 
 __all__ = [
     "Arguments",
@@ -18,5 +18,6 @@ __all__ = [
     "PlainCalls",
     "Reader",
     "Reasoning",
+    "ReplyReader",
     "dialect_of",
 ]

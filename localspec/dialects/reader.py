@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from localspec.dialects.parts import Part, Parts
 from localspec.dialects.tape import Reading, Tape
 
 
+class ReplyReader(Protocol):
+    """Takes a reply apart while it comes."""
+
+    def read(self, text: str) -> list[Part]: ...
+
+    def close(self) -> list[Part]: ...
+
+
 class Reader:
-    """Reads one reply; what comes out does not depend on how its text was cut."""
+    """ReplyReader one reply; what comes out does not depend on how its text was cut."""
 
     def __init__(self, tape: Tape, parts: Parts, reading: Reading[None]) -> None:
         self._tape = tape

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from localspec.dialects import Bounds, PlainCalls, Reader
+from localspec.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.dialects.functions import functions
 from localspec.dialects.schemas import mended
 from localspec.engine.settings import Settings
@@ -81,7 +81,7 @@ class PreparedPrompt:
     conversation: Conversation
     ending: str
 
-    def reader(self) -> Reader | PlainCalls:
+    def reader(self) -> ReplyReader:
         tools = self.conversation.may_call
         reader = self.runtime.dialect.reader(tools, self.ending)
         if not tools or self.conversation.format:  # what has a form is an answer

@@ -1,18 +1,18 @@
-"""Reads what a model writes in a chat: its answer, its reasoning, its calls of tools."""
+"""ReplyReader what a model writes in a chat: its answer, its reasoning, its calls of tools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localspec.dialects import Arguments, Call, Content, Part, Reader, Reasoning
+from localspec.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
 from localspec.engine.job import Chunk, Event, Result, ToolCall
 
 
 class ReplyReading:
     """Takes the events of one reply as they come from the model."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ReplyReader) -> None:
         self._reader = reader
         self._text = self._reasoning = ""
         self._calls: list[ToolCall] = []

@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from localspec.dialects import Arguments, Call, Content, Part, Reasoning
+from localspec.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
 from localspec.engine.job import Chunk, Result
 from localspec.server.model_host import Served
 from localspec.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
-from localspec.server.requests.asking import Prepared, Reads
+from localspec.server.requests.asking import Prepared
 
 Finish = Literal["stop", "length", "tool_calls"]
 
@@ -43,7 +43,7 @@ def said(parts: Sequence[Part]) -> str:
 class Reply:
     prepared: Prepared
     exchange: Exchange
-    reader: Reads
+    reader: ReplyReader
     reasoning: str = ""
     calls: list[Called] = field(default_factory=list)
     ended: Result | None = None

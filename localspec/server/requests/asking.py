@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from localspec.dialects import Content, Part
+from localspec.dialects import Content, Part, ReplyReader
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation, prompt
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 
 
-class Reads(Protocol):
-    """Takes a reply apart while it comes."""
-
-    def read(self, text: str) -> list[Part]: ...
-
-    def close(self) -> list[Part]: ...
-
-
 class Verbatim:
-    """Reads a reply that has no form: all of it is content."""
+    """ReplyReader a reply that has no form: all of it is content."""
 
     def read(self, text: str) -> list[Part]:
         return [Content(text)] if text else []
@@ -38,7 +29,7 @@ class Prepared:
     tokens: Sequence[int]
     settings: Settings
     served: Served
-    reader: Callable[[], Reads] = Verbatim
+    reader: Callable[[], ReplyReader] = Verbatim
     left_out: Sequence[str] = ()  # fields of which a part had no room
 
 
