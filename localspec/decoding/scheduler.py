@@ -48,7 +48,7 @@ class Scheduler:
         pending = g.history.size - g.cached
         # Nothing is drafted while the prompt is read: it then runs in the very batches that plain
         # decoding runs, and engines round differently in batches of other widths.
-        limit = 0 if g.reads else min(g.depth, self.tentative, g.room - 1)
+        limit = 0 if g.reads else min(g.depth, self.tentative, g.room - 1, g.sampler.affordable)
         if pending + limit <= left:
             return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)

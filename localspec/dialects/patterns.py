@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from localspec.grammar.compile_trial import fault_of_pattern
 from localspec.templates.message import Json
 
 LONGEST = 20_000  # letters of a regular expression
@@ -35,11 +36,8 @@ COMMON: Mapping[str, str] = {
 @lru_cache(maxsize=512)
 def followable(pattern: str) -> bool:
     """Whether strings can be held to a regular expression: not by what stands around them."""
-    from llguidance import LLMatcher
-
-    schema = {"type": "string", "pattern": pattern}
     try:
-        return not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+        return not fault_of_pattern(pattern)
     except ValueError:  # half a character
         return False
 

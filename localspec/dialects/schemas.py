@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from localspec.dialects.scanner import DEEPEST
+from localspec.grammar.compile_trial import fault_of_schema
 from localspec.templates.message import Json, Tool
 
 KINDS = {"object", "array", "string", "number", "integer", "boolean", "null"}
@@ -152,10 +153,7 @@ def referred(place: str, root: Mapping[str, Json]) -> Json:
 @lru_cache(maxsize=512)
 def followable(schema: str) -> bool:
     """Whether the grammar engine can follow a schema, or most of it."""
-    from llguidance import LLMatcher
-
     try:
-        grammar = LLMatcher.grammar_from_json_schema(schema, {"lenient": True})
+        return not fault_of_schema(schema, {"lenient": True})
     except ValueError:  # nested deeper than it reads
         return False
-    return not LLMatcher.validate_grammar(grammar)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from localspec.errors import UsageError
+from localspec.grammar.compile_child import DEEPER_BYTES, limits, on_stack
+from localspec.grammar.compile_trial import fault, is_quick
 from localspec.grammar.constraint import Constraint
 from localspec.grammar.grammar import LAYOUT, Grammar
 from localspec.tokenizer import Tokenizer
@@ -16,38 +19,51 @@ if TYPE_CHECKING:
 
 CONTROL = b"\xff"  # marks a control token for llguidance, before its text
 FAR = 1024  # characters of a forced text that are tokenised, of which the first tokens count
-STATES = 20_000  # of a compiled grammar's lexer, at 1 to 2 kB each
-ITEMS = 20_000  # of a parser's at one step: 40 ms on a slow machine, and all others wait
 LINE = 300  # characters of an error
 
 
 class Lexicon:
-    """Compiles grammars; built when the first one is. Any thread may call it."""
+    """Compiles grammars; built when the first one is. Any thread may call it.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    It takes up to some seconds, in which others go on: llguidance holds no lock of Python's then.
+    `clock` tells the processor time of the thread that asks.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, clock: Callable[[], float] = time.thread_time) -> None:
         self._tokenizer = tokenizer
+        self._clock = clock
         self._lock = threading.Lock()
         self._built: llguidance.LLTokenizer | None = None
 
     def constraint(self, grammar: Grammar, ends: frozenset[int]) -> Constraint:
         """Compile a grammar; the reply may end by any of `ends` where it is complete."""
-        import llguidance  # takes 20 ms, and few replies need it
-
-        limits = llguidance.LLParserLimits(
-            max_lexer_states=STATES, step_max_items=ITEMS, verbose_errors=False
+        source = _source(grammar)
+        quick = grammar.kind == "json_object" or (
+            grammar.kind == "json_schema" and is_quick(grammar.text)
         )
-        try:
-            matcher = llguidance.LLMatcher(
-                self._vocabulary(), _source(grammar), log_level=0, limits=limits
-            )
-        except ValueError as error:  # a schema that is no JSON object
-            raise _refusal(grammar, str(error)) from error
+        if not quick and (why := fault(source)):
+            raise _refusal(grammar, why)
+        matcher = self._compiled(source)
         if matcher.is_error():
             raise _refusal(grammar, matcher.get_error())
-        found = Constraint(matcher, self._tokenizer.size, ends)
-        if found.over(()):
+        constraint = Constraint(matcher, self._tokenizer.size, ends, self._clock)
+        if why := constraint.overrun:
+            raise _refusal(grammar, why)
+        if constraint.over(()):
             raise _refusal(grammar, "it leaves nothing to say")
-        return found
+        return constraint
+
+    def _compiled(self, source: str) -> llguidance.LLMatcher:
+        import llguidance  # takes 20 ms, and few replies need it
+
+        words = self._vocabulary()
+        matchers: list[llguidance.LLMatcher] = []
+
+        def compile_it() -> None:
+            matchers.append(llguidance.LLMatcher(words, source, log_level=0, limits=limits()))
+
+        on_stack(DEEPER_BYTES, compile_it)
+        return matchers[0]
 
     def _vocabulary(self) -> llguidance.LLTokenizer:
         import llguidance
@@ -102,7 +118,10 @@ def _source(grammar: Grammar) -> str:
     if grammar.kind == "regex":
         return LLMatcher.grammar_from_regex(grammar.text)
     schema = grammar.text if grammar.kind == "json_schema" else '{"type": "object"}'
-    return LLMatcher.grammar_from_json_schema(schema, defaults=LAYOUT)
+    try:
+        return LLMatcher.grammar_from_json_schema(schema, defaults=LAYOUT)
+    except ValueError as error:  # a schema that is no JSON object
+        raise _refusal(grammar, str(error)) from error
 
 
 def _refusal(grammar: Grammar, why: str) -> UsageError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher
 
 REACH = 16  # most forced tokens that are looked for
+LONGEST_DRAFT = 1 << 20  # where masks take no time
+PIECE = 32  # tokens of a reply that are read again at once
+
+# Seconds of processor time, in each round and for each reply. All other replies wait meanwhile, and
+# llguidance cannot be interrupted. Masks of grammars as people use them take 0.01 to 3 ms, with a
+# vocabulary of 152k; those of an ambiguous one grow with the reply, without end.
+MOST_SECONDS = 0.1  # a reply that needs more ends with an error
+DRAFT_SECONDS = 0.03  # no more tokens are drafted than have their masks in this
 
 # Added to eight logits for the eight bits of a byte: 0 or -inf. Looking bytes up here masks 49k
 # tokens in 15 us and 152k in 60 us; choosing by a boolean mask took ten times that.
@@ -50,10 +59,19 @@ class Constraint:
     """Follows the emitted tokens of a reply, and one draft at a time beyond them.
 
     Taking a token takes microseconds, computing the mask after it a hundred times that: so masks
-    are computed on demand.
+    are computed on demand. `clock` tells the processor time of the thread that asks.
     """
 
-    def __init__(self, matcher: LLMatcher, size: int, ends: frozenset[int]) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        size: int,
+        ends: frozenset[int],
+        clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._clock = clock
+        self._spent = 0.0  # seconds since the last tokens were emitted
+        self._pace = 0.0  # seconds that a mask took lately
         self._start = matcher
         self._matcher = matcher.deep_copy()
         self._size = size  # tokens; the next number is the matcher's own sign for the end
@@ -75,6 +93,19 @@ class Constraint:
         found: Logits = FORBIDDEN.take(state.bits, axis=0).reshape(-1)[: len(logits)]
         found += logits
         return found
+
+    @property
+    def overrun(self) -> str:
+        """Tell that more time was spent in this round than may be; empty if it was not."""
+        if self._spent <= MOST_SECONDS:
+            return ""
+        took = f"a token took {self._spent:.2f} s of work, and {MOST_SECONDS:g} s is the limit"
+        return f"{took}: write it so that a text can be read in fewer ways"
+
+    @property
+    def affordable(self) -> int:
+        """Count the tokens that may be drafted: their masks take their time."""
+        return int(DRAFT_SECONDS / self._pace) if self._pace else LONGEST_DRAFT
 
     def over(self, drafted: Sequence[int]) -> bool:
         """Whether nothing could follow `drafted` but the end, or it is outside of the grammar."""
@@ -98,9 +129,12 @@ class Constraint:
         """Follow tokens of the reply."""
         before, last = tokens[:-1], tokens[-1]
         ended = last in self._ends and self._after(before).allows(last)
-        if not ended and self._after(tokens) is NOWHERE:
-            why = self._matcher.get_error().partition("\n")[0] or "no token can follow"
-            raise UsageError(f"the grammar gave up after {len(self._reply)} tokens: {why}")
+        outside = not ended and self._after(tokens) is NOWHERE
+        if not ended and self.overrun:
+            self._give_up(self.overrun)
+        if outside:
+            self._give_up(self._matcher.get_error().partition("\n")[0] or "no token can follow")
+        self._spent = 0.0
         self._go(len(tokens) - ended)
         del self._path[: len(tokens)], self._states[: len(tokens)]
         self._stands = 0
@@ -108,10 +142,13 @@ class Constraint:
         if not ended:
             self._forced = self._find_forced()
 
+    def _give_up(self, why: str) -> NoReturn:
+        raise UsageError(f"the grammar gave up after {len(self._reply)} tokens: {why}")
+
     def _find_forced(self) -> Tokens:
         """Find the tokens that must follow. Their masks are needed later, anyway."""
         found: list[int] = []
-        while len(found) < REACH and (state := self._after(found)).count == 1:
+        while len(found) < min(REACH, self.affordable) and (state := self._after(found)).count == 1:
             if self.over([*found, state.only]):
                 break
             found.append(state.only)
@@ -129,8 +166,13 @@ class Constraint:
             return shared
         self._go(shared)
         del self._path[shared:], self._states[shared + 1 :]
+        if self.overrun:
+            return shared
         rest = [*itertools.takewhile(lambda token: token not in self._ends, drafted[shared:])]
-        del rest[self._matcher.validate_tokens(rest) if rest else 0 :]
+        if rest:
+            begun = self._clock()
+            del rest[self._matcher.validate_tokens(rest) :]
+            self._spent += self._clock() - begun
         self._path += rest
         self._states += [None] * len(rest)
         return len(self._path)
@@ -141,10 +183,19 @@ class Constraint:
             self._matcher.rollback(self._stands - length)
         if self._matcher.is_error():  # the draft was too much for it; the reply alone may not be
             self._matcher = self._start.deep_copy()
-            self._matcher.consume_tokens([*self._reply.view.tolist(), *self._path[:length]])
+            self._take([*self._reply.view.tolist(), *self._path[:length]])
         elif length > self._stands:
-            self._matcher.consume_tokens(self._path[self._stands : length])
+            self._take(self._path[self._stands : length])
         self._stands = length
+
+    def _take(self, tokens: list[int]) -> None:
+        """Let the matcher follow tokens, piece by piece as long as there is time."""
+        for at in range(0, len(tokens), PIECE):
+            if self.overrun:
+                break
+            begun = self._clock()
+            self._matcher.consume_tokens(tokens[at : at + PIECE])
+            self._spent += self._clock() - begun
 
     def _may_end(self, length: int) -> bool:
         self._go(length)
@@ -159,8 +210,14 @@ class Constraint:
         return state
 
     def _look(self) -> State:
+        if self.overrun:
+            return NOWHERE
         words = np.zeros(self._size // 32 + 1, np.uint32)
+        begun = self._clock()
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        took = self._clock() - begun
+        self._spent += took
+        self._pace = max(took, self._pace / 2)
         if self._matcher.is_error():
             return NOWHERE
         bits = words.view(np.uint8)

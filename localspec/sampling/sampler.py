@@ -17,6 +17,7 @@ from localspec.tokens import Logits, Tokens
 # another: a text does not depend on the draft length or the proposer.
 TARGET, ACCEPT, DRAFT = range(3)
 LANES = 3
+NO_LIMIT = 1 << 20
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -68,6 +69,11 @@ class Sampler:
             self._penalties.emit(tokens)
         if self.constraint:
             self.constraint.emit(tokens)
+
+    @property
+    def affordable(self) -> int:
+        """Count the tokens that its grammar leaves the time to draft."""
+        return self.constraint.affordable if self.constraint else NO_LIMIT
 
     def over(self, drafted: Sequence[int]) -> bool:
         """Whether its grammar leaves nothing but the end after `drafted`."""

@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from localspec.errors import UsageError
+from localspec.grammar.compile_trial import TOO_LONG, is_quick, lark_of_gbnf, tried
 from localspec.grammar.compiler import Lexicon
 from localspec.grammar.grammar import Grammar
 from localspec.testing import Alphabet
@@ -49,6 +51,12 @@ WRONG = {
     "no rule": ("lark", "start: foo", "foo"),
     "no grammar": ("lark", "", "Empty"),
     "nested rule": ("lark", "start: " + "(" * 50_000 + '"a"' + ")" * 50_000, "nested"),
+    "deep rules": (
+        "lark",
+        "start: r0\n" + "\n".join(f'r{at}: "a" r{at + 1}' for at in range(5000)) + '\nr5000: "b"',
+        "nested too deeply",
+    ),
+    "long to begin": ("regex", "(a{1000}){300}", "s of work|too many"),
     "circle": ("lark", "start: a\na: b\nb: a", "nothing to say"),
     "another kind": ("gbnf", "", "json_schema"),
 }
@@ -62,6 +70,42 @@ def test_a_grammar_that_cannot_be_followed_is_refused_in_a_line(name):
         Lexicon(ASCII).constraint(Grammar(kind, text), ASCII.ends)
     assert len(str(refused.value)) < 500
     assert "\n" not in str(refused.value)
+
+
+ENDLESS = "start: A\nA: " + " & ".join(f"/(.*[a-z]{at}.{{{at}}}.*)/" for at in range(100))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of processor time")
+@pytest.mark.timeout(25)
+def test_compiling_that_takes_long_is_given_up():
+    from llguidance import LLMatcher
+
+    request = {"source": LLMatcher.grammar_from_lark(ENDLESS)}
+    assert tried(request, seconds=1) == {"fault": TOO_LONG}
+
+
+def test_a_schema_whose_patterns_could_take_long_is_not_compiled_at_once():
+    patterns = [{"pattern": f"^{letter}"} for letter in "abcdefghij"]
+    assert is_quick(json.dumps({"anyOf": patterns[:8]}))
+    assert not is_quick(json.dumps({"anyOf": patterns}))
+    assert not is_quick(json.dumps({"anyOf": patterns}).replace("p", "\\u0070"))
+    assert not is_quick(json.dumps({"enum": ["long" * 2000]}))
+
+
+@pytest.mark.parametrize(
+    ("gbnf", "fits", "not_fits"),
+    [
+        ('root ::= ((("a"{1,2}){1,2}){1,2}) "."', ["a.", "aaaaaaaa."], ["aaaaaaaaa."]),
+        ('root ::= ("(" | "b"+)? ( ("a"*) )+ [)]+ # (x+)*', [")", "bbaa)"], ["b"]),
+        ('root ::= ("a)+"+ )* "x"', ["x", "a)+a)+x"], ["ax"]),
+    ],
+)
+def test_a_repetition_of_a_repetition_is_one_in_gbnf(gbnf, fits, not_fits):
+    for text in (*fits, *not_fits):
+        constraint = Lexicon(ASCII).constraint(Grammar("lark", lark_of_gbnf(gbnf)), ASCII.ends)
+        masked = constraint.masked(np.zeros(ASCII.size, np.float32), ASCII.encode(text).tolist())
+        may_end = masked.min() < 0 and masked[ASCII.size - 1] == 0
+        assert may_end == (text in fits), text
 
 
 class Spaced:

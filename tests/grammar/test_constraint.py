@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 
 import jsonschema
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from localspec.control.best import Best
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.decoding.generation import Ending, Generation
+from localspec.decoding.scheduler import Scheduler
 from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.job import Result
@@ -31,7 +34,7 @@ from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
-from localspec.tokens import NONE, tokens_of
+from localspec.tokens import NONE, History, tokens_of
 from tests.chi_square import chi_square, limit
 from tests.engines import draft, target, there
 from tests.runs import LETTERS, Want, converse, replies, said
@@ -391,6 +394,76 @@ def test_a_draft_that_is_too_much_for_a_grammar_is_no_harm_to_the_reply():
     constraint.emit([n])
     distribution = constraint.masked(np.zeros(WORDS.size, np.float32), ())
     assert np.flatnonzero(distribution == 0).tolist() == [o]
+
+
+class Ticking:
+    """A clock that goes on by `step` seconds whenever it is looked at."""
+
+    def __init__(self, step=0.0):
+        self.step, self.now = step, 0.0
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+def test_a_reply_whose_grammar_takes_too_long_ends_with_an_error():
+    clock = Ticking()
+    constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
+    a, b = WORDS.encode("ab").tolist()
+    constraint.emit([a])
+    clock.step = 0.01
+    constraint.emit([a, b])
+    clock.step = 0.05
+    with pytest.raises(UsageError, match=r"gave up after 3 tokens: a token took 0\.\d+ s of work"):
+        constraint.emit([a, b, a, b])
+    clock.step = 0.2
+    with pytest.raises(UsageError, match=r"cannot be followed: a token took 0\.20 s"):
+        Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
+
+
+def test_no_mask_is_computed_once_the_time_of_a_round_is_over():
+    clock = Ticking()
+    constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
+    clock.step = 0.03
+    drafted = WORDS.encode("abcdefgh").tolist()
+    flat = np.zeros(WORDS.size, np.float32)
+    rows = [constraint.masked(flat, drafted[:length]).min() for length in range(1, 8)]
+    assert np.isinf(rows).tolist() == [True] + 6 * [False]
+    before = clock.now
+    assert constraint.over(drafted)
+    assert clock.now == before
+
+
+@pytest.mark.parametrize(("step", "drafts"), [(0.0, 16), (0.002, 15), (0.01, 3), (0.04, 0)])
+def test_fewer_tokens_are_drafted_where_masks_take_long(step, drafts):
+    clock = Ticking(step)
+    constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
+    sampler = Sampler(GREEDY, 0, NONE, constraint)
+    history = History(tokens_of([1, 2]))
+    generation = Generation(history, sampler, Ending(100), WORDS.token_bytes, depth=16)
+    history.extend([3])
+    generation.cached = 2
+    [turn] = Scheduler(64, 16).plan([generation])
+    assert turn.limit == drafts
+
+
+def test_an_ambiguous_grammar_ends_its_own_reply_before_others_wait_for_it():
+    sums = " | ".join("s " * count for count in range(2, 12))
+    grammar = Grammar("lark", f'start: s\ns: {sums} | /[a-z ]/ | ""')
+    bad = Want([1, 2], Settings(40, grammar=grammar, ignore_end=True))
+    engine = Engine(model(), SuffixProposer(floor=0.1))
+    heard: list[object] = []
+    engine.add(engine.prepare(tokens_of(bad.prompt), bad.settings, heard.append))
+    longest = 0.0
+    while engine.busy:
+        before = time.thread_time()
+        engine.step()
+        longest = max(longest, time.thread_time() - before)
+    assert isinstance(heard[-1], UsageError)
+    assert "the grammar gave up after" in str(heard[-1])
+    print(f"longest round: {longest:.2f} s of processor time, {len(heard)} rounds")
+    assert longest < 0.5
 
 
 def test_a_cancelled_reply_leaves_nothing_behind():

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.dialects.patterns import without_others
+from localspec.errors import UsageError
+from localspec.grammar.compile_trial import fault_of_schema, lark_of_gbnf
 from localspec.grammar.grammar import LONGEST, Grammar
 from localspec.server.faults import refused
 from localspec.server.requests.given import as_object, as_type
@@ -20,15 +22,11 @@ Schema = Annotated[Object, BeforeValidator(as_object)]
 KEYWORDS = {"properties", "$ref", "anyOf"}  # of a schema that stands where its name should
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # schemas may be long
 def is_held(schema: str) -> bool:
     """Tell whether a grammar can hold a reply to all that a schema says."""
-    from llguidance import LLMatcher, LLTokenizer
-
     try:
-        grammar = LLMatcher.grammar_from_json_schema(schema)
-        # A matcher tells panics of its library as errors; its check alone would raise them.
-        return not LLMatcher(LLTokenizer("byte"), grammar, log_level=0).is_error()
+        return not fault_of_schema(schema)
     except ValueError:  # which is refused where it is used
         return True
 
@@ -172,12 +170,10 @@ class Formed(RequestPart):
 
 def gbnf(text: str) -> Grammar:
     """Translate GBNF by llguidance, which knows Lark grammars."""
-    from llguidance.gbnf_to_lark import gbnf_to_lark
-
     if len(text) > LONGEST:
         what = f"the grammar has {len(text):,} characters; it may have {LONGEST:,}"
         raise refused(what, "grammar")
     try:
-        return Grammar("lark", gbnf_to_lark(text))
-    except Exception as error:  # it raises several kinds, `Exception` itself among them
-        raise refused(f"the grammar is not GBNF: {str(error)[:200]}", "grammar") from error
+        return Grammar("lark", lark_of_gbnf(text))
+    except UsageError as error:
+        raise refused(str(error), "grammar") from error
