@@ -25,25 +25,29 @@ from localspec.runtime.loading import Loading
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
+from localspec.server.connections import BoundedServer, Connection, affordable
 from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
 from localspec.server.model_library import PulledLibrary
+from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import checked
 from localspec.server.safety import LOCAL, Rules, is_local
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 
+log = logging.getLogger("localspec.server")
+
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
-GRACE_SECONDS = 10  # for streams to end in when the server is stopped
+GRACE_SECONDS = 9  # in which the process ends that is stopped, whatever its threads do
+STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
 
 def serve(
     wanted: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
 ) -> None:
     """Bind, load the first model, and answer until stopped."""
-    logging.basicConfig(level=logging.INFO, format="localspec: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    begin_log(wanted.log_file)
     terms = terms_of(wanted)
     loading = replace(
         loading,
@@ -55,7 +59,9 @@ def serve(
     )
     with listening(wanted) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
-        life = ONE_LIFE if loading.options.members > 1 else lives(tell_of_end)
+        life = (
+            ONE_LIFE if loading.options.members > 1 else lives(tell_of_end, grace=GRACE_SECONDS + 1)
+        )
         offers = named(offered(names, draft, loading), wanted.alias)
         library = PulledLibrary(loading.backend, partial(pulled_offer, loading))
         asyncio.run(answer(offers, replace(terms, library=library), Door(wanted, listener, life)))
@@ -100,20 +106,22 @@ async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> Non
         await app.state.house.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
     click.echo(f"localspec: answering at {address(wanted, listener)}", err=True)
+    if wanted.log_file:
+        log.info("answering at %s", address(wanted, listener))
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         server_header=False,
-        http="h11",  # which bounds headers, and is there in any case
+        http=Connection,  # by h11, which bounds headers, and is there in any case
         ws="websockets-sansio",
         ws_max_size=wanted.body_limit,
         ws_per_message_deflate=False,
         ssl_certfile=wanted.tls_cert,
         ssl_keyfile=wanted.tls_key,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=STREAM_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = BoundedServer(config, affordable(), GRACE_SECONDS)
     app.state.house.events.ended = lambda: server.should_exit
     door.life.begun()
     await server.serve(sockets=[listener])

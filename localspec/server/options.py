@@ -111,6 +111,9 @@ class ServingOptions:
     strict: bool = flag("Refuse unknown fields and models, and values out of bounds.")
     docs: bool = flag("Describe the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Write prompts and replies into the log.")
+    log_file: Path | None = option(
+        WRITABLE, "Append the log to a file, which may be moved away at any time.", "FILE"
+    )
 
 
 def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ segmentation fault. The process that was started stays, runs none of that, and b
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -48,11 +50,12 @@ def one_life(*, again: bool = False) -> Life:  # noqa: ARG001
     return ONE_LIFE
 
 
-def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
+def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = math.inf) -> Life:
     """Return in a process of its own; if `again`, in another one whenever a signal ended that.
 
     The process that calls stays behind and exits like the one that ends by itself. Call it while
-    there is no engine. Without `fork` there is one life, in this process.
+    there is no engine. Without `fork` there is one life, in this process. What was asked to end
+    and did not within `grace` seconds is killed.
     """
     if sys.platform == "win32":
         return ONE_LIFE
@@ -62,7 +65,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
         parent_lives, parent = os.pipe()
         with heard(*WISHED, "SIGCHLD") as signals:
             child = os.fork()
-            status, asked = _end_of(child, signals) if child else (0, 0)
+            status, asked = _end_of(child, signals, grace) if child else (0, 0)
         if not child:
             os.close(parent)
             threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
@@ -74,7 +77,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
             os.close(end)
         code = os.waitstatus_to_exitcode(status)
         name = signal.Signals(-code).name if code < 0 else ""
-        if not name:
+        if not (name or (again and asked)):
             raise SystemExit(code)
         if (again and asked) or name in WISHED:  # what breaks while it ends has ended, too
             number = asked or -code
@@ -92,19 +95,26 @@ def lives(tell: Callable[[str], object], *, again: bool = True) -> Life:
         time.sleep(PAUSE_SECONDS)
 
 
-def _end_of(child: int, signals: int) -> tuple[int, int]:
+def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
     """Wait for a process, and pass on to it that this one shall end.
 
     Return how it ended, and the signal that asked for it, or 0.
     """
-    asked = 0
+    asked, latest = 0, math.inf
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status, asked
+        left = latest - time.monotonic()
+        if left <= 0:
+            os.kill(child, signal.SIGKILL)
+            latest, left = math.inf, math.inf
+        if not select.select([signals], [], [], None if left == math.inf else left)[0]:
+            continue
         for number in os.read(signals, 64):
             if number != signal.SIGCHLD:
                 asked = number
+                latest = min(latest, time.monotonic() + grace)
                 if number != signal.SIGINT or not _shares_terminal():
                     os.kill(child, number)
 

@@ -40,6 +40,16 @@ def handled(handler: Handler, *names: str) -> Iterator[None]:
             signal.signal(each, usual)
 
 
+def end_after(seconds: float, number: int) -> None:
+    """End this process as if by a signal when so much time has gone by, whatever its threads do.
+
+    Python would wait for each of them, and some of what they call cannot be interrupted.
+    """
+    timer = threading.Timer(seconds, os._exit, [128 + number])
+    timer.daemon = True
+    timer.start()
+
+
 @contextmanager
 def heard(*names: str) -> Iterator[int]:
     """Yield the end of a pipe that gives the number of each of these signals as a byte.

@@ -25,6 +25,7 @@ from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
+from localspec.server.connections import BoundedServer, Connection, Patience
 from localspec.server.model_host import ServedOffer
 from localspec.testing import Alphabet, ScriptedModel
 
@@ -104,6 +105,7 @@ class Server:
     template: str = TEMPLATE
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
+    patience: Patience = field(default_factory=Patience)
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
     cache: Path | None = None  # a folder for what clients save
@@ -152,13 +154,14 @@ class Server:
         config = uvicorn.Config(
             self.app,
             log_config=None,
+            http=Connection,
             ws="websockets-sansio",
             ws_max_size=1 << 20,
             timeout_graceful_shutdown=2,
             ssl_certfile=cert,
             ssl_keyfile=key,
         )
-        self.uvicorn = uvicorn.Server(config)
+        self.uvicorn = BoundedServer(config, self.patience)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self.uvicorn.serve(sockets=[listener]))
         )

@@ -113,3 +113,23 @@ def test_the_other_process_ends_with_the_first_however_that_ends():
     while other.is_running() and time.monotonic() < end:
         time.sleep(0.02)
     assert not other.is_running()
+
+
+DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+def test_what_does_not_end_within_its_grace_is_killed():
+    process = started(REST, ", grace=0.2", before=DEAF)
+    assert process.stdout.readline() == "first\n"
+    process.send_signal(signal.SIGTERM)
+    assert said(process) == []
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_who_is_asked_to_end_ends_by_that_signal_whatever_the_other_process_exits_with():
+    leaving = "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))"
+    process = started(REST, before=leaving)
+    assert process.stdout.readline() == "first\n"
+    process.send_signal(signal.SIGTERM)
+    assert said(process) == []
+    assert process.returncode == -signal.SIGTERM

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -20,3 +21,17 @@ def test_a_signal_from_before_the_pipe_is_read_is_in_it():
         assert os.read(pipe, 8) == bytes([signal.SIGTERM])
     assert signal.getsignal(signal.SIGTERM) is usual
     assert signal.set_wakeup_fd(-1) == -1
+
+
+STUCK = """
+import concurrent.futures, signal, time
+from localspec.system.signals import end_after
+pool = concurrent.futures.ThreadPoolExecutor(1)
+pool.submit(time.sleep, 600)
+end_after(0.2, signal.SIGTERM)
+"""
+
+
+def test_a_process_ends_in_time_whatever_its_threads_do():
+    done = subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=20)
+    assert done.returncode == 128 + signal.SIGTERM

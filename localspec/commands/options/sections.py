@@ -37,7 +37,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "response_store",
     ),
     "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
-    "Log": ("log_prompts",),
+    "Log": ("log_file", "log_prompts"),
     "Model": ("context", "backend", "adapter", "bit_exact"),
     "Speculation": ("draft", "proposer", "depth", "prediction", "plain"),
     "Engine, memory and GPUs": (

@@ -1,0 +1,172 @@
+"""The server's connections: there are fewer than descriptors, and none waits for ever.
+
+uvicorn closes a connection that rests between two requests, but not one that never makes any, and
+accepts more than there are descriptors for. What makes a request is never closed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from asyncio import BaseTransport
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from localspec.system import descriptors
+from localspec.system.signals import end_after
+
+MOST = 4096  # connections, at 10 kB each
+PAUSE_SECONDS = 0.1  # until one more is accepted where the system could not
+GIVING_WAY = 8  # one in so many, of those without a request, makes room for new ones
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many connections there may be, and how long each may be waited for."""
+
+    most: int = MOST
+    head_seconds: float = 10.0  # for TLS, and for the head of a request to come
+    body_seconds: float = 30.0  # that a body may rest on its way
+
+
+def affordable() -> Patience:
+    """Leave half of the descriptors to files, and to connections that the program makes.
+
+    To be asked once engines are loaded: some change the limit.
+    """
+    descriptors.raise_limit()
+    return Patience(max(min(MOST, descriptors.left() // 2), 1))
+
+
+class Connection(H11Protocol):
+    """One that notes since when it waits for its client."""
+
+    began = heard = 0.0  # when it began to wait for a request, and when something came
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self.began = self.heard = self.loop.time()
+        super().connection_made(transport)  # type: ignore[arg-type]
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = self.loop.time()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self.began = self.heard = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it has no whole request, or its client does not read the answer."""
+        cycle = self.cycle
+        lacks = cycle is None or cycle.response_complete or cycle.more_body
+        return lacks or self.flow.write_paused
+
+    def is_late(self, now: float, patience: Patience) -> bool:
+        """Whether its client has had enough time for a head, or for more of a body."""
+        cycle = self.cycle
+        if cycle is not None and cycle.more_body:
+            return not self.flow.read_paused and now - self.heard > patience.body_seconds
+        rests = cycle is None or cycle.response_complete
+        return rests and now - self.began > patience.head_seconds
+
+
+class BoundedServer(uvicorn.Server):
+    """uvicorn, but that it accepts connections itself."""
+
+    def __init__(
+        self, config: uvicorn.Config, patience: Patience, grace_seconds: float | None = None
+    ) -> None:
+        """Prepare to serve; `grace_seconds` after a signal the process ends in any case."""
+        super().__init__(config)
+        self._patience = patience
+        self._grace_seconds = grace_seconds
+        self._signal = signal.SIGTERM
+        self._accepting: list[asyncio.Task[None]] = []
+        self._meeting: dict[asyncio.Task[None], float] = {}  # TLS under way, and since when
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        for listener in sockets or []:
+            listener.setblocking(False)
+            listener.listen(self.config.backlog)
+            self._accepting.append(asyncio.create_task(self._accept(listener)))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._signal = signal.Signals(sig)
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._grace_seconds is not None:
+            end_after(self._grace_seconds, self._signal)
+        for task in (*self._accepting, *self._meeting):
+            task.cancel()
+        await super().shutdown(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # a second
+            self._close_late()
+        return await super().on_tick(counter)
+
+    @property
+    def _open(self) -> list[Connection]:
+        """List those that speak HTTP; WebSockets have rules of their own."""
+        return [each for each in self.server_state.connections if isinstance(each, Connection)]
+
+    def _close_late(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in self._open:
+            if connection.is_late(now, self._patience):
+                connection.transport.abort()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError:  # it has left again, or other parts of the program took all descriptors
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if self._has_room():
+                task = loop.create_task(self._meet(client))
+                self._meeting[task] = loop.time()
+                task.add_done_callback(self._meeting.pop)
+            else:
+                client.close()
+            await asyncio.sleep(0)  # one for each turn of the loop, whose other work goes on
+
+    async def _meet(self, client: socket.socket) -> None:
+        tls = self.config.ssl
+        seconds = self._patience.head_seconds if tls else None
+        with suppress(OSError):  # it has left, or speaks no TLS
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._connection, client, ssl=tls, ssl_handshake_timeout=seconds
+            )
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, self.lifespan.state)
+
+    def _has_room(self) -> bool:
+        """Tell whether one more may be open; those that wait longest for their client give way.
+
+        Where all are being answered it is the newest request: a client may make one after the
+        other and hear none out.
+        """
+        if len(self.server_state.connections) + len(self._meeting) < self._patience.most:
+            return True
+        waiting: list[tuple[float, Callable[[], object]]]
+        waiting = [(each.began, each.transport.abort) for each in self._open if each.gives_way]
+        waiting += [(began, task.cancel) for task, began in self._meeting.items()]
+        waiting.sort(key=lambda pair: pair[0])
+        closing = [close for _, close in waiting[: len(waiting) // GIVING_WAY + 1]]
+        if not closing and self._open:
+            closing = [max(self._open, key=lambda each: each.began).transport.abort]
+        for close in closing:
+            close()
+        return bool(closing)
