@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
+from localspec.server.absolute import Absolute
 from localspec.server.anthropic.routes import anthropic
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, Refused
@@ -135,6 +136,7 @@ def surround(app: FastAPI, terms: Terms) -> None:
     app.add_middleware(RequestLog)
     if terms.prefix:
         app.add_middleware(Prefix, prefix=terms.prefix, routes=app.routes)
+    app.add_middleware(Absolute)
 
 
 def tell_errors(app: FastAPI) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.server.faults import Fault, Refused
 
+HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 PRIVATE = (".localhost", ".internal")  # names that nobody can register, as host.docker.internal
 APPS = ("app", "file", "tauri", "vscode-webview", "vscode-file")  # origins of no web page
@@ -73,7 +75,11 @@ class Guard:
         """Check the host: a page that rebinds its name to this machine still sends its own name."""
         if "*" in self._rules.hosts:
             return None
-        name = host_name(headers.get("host", ""))
+        header = headers.get("host", "")
+        name = host_name(header)
+        if name is None:
+            what = f"the host {header[:200]!r} is no NAME, NAME:PORT or [ADDRESS]:PORT"
+            return Fault(400, what)
         if name in self._rules.hosts or is_private(name):
             return None
         return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")
@@ -98,6 +104,9 @@ class Guard:
         return hashlib.sha256(key_of(headers).encode()).hexdigest() if self._rules.keys else ""
 
     def _length(self, headers: Headers) -> Fault | None:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            what = "a body has a content length or a transfer encoding, not both"
+            return Fault(400, what, headers={"Connection": "close"})
         said = headers.get("content-length", "0")
         if not said.isdecimal():
             return Fault(400, "the content length is no number")
@@ -195,20 +204,27 @@ async def refuse(fault: Fault, scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def host_name(header: str) -> str:
-    """Strip the port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()
+def host_name(header: str) -> str | None:
+    """Take a name, or an address in brackets, from before its port; None where it is neither."""
+    if (found := HOST.fullmatch(header)) is None:
+        return None
+    address, name = found.groups()
+    if address is not None and not is_address(address):
+        return None
+    return (name if address is None else address).lower()
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_private(name: str) -> bool:
     """Tell whether a name is an address, or one that no page of a stranger can have."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name.endswith(PRIVATE)
-    return True
+    return is_address(name) or name.endswith(PRIVATE)
 
 
 def is_app(origin: str) -> bool:

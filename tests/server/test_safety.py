@@ -10,6 +10,7 @@ import pytest
 from localspec.cli import run
 from localspec.server.app import Terms
 from localspec.server.safety import Rules, host_name, is_local
+from tests.server.raw import answer
 from tests.server.scripted import Server
 
 ASK = {"messages": [{"role": "user", "content": "hello"}]}
@@ -199,9 +200,47 @@ def test_local_is_what_only_this_machine_reaches(address, local):
     [
         ("LocalHost:8080", "localhost"),
         ("[::1]:80", "::1"),
-        ("[::1", "::1"),
         ("a.example", "a.example"),
     ],
 )
 def test_a_host_is_known_by_its_name(header, name):
     assert host_name(header) == name
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("[::1].evil.example", "[localhost]evil.example", "localhost:80@evil.example"),
+        *("[localhost]", "[]", "[::1", "::1", "localhost:80:90", "local host", "a/b", "a:x"),
+    ],
+)
+def test_what_is_neither_a_name_nor_an_address_is_no_host(guarded, header):
+    assert host_name(header) is None
+    answer = guarded.client.get("/v1/models", headers={"host": header, "x-api-key": "first-key"})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost/v1/models?x=1", "localhost", 200),
+        ("HTTP://LOCALHOST:80/v1/models", "evil.example", 200),
+        ("http://evil.example/v1/models", "localhost", 403),
+        ("http://localhost", "localhost", 200),
+        ("http://localhost/no%2Fwhere", "localhost", 404),
+        ("ftp://localhost/v1/models", "localhost", 404),
+    ],
+)
+def test_a_whole_url_is_answered_as_its_host_and_path(server, target, host, status):
+    head = f"GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    port = int(server.address.rpartition(":")[2])
+    assert answer(port, head.encode(), 10).split()[1] == str(status).encode()
+
+
+def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):
+    both = "content-length: 4\r\ntransfer-encoding: chunked\r\n"
+    head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n{both}\r\n"
+    port = int(server.address.rpartition(":")[2])
+    told = answer(port, head.encode() + b"0\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 10)
+    assert told.startswith(b"HTTP/1.1 400")
+    assert told.count(b"HTTP/1.1") == 1

@@ -1,0 +1,26 @@
+"""Requests whose target is a whole URL, as a proxy gets them and a server has to take them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+WHOLE = re.compile(rb"(?:https?|wss?)://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
+
+
+class Absolute:
+    """Plain ASGI around all else: it takes the path of a URL, and its host for the named one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = WHOLE.fullmatch(scope.get("raw_path", b""))
+        if found:
+            host, path = found[1], found[2] or b"/"
+            others = [pair for pair in scope["headers"] if pair[0] != b"host"]
+            headers = [*others, (b"host", host)]
+            scope = {**scope, "raw_path": path, "path": unquote(path.decode()), "headers": headers}
+        await self._app(scope, receive, send)
