@@ -11,8 +11,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from localspec.errors import UsageError
 from localspec.grammar import compile_child
@@ -20,7 +21,7 @@ from localspec.grammar import compile_child
 if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
-SECONDS = 3  # of processor time
+SECONDS = 2  # of processor time; the largest that is of use takes 0.3
 PATIENCE_SECONDS = 30  # by the clock, on a machine that does much besides
 SHORT = 4096  # characters of a schema without what is demanding, which takes 20 ms
 SHORT_PATTERN = 1024  # characters of one that stands alone, which takes 80 ms at most
@@ -74,7 +75,7 @@ def lark_of_gbnf(text: str) -> str:
     return answer["lark"]
 
 
-def tried(request: dict[str, Any], seconds: int = SECONDS) -> dict[str, str]:
+def tried(request: Mapping[str, object], seconds: int = SECONDS) -> dict[str, str]:
     """Ask a new process; what ends it is a fault of the grammar."""
     command = [sys.executable, "-I", compile_child.__file__]
     asked = json.dumps({**request, "seconds": seconds}).encode()
@@ -82,8 +83,8 @@ def tried(request: dict[str, Any], seconds: int = SECONDS) -> dict[str, str]:
         done = subprocess.run(
             command, input=asked, capture_output=True, timeout=PATIENCE_SECONDS, check=False
         )
-    except subprocess.TimeoutExpired:
-        return {"fault": TOO_LONG}
+    except subprocess.TimeoutExpired as error:  # which tells of the machine, and is not kept
+        raise UsageError(f"a grammar could not be compiled in {PATIENCE_SECONDS} s") from error
     if done.returncode == 0:
         answer: dict[str, str] = json.loads(done.stdout)
         return answer
@@ -95,4 +96,4 @@ def end_of(code: int) -> str:
     name = signal.Signals(-code).name if code < 0 else ""
     if name in ("SIGXCPU", "SIGKILL"):
         return TOO_LONG
-    return "its rules are nested too deeply"
+    return "it is too large, or its rules are nested too deeply"

@@ -46,9 +46,10 @@ class Lexicon:
         matcher = self._compiled(source)
         if matcher.is_error():
             raise _refusal(grammar, matcher.get_error())
-        constraint = Constraint(matcher, self._tokenizer.size, ends, self._clock)
-        if why := constraint.overrun:
-            raise _refusal(grammar, why)
+        try:
+            constraint = Constraint(matcher, self._tokenizer.size, ends, self._clock)
+        except UsageError as error:
+            raise _refusal(grammar, str(error)) from error
         if constraint.over(()):
             raise _refusal(grammar, "it leaves nothing to say")
         return constraint

@@ -24,8 +24,8 @@ PIECE = 32  # tokens of a reply that are read again at once
 # Seconds of processor time, in each round and for each reply. All other replies wait meanwhile, and
 # llguidance cannot be interrupted. Masks of grammars as people use them take 0.01 to 3 ms, with a
 # vocabulary of 152k; those of an ambiguous one grow with the reply, without end.
-MOST_SECONDS = 0.1  # a reply that needs more ends with an error
-DRAFT_SECONDS = 0.03  # no more tokens are drafted than have their masks in this
+MOST_SECONDS = 0.05  # a reply that needs more ends with an error
+DRAFT_SECONDS = 0.015  # no more tokens are drafted than have their masks in this
 
 # Added to eight logits for the eight bits of a byte: 0 or -inf. Looking bytes up here masks 49k
 # tokens in 15 us and 152k in 60 us; choosing by a boolean mask took ten times that.
@@ -81,6 +81,9 @@ class Constraint:
         self._stands = 0  # how many of them the matcher has taken
         self._states: list[State | None] = [None]  # after the reply, and after each of these
         self._forced = self._find_forced()
+        if self.overrun:
+            raise UsageError(self.overrun)
+        self._spent = 0.0
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
         """Mask the logits after `drafted`: -inf for tokens that may not follow.

@@ -79,7 +79,7 @@ class Guard:
         name = host_name(header)
         if name is None:
             what = f"the host {header[:200]!r} is no NAME, NAME:PORT or [ADDRESS]:PORT"
-            return Fault(400, what)
+            return Fault(403, what)
         if name in self._rules.hosts or is_private(name):
             return None
         return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")

@@ -425,7 +425,7 @@ def test_a_reply_whose_grammar_takes_too_long_ends_with_an_error():
 def test_no_mask_is_computed_once_the_time_of_a_round_is_over():
     clock = Ticking()
     constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
-    clock.step = 0.03
+    clock.step = 0.015
     drafted = WORDS.encode("abcdefgh").tolist()
     flat = np.zeros(WORDS.size, np.float32)
     rows = [constraint.masked(flat, drafted[:length]).min() for length in range(1, 8)]
@@ -435,7 +435,7 @@ def test_no_mask_is_computed_once_the_time_of_a_round_is_over():
     assert clock.now == before
 
 
-@pytest.mark.parametrize(("step", "drafts"), [(0.0, 16), (0.002, 15), (0.01, 3), (0.04, 0)])
+@pytest.mark.parametrize(("step", "drafts"), [(0.0, 16), (0.001, 15), (0.004, 3), (0.02, 0)])
 def test_fewer_tokens_are_drafted_where_masks_take_long(step, drafts):
     clock = Ticking(step)
     constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)

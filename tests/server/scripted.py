@@ -113,6 +113,7 @@ class Server:
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
     client: httpx.Client = field(init=False)
+    loop: asyncio.AbstractEventLoop = field(init=False)
 
     def __post_init__(self) -> None:
         tokenizer = Bytes(self.template)
@@ -162,14 +163,16 @@ class Server:
             ssl_keyfile=key,
         )
         self.uvicorn = BoundedServer(config, self.patience)
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self.uvicorn.serve(sockets=[listener]))
-        )
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(listener)))
         self._thread.start()
         while not self.uvicorn.started:
             time.sleep(0.001)
 
         self.client = httpx.Client(base_url=self.address, timeout=30)
+
+    async def _serve(self, listener: socket.socket) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self.uvicorn.serve(sockets=[listener])
 
     def ask(self, text: str) -> str:
         body = {"messages": [{"role": "user", "content": text}], "temperature": 0}

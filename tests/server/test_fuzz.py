@@ -137,9 +137,8 @@ async def attack_often(app, count: int, seed: int = 20) -> tuple[list[object], d
 
 @pytest.mark.long
 def test_no_body_makes_the_server_fail(attacked):
-    [listening] = attacked.uvicorn.servers
     going = attack_often(attacked.app, BODIES)
-    wrong, statuses = asyncio.run_coroutine_threadsafe(going, listening.get_loop()).result()
+    wrong, statuses = asyncio.run_coroutine_threadsafe(going, attacked.loop).result()
     assert not wrong, f"{len(wrong)}: {wrong[:5]}"
     assert statuses[200] > BODIES / 20, "attacks should reach what is behind the first check"
     assert statuses[400] > BODIES / 3
@@ -148,9 +147,8 @@ def test_no_body_makes_the_server_fail(attacked):
 def test_no_body_makes_a_strict_server_fail():
     strict = small(strict=True)
     try:
-        [listening] = strict.uvicorn.servers
         going = attack_often(strict.app, BODIES // 6, seed=22)
-        wrong, statuses = asyncio.run_coroutine_threadsafe(going, listening.get_loop()).result()
+        wrong, statuses = asyncio.run_coroutine_threadsafe(going, strict.loop).result()
     finally:
         strict.close()
     assert not wrong, f"{len(wrong)}: {wrong[:5]}"
