@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from localspec.interruption import check_patience
 from localspec.templates.fill_in_middle import known
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.deep_stack import on_deep_stack
+from localspec_llamacpp.text_pieces import PIECE_BYTES, TextPieces
+
+# Many vocabularies are split by a regular expression of the C++ library, which recurses for each
+# letter of a word: 30,000 letters without a break ended the process on a stack of 8 MiB.
+SHALLOW_BYTES = 8_000
+STACK_PER_BYTE = 600
+SHALLOW_STACK = 8 << 20
+DEEPEST_STACK = 1 << 30  # of which only what is used takes memory
 
 
 class GgufTokenizer:
@@ -18,9 +30,26 @@ class GgufTokenizer:
         self.infill = known(weights.control, weights.infill())
         self._weights = weights
         self._bytes: dict[int, bytes] = {}
+        self._pieces: dict[bool, TextPieces] = {}  # by whether control tokens are looked for
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        return self._weights.tokenize(text.encode("utf-8", "replace"), special)
+        """Tokenise piece by piece: between two of them it may be given up."""
+        data = text.encode("utf-8", "replace")
+        if len(data) <= PIECE_BYTES:
+            return self._weights.tokenize(data, special)
+        if special not in self._pieces:
+            self._pieces[special] = TextPieces(self._weights.special_tokens(special))
+        parts: list[Tokens] = []
+        for piece in self._pieces[special].of(data):
+            check_patience()
+            parts.append(self._tokens_of(piece, special))
+        return np.concatenate(parts)
+
+    def _tokens_of(self, piece: bytes, special: bool) -> Tokens:
+        if len(piece) <= SHALLOW_BYTES:
+            return self._weights.tokenize(piece, special)
+        stack_bytes = min(SHALLOW_STACK + len(piece) * STACK_PER_BYTE, DEEPEST_STACK)
+        return on_deep_stack(lambda: self._weights.tokenize(piece, special), stack_bytes)
 
     def token_bytes(self, token: int) -> bytes:
         known = self._bytes.get(token)

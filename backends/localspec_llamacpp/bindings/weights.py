@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from localspec.tokens import Tokens
 from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.bindings import huge_pages
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.text_pieces import SpecialToken
 
 INFILL = {
     "prefix": lib.llama_vocab_fim_pre,
@@ -38,6 +39,8 @@ class LayerPlacement(NamedTuple):
 
 
 HOST = LayerPlacement(0)
+USER_DEFINED = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+CONTROL = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN
 EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 
 
@@ -199,7 +202,21 @@ class ModelWeights:
         found = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
         return {name: token for name, token in found.items() if token is not None}
 
+    def special_tokens(self, control: bool) -> Iterator[SpecialToken]:
+        """The tokens that are looked for in a text before the rest is tokenised."""
+        for token in range(self.vocabulary):
+            flags = lib.llama_vocab_get_attr(self.vocab, token)
+            # A token may be both: it is then looked for as one of control.
+            if (control and flags & CONTROL) or flags & (CONTROL | USER_DEFINED) == USER_DEFINED:
+                text = lib.llama_vocab_get_text(self.vocab, token)
+                left, right = (
+                    flags & lib.LLAMA_TOKEN_ATTR_LSTRIP,
+                    flags & lib.LLAMA_TOKEN_ATTR_RSTRIP,
+                )
+                yield SpecialToken(text, bool(left), bool(right))
+
     def tokenize(self, text: bytes, special: bool) -> Tokens:
+        """Tokenise at once, which takes long for a text of many special tokens."""
         room = len(text) + 8
         while True:
             tokens = np.empty(room, np.int32)
