@@ -7,6 +7,8 @@ from typing import Protocol
 
 from localspec.tokens import Tokens
 
+LONG_TOKEN = 256  # characters: no vocabulary has a token of more, but for runs of blanks
+
 
 @dataclass(frozen=True, slots=True)
 class Infill:

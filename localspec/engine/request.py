@@ -10,7 +10,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import PromptTooLong, UsageError
 from localspec.proposer import Hints
 from localspec.sampling.sampler import Sampler
-from localspec.tokenizer import Tokenizer
+from localspec.tokenizer import LONG_TOKEN, Tokenizer
 from localspec.tokens import History, Tokens
 
 
@@ -43,7 +43,8 @@ def generation(
     """Begin a generation by its settings; `depth` is for those that leave it open."""
     wanted = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
     forced = sampler.constraint.forced if sampler.constraint else None
-    prediction = model.tokenizer.encode(settings.prediction)
+    # As much as a reply could have: all of a longer one would take its time.
+    prediction = model.tokenizer.encode(settings.prediction[: model.context * LONG_TOKEN])
     return Generation(
         History(prompt),
         sampler,

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TypeVar, Unpack
@@ -15,7 +16,7 @@ from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import DEFAULT, Settings
 from localspec.engine.worker import Reads, Stream, Worker, as_it_is
-from localspec.errors import UsageError
+from localspec.errors import PromptTooLong, UsageError
 from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits, in_use, there
@@ -33,11 +34,13 @@ from localspec.runtime.reply_options import (
 from localspec.runtime.reply_reading import ReplyReading
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool
+from localspec.templates.message import text as text_of
 from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
 
 T = TypeVar("T")
 Prompt = str | Sequence[Message] | Sequence[int]
+ORDINARY_TOKEN = 16  # bytes of a token, up to which a text needs no look at the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ class Runtime:
 
     def encode(self, text: str) -> list[int]:
         """Tokenise a plain prompt, with the start token if the model wants one."""
-        return self._started(self.tokenizer.encode(text).tolist())
+        return self._tokenised(text, special=False)
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
@@ -201,12 +204,13 @@ class Runtime:
         """
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
+        self._check_length("".join(map(text_of, messages)))
         told, rest = instructed(messages, tools, self._template.takes)
         return self._template.render(told, rest, extra or {}, continued=continued)
 
     def read(self, text: str) -> list[int]:
         """Tokenise a rendered text, in which the texts of control tokens stand for them."""
-        return self._started(self.tokenizer.encode(text, special=True).tolist())
+        return self._tokenised(text, special=True)
 
     def control_token(self, text: str) -> int | None:
         """Find the control token that has this text, if one has."""
@@ -216,7 +220,33 @@ class Runtime:
             self._control_tokens[text] = found[0] if is_control else None
         return self._control_tokens[text]
 
-    def _started(self, tokens: list[int]) -> list[int]:
+    @cached_property
+    def longest_token(self) -> int:
+        """The bytes of the longest text that stands for one token."""
+        tokenizer = self.tokenizer
+        texts = (
+            tokenizer.token_bytes(token) or tokenizer.token_text(token).encode("utf-8", "replace")
+            for token in range(tokenizer.size)
+        )
+        return max(map(len, texts))
+
+    def _tokenised(self, text: str, *, special: bool) -> list[int]:
+        self._check_length(text)
+        return self.started(self.tokenizer.encode(text, special=special).tolist())
+
+    def _check_length(self, text: str) -> None:
+        """Refuse a text that cannot fit before it is rendered and tokenised, which takes long."""
+        if len(text) <= self.context * ORDINARY_TOKEN:
+            return
+        size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token
+        if size > most:
+            raise PromptTooLong(
+                f"the prompt has {size:,} bytes; this model was loaded for {self.context:,} "
+                f"tokens, which hold {most:,} at most: load it with a larger context"
+            )
+
+    def started(self, tokens: list[int]) -> list[int]:
+        """Put the start token first, if the model wants one."""
         bos = self.tokenizer.bos
         if bos is None or not self.tokenizer.starts or tokens[:1] == [bos]:
             return tokens

@@ -39,6 +39,7 @@ from localspec.server.openai.routes import openai
 from localspec.server.options import STORED
 from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
+from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
 from localspec.server.safety import HERE, Guard, Manager, Rules
@@ -85,7 +86,10 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     downloads = Downloads(house, terms.library)
     manager = Manager(terms.manage, terms.origins)
     limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
-    desk = RequestHandler(house, limit, manager, downloads, ignored, terms.quotes, terms.strict)
+    preparing = Preparing()
+    desk = RequestHandler(
+        house, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -97,6 +101,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
             with suppress(asyncio.CancelledError):
                 await tidying
             await house.close()
+            preparing.close()
 
     app = FastAPI(
         title="LocalSpec",
@@ -105,7 +110,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         redoc_url=None,
         openapi_url="/openapi.json" if terms.docs else None,
     )
-    app.state.house = house
+    app.state.house, app.state.preparing = house, preparing
     include(app, desk, ResponseStore(terms.responses, terms.cache_dir))
     app.include_router(status(house, metrics))
     tell_errors(app)
@@ -157,8 +162,6 @@ async def invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(each) for each in first["loc"] if each != "body")[:LETTERS]
     what = str(first["msg"])
-    if first["type"] == "json_invalid":
-        where, what = "", "the body is not JSON"
     return told(request, Fault(400, f"{where}: {what}" if where else what, where or None))
 
 

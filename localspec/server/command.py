@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -39,6 +40,9 @@ log = logging.getLogger("localspec.server")
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
 API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
+# After which a thread lets another run. The models' thread asks for that dozens of times a round:
+# at Python's 5 ms a stream stood still while a large request was checked.
+SWITCH_SECONDS = 0.0005
 GRACE_SECONDS = 9  # in which the process ends that is stopped, whatever its threads do
 STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
@@ -47,6 +51,7 @@ def serve(
     wanted: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
 ) -> None:
     """Bind, load the first model, and answer until stopped."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     begin_log(wanted.log_file)
     terms = terms_of(wanted)
     loading = replace(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2s
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -17,6 +19,7 @@ from localspec.server.faults import Fault, refused
 from localspec.server.model_host import ModelHost, Served
 from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.request_log import quote
+from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
@@ -24,7 +27,9 @@ from localspec.server.requests.asking import Prepared
 from localspec.server.requests.leniency import RequestPart, safe
 from localspec.server.safety import Manager
 
+T = TypeVar("T")
 PREFIX = "x-localspec-prefix"
+MOST_TOLD = 1_000  # fields of a request that change nothing
 LENGTH = 64  # tokens: less is held nowhere for long
 
 
@@ -52,6 +57,7 @@ class RequestHandler:
     manager: Manager
     downloads: Downloads
     ignored: Ignored
+    preparing: Preparing
     quotes: bool = False  # whether the log tells what is said
     strict: bool = False  # whether what changes nothing is refused
 
@@ -60,7 +66,8 @@ class RequestHandler:
     ) -> None:
         """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
         # To find out whether a grammar can hold a reply to a long schema takes half a second.
-        self.tell(request, await asyncio.to_thread(lambda: list(body.ignored())))
+        ignored = await self.run(request, lambda: list(islice(body.ignored(), MOST_TOLD)))
+        self.tell(request, ignored)
         unknown = len(self.house.offers) > 1 and not self.house.knows(model)
         if found := [*(["model"] if unknown else ()), *besides]:
             self.ignored.note(request, found)
@@ -76,13 +83,17 @@ class RequestHandler:
             what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
             raise refused(what, safe(found[0]))
 
+    async def run(self, request: Request, work: Callable[[], T]) -> T:
+        """Do what takes its time off the event loop, for as long as the client listens."""
+        return await self.preparing.of(request, work)
+
     async def serve(self, request: Request, errand: ApiRequest) -> Response:
         await self.take(request, errand.body, errand.model, errand.besides)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.house.lease(errand.model, errand.prompts * errand.copies)
             )
-            prompts = await asyncio.to_thread(errand.prepare, served)
+            prompts = await self.run(request, partial(errand.prepare, served))
             self.tell(request, [name for each in prompts for name in each.left_out])
             if self.quotes:
                 quote(prompts)

@@ -105,6 +105,7 @@ class Guard:
 
     def _length(self, headers: Headers) -> Fault | None:
         if "content-length" in headers and "transfer-encoding" in headers:
+            # Whoever stands in between may believe the one, and this server the other.
             what = "a body has a content length or a transfer encoding, not both"
             return Fault(400, what, headers={"Connection": "close"})
         said = headers.get("content-length", "0")

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from localspec.errors import UsageError
-from localspec.tokenizer import Infill, Tokenizer
+from localspec.tokenizer import LONG_TOKEN, Infill, Tokenizer
 
+CUT = 1 << 16  # characters by which a prefix is cut before that
 STEP = 256  # tokens by which a prefix is cut: its beginning stays the same while someone types
 PROJECT, CURRENT = "project", "current"  # names where none are given
 
@@ -108,7 +109,11 @@ def middle(
             "this model has no tokens to fill in a middle by: load one trained for it, a coder"
         )
     start = [tokenizer.bos] if tokenizer.starts and tokenizer.bos is not None else []
-    before = tokenizer.encode(prefix + prompt).tolist()
+    prefix += prompt
+    if limit is not None:  # what is so far away that it cannot be kept takes no time
+        far = max(len(prefix) - limit * LONG_TOKEN, 0)
+        prefix, suffix = prefix[far // CUT * CUT :], suffix[: limit * LONG_TOKEN]
+    before = tokenizer.encode(prefix).tolist()
     after = _going_on(tokenizer, suffix)
     end = [] if marks.middle is None else [marks.middle]
     if limit is not None:
@@ -159,6 +164,8 @@ def _files(
     room -= len(first) + len(last)
     chosen: list[list[int]] = []
     for name, content in reversed(extra):
+        if len(content) > room * LONG_TOKEN:
+            break
         file = text(marks.separator, f"{name}\n{content}\n")
         room -= len(file)
         if room < 0:

@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 
 from localspec.errors import UsageError
+from localspec.interruption import Interrupted, is_given_up
 
 LOOK_SECONDS = 0.02  # in which a process may take some 100 MB more
 # By its path: importing the package would take five times as long as all that it needs.
@@ -60,6 +61,9 @@ class Renderer:
                 found, seconds = answer.result(LOOK_SECONDS)
             except TimeoutError:
                 self._look()
+                if is_given_up():
+                    answer.cancel()  # unless it has begun, which its own limits end
+                    raise Interrupted from None
                 continue
             if meter:
                 meter.seconds += seconds

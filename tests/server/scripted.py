@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +109,7 @@ class Server:
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
     cache: Path | None = None  # a folder for what clients save
+    alphabet: Callable[[str], Bytes] = Bytes  # of a chat template
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
@@ -116,7 +117,7 @@ class Server:
     loop: asyncio.AbstractEventLoop = field(init=False)
 
     def __post_init__(self) -> None:
-        tokenizer = Bytes(self.template)
+        tokenizer = self.alphabet(self.template)
         self.model = Paused(script(tokenizer, self.replies), tokenizer)
         self.model.context, self.model.slots = 8192, self.slots
         self.model.pause = self.pause

@@ -168,3 +168,31 @@ def test_any_text_at_all_is_taken():
         found = middle(model(), text, text, [(text, text)], text)
         assert [token for token in found if token <= MID] == [PRE, SUF, MID]
     assert len(tokens_of(found)) == len(found)
+
+
+class Counting(Bytes):
+    """Counts the letters that it is asked to tokenise."""
+
+    letters = 0
+
+    def encode(self, text, *, special=False):
+        self.letters += len(text)
+        return super().encode(text, special=special)
+
+
+def test_what_is_far_from_the_middle_takes_no_time():
+    tokenizer = Counting(PIECES, infill=PLAIN)
+    far, room = "x" * 3_000_000, 200
+    found = shown(middle(tokenizer, far + "near", "next" + far, [("a", far)], limit=room))
+    assert "near<S>next" in found
+    assert len(found) <= room + 3 * len("<P>")
+    assert tokenizer.letters < 200_000
+
+
+def test_a_prefix_without_an_end_keeps_its_start_while_someone_types():
+    tokenizer, room = model(), 2000
+    text = "".join(map(chr, range(97, 123))) * 40_000
+    starts = [
+        shown(middle(tokenizer, text[:at], "", limit=room))[:200] for at in range(900_000, 900_020)
+    ]
+    assert len(set(starts)) <= 2

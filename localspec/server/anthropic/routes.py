@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from fastapi import APIRouter
@@ -12,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from localspec.server.anthropic.answer import MessagesAnswer, failing
 from localspec.server.anthropic.request import CountRequest, MessagesRequest
 from localspec.server.handler import ApiRequest, RequestHandler
+from localspec.server.requests.reading import BoundedRoute
 
 UNTHREADED = {
     "type": "error",
@@ -24,7 +24,7 @@ UNTHREADED = {
 
 
 def anthropic(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(prefix="/v1/messages", tags=["Anthropic"])
+    routes = APIRouter(route_class=BoundedRoute, prefix="/v1/messages", tags=["Anthropic"])
 
     @routes.post("")
     async def messages(request: Request, body: MessagesRequest) -> Response:
@@ -40,7 +40,7 @@ def anthropic(desk: RequestHandler) -> APIRouter:
         """Count the tokens of a conversation without answering it."""
         await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
-            [found] = await asyncio.to_thread(body.prepared, served)
+            [found] = await desk.run(request, partial(body.prepared, served))
             return {"input_tokens": len(found.tokens)}
 
     return routes

@@ -21,12 +21,14 @@ from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
 from localspec.server.model_host import Served
 from localspec.server.replies.frame import event
 from localspec.server.requests.chat_request import ChatRequest
+from localspec.server.requests.prompts import count as prompts_in
+from localspec.server.requests.reading import BoundedRoute
 
 Object = dict[str, object]
 
 
 def llamacpp(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(tags=["llama.cpp"])
+    routes = APIRouter(route_class=BoundedRoute, tags=["llama.cpp"])
     asking(routes, desk)
     reading(routes, desk)
     telling(routes, desk)
@@ -57,7 +59,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/completion")
     async def completion(request: Request, body: LlamaCompletionRequest) -> Response:
         """Continue a text."""
-        return await answered(request, body, len(body.prompts), body.copies)
+        return await answered(request, body, prompts_in(body.prompt, body.copies), body.copies)
 
     @routes.post("/infill")
     async def infill(request: Request, body: InfillRequest) -> Response:
@@ -68,31 +70,33 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
 def reading(routes: APIRouter, desk: RequestHandler) -> None:
     """Add what is told of texts, without answering them."""
 
-    @routes.post("/tokenize")
-    async def tokenize(request: Request, body: TokenizeRequest) -> Object:
+    async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
         await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
-            return await asyncio.to_thread(body.answer, served.runtime)
+            written = await desk.run(request, partial(body.answer, served.runtime))
+            return Response(written, media_type="application/json")
+
+    @routes.post("/tokenize")
+    async def tokenize(request: Request, body: TokenizeRequest) -> Response:
+        return await answered(request, body)
 
     @routes.post("/detokenize")
-    async def detokenize(request: Request, body: DetokenizeRequest) -> Object:
-        await desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            return await asyncio.to_thread(body.answer, served.runtime)
+    async def detokenize(request: Request, body: DetokenizeRequest) -> Response:
+        return await answered(request, body)
 
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
         await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
-            return await asyncio.to_thread(rendered, body, served)
+            return await desk.run(request, partial(rendered, body, served))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
         await desk.take(request, body, body.model)
         async with desk.house.lease(body.model) as served:
-            [found] = await asyncio.to_thread(body.prepared, served)
+            [found] = await desk.run(request, partial(body.prepared, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from localspec.interruption import check_patience
 from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
 from localspec.server.requests.fields import Id
 from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
 
+PART = 10_000  # tokens, which are written in some milliseconds
 LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way
 
 
 class TokenizeRequest(RequestPart):
+    entries: ClassVar[Mapping[str, int]] = {**RequestPart.entries, "content": LONGEST}
     model: str = ""
-    content: Annotated[str | list[str | Id], Field(max_length=LONGEST)] = ""
+    content: Annotated[
+        str | Annotated[list[str | Id], Field(fail_fast=True)], Field(max_length=LONGEST)
+    ] = ""
     prompt: str = Field("", max_length=LONGEST)  # as vLLM calls it
     add_special: bool = False  # the start token, where the model wants one
     parse_special: bool = True  # whether texts of control tokens stand for those
     with_pieces: bool = False
 
-    def answer(self, runtime: Runtime) -> dict[str, object]:
+    def answer(self, runtime: Runtime) -> bytes:
+        """Write the answer, a part at a time: in one call no other thread would run."""
         tokens = self._tokens(runtime)
-        if not self.with_pieces:
-            return {"tokens": tokens}
-        return {"tokens": [{"id": token, "piece": piece(runtime, token)} for token in tokens]}
+        parts = []
+        for at in range(0, len(tokens), PART):
+            check_patience()
+            part = tokens[at : at + PART]
+            entries: Sequence[object] = part
+            if self.with_pieces:
+                entries = [{"id": token, "piece": piece(runtime, token)} for token in part]
+            parts.append(json.dumps(entries)[1:-1])
+        return f'{{"tokens": [{", ".join(parts)}]}}'.encode()
 
     def _tokens(self, runtime: Runtime) -> list[int]:
         content = self.content or self.prompt
@@ -38,21 +52,22 @@ class TokenizeRequest(RequestPart):
         for at, part in enumerate(parts):
             if isinstance(part, int):
                 found.append(part)
-            elif self.add_special and not at:
-                found += (runtime.read if self.parse_special else runtime.encode)(part)
             else:
-                found += runtime.tokenizer.encode(part, special=self.parse_special).tolist()
+                tokens = runtime.tokenizer.encode(part, special=self.parse_special).tolist()
+                found += runtime.started(tokens) if self.add_special and not at else tokens
         return checked(runtime, found)
 
 
 class DetokenizeRequest(RequestPart):
     model: str = ""
-    tokens: list[Id] = Field(default_factory=list, max_length=LONGEST)
+    tokens: Annotated[list[Id], Field(fail_fast=True)] = Field(
+        default_factory=list, max_length=LONGEST
+    )
 
-    def answer(self, runtime: Runtime) -> dict[str, object]:
+    def answer(self, runtime: Runtime) -> bytes:
         checked(runtime, self.tokens)
         said = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
-        return {"content": said.decode("utf-8", "replace")}
+        return json.dumps({"content": said.decode("utf-8", "replace")}).encode()
 
 
 def checked(runtime: Runtime, tokens: list[int]) -> list[int]:

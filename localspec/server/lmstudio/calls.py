@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 
 from pydantic import Field, JsonValue
 
@@ -14,7 +14,9 @@ from localspec.server.lmstudio.listing import info, instance_info
 from localspec.server.lmstudio.wire import ANY, Object, Specifier
 from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.reading import LARGE_BYTES
 
+LONGEST = 1 << 20  # letters that are turned into tokens, as by the other APIs
 VERSION = "0.3.30"  # of LM Studio, whose SDKs this speaks to
 
 
@@ -27,7 +29,7 @@ class FindModel(OneModel):
 
 
 class ReadText(OneModel):
-    text: str = Field("", alias="inputString")
+    text: str = Field("", alias="inputString", max_length=LONGEST)
 
 
 class TemplateOptions(RequestPart):
@@ -37,6 +39,12 @@ class TemplateOptions(RequestPart):
 class Render(OneModel):
     history: History = History()
     opts: TemplateOptions = TemplateOptions()
+
+
+def rendering(given: JsonValue) -> tuple[Render, LmStudioChat]:
+    wish = Render.model_validate(given)
+    body = {"messages": wish.history.told(), "tools": wish.opts.tools or None}
+    return wish, LmStudioChat.model_validate(body)
 
 
 class LoadModel(RequestPart):
@@ -125,7 +133,8 @@ class Calls:
     async def tokenize(self, given: JsonValue) -> Object:
         wish = ReadText.model_validate(given)
         async with self._house.lease(wish.specifier.name) as served:
-            found = await asyncio.to_thread(served.runtime.tokenizer.encode, wish.text)
+            work = partial(served.runtime.tokenizer.encode, wish.text)
+            found = await self._desk.preparing.run(work, large=len(wish.text) > LARGE_BYTES)
             return {"tokens": found.tolist()}
 
     async def count(self, given: JsonValue) -> Object:
@@ -135,11 +144,10 @@ class Calls:
 
     async def render(self, given: JsonValue) -> Object:
         """Write a conversation as the model's template does."""
-        wish = Render.model_validate(given)
-        body = {"messages": wish.history.told(), "tools": wish.opts.tools or None}
-        chat = LmStudioChat.model_validate(body)
+        run = partial(self._desk.preparing.run, large=True)
+        wish, chat = await run(partial(rendering, given))
         async with self._house.lease(wish.specifier.name) as served:
-            return {"formatted": await asyncio.to_thread(chat.rendered, served)}
+            return {"formatted": await run(partial(chat.rendered, served))}
 
     async def loading(self, endpoint: str, given: JsonValue) -> AsyncIterator[Object]:
         """Load a model, or find it loaded, and tell how that goes."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 from localspec.server.handler import RequestHandler
 from localspec.server.lmstudio.asked import PredictRequest, config
@@ -16,14 +18,16 @@ from localspec.server.monitoring.request_log import quote
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Opened
 from localspec.server.replies.reply import Choices, Reply, Step
 
+T = TypeVar("T")
 TAGS = {"reasoningStartTag": "<think>", "reasoningEndTag": "</think>"}
 
 
 class Prediction:
     """One reply, which may be cancelled: then it ends with what has come."""
 
-    def __init__(self, desk: RequestHandler, asked: PredictRequest) -> None:
+    def __init__(self, desk: RequestHandler, asked: PredictRequest, *, large: bool) -> None:
         self._desk = desk
+        self._large = large  # whether it came in a large message
         self._asked = asked
         self._choices: Choices | None = None
         self._cancelled = False
@@ -38,10 +42,10 @@ class Prediction:
     async def messages(self) -> AsyncIterator[Object]:
         """Yield what the client hears of it."""
         house, name = self._desk.house, self._asked.specifier.name
-        chat = self._asked.chat()
-        self._desk.check(list(chat.ignored()))
+        chat = await self._prepared(self._asked.chat)
+        self._desk.check(await self._prepared(lambda: list(islice(chat.ignored(), 1))))
         async with house.lease(name) as served:
-            prompts = await asyncio.to_thread(self._asked.prepared, chat, served)
+            prompts = await self._prepared(partial(self._asked.prepared, chat, served))
             if self._desk.quotes:
                 quote(prompts)
             choices = self._choices = Choices(prompts, self._desk.limit, 1)
@@ -52,6 +56,9 @@ class Prediction:
                 yield await self._success(served, choices.replies[0])
             finally:
                 choices.cancel()
+
+    async def _prepared(self, work: Callable[[], T]) -> T:
+        return await self._desk.preparing.run(work, large=self._large)
 
     async def _told(self, choices: Choices) -> AsyncIterator[Object]:
         if self._cancelled:

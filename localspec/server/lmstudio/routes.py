@@ -17,6 +17,7 @@ from localspec.server.lmstudio.listing import config, described, listed
 from localspec.server.lmstudio.sockets import sockets
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
+from localspec.server.requests.reading import BoundedRoute
 
 Object = dict[str, object]
 Told = Callable[[ServedOffer, Served | None, ModelFacts], Object]
@@ -33,7 +34,7 @@ class UnloadRequest(BaseModel):
 
 
 def lmstudio(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(tags=["LM Studio"])
+    routes = APIRouter(route_class=BoundedRoute, tags=["LM Studio"])
     house, allowed = desk.house, [Depends(desk.manager)]
     downloading(routes, desk)
     routes.include_router(sockets(desk))

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 
 from fastapi import APIRouter
 from pydantic import JsonValue, ValidationError
@@ -28,6 +29,8 @@ from localspec.server.lmstudio.wire import (
     warning,
 )
 from localspec.server.replies.streaming import reported
+from localspec.server.requests.json_size import check_size
+from localspec.server.requests.reading import is_large
 from localspec.server.safety import admitted
 
 NAMESPACES = ("llm", "embedding", "system", "diagnostics", "files", "repository", "plugins")
@@ -86,10 +89,11 @@ class Session:
     async def _greeted(self) -> bool:
         try:
             async with asyncio.timeout(SECONDS):
-                greeting = Greeting.model_validate(parsed(await self._socket.receive_text()))
+                said, _ = await self._parsed(await self._socket.receive_text())
+                greeting = Greeting.model_validate(said)
             if not any(admitted(self._socket.scope, key) for key in greeting.keys):
                 raise PermissionError
-        except (TimeoutError, ValidationError, PermissionError):
+        except (TimeoutError, ValidationError, PermissionError, Refused):
             error = "this server wants an API key: give it as clientPasskey"
             await self._say(json.dumps({"success": False, "error": error}))
             await self._close()
@@ -97,13 +101,26 @@ class Session:
         await self._say(json.dumps({"success": True}))
         return True
 
+    async def _parsed(self, text: str) -> tuple[dict[str, JsonValue], bool]:
+        """Read a message within bounds; tell whether it is large, which is read on a thread."""
+        large = is_large(text)
+        if large:
+            self._desk.preparing.check_room()
+            return await self._desk.preparing.run(partial(parsed, text), large=True), True
+        return parsed(text), False
+
     async def _take(self, text: str) -> None:
-        given = parsed(text)
+        try:
+            given, large = await self._parsed(text)
+        except Refused as error:
+            await self._say(warning(str(error)))
+            return
         match given:
             case {"type": "rpcCall", "endpoint": str(), "callId": int()}:
-                await self._begin("rpc", call_of(given, "callId", "parameter"))
+                await self._begin("rpc", call_of(given, "callId", "parameter", large))
             case {"type": "channelCreate", "endpoint": str(), "channelId": int()}:
-                await self._begin("channel", call_of(given, "channelId", "creationParameter"))
+                call = call_of(given, "channelId", "creationParameter", large)
+                await self._begin("channel", call)
             case {"type": "channelSend", "channelId": int(number), "message": {"type": "cancel"}}:
                 if number in self._predictions:
                     self._predictions[number].cancel()
@@ -143,16 +160,17 @@ class Session:
     async def _channel(self, call: Call) -> AsyncIterator[str]:
         """Answer on a channel until all is said."""
         try:
-            async for message in self._messages(call):
+            async for message in await self._messages(call):
                 yield sent(call.id, message)
             yield closed(call.id)
         finally:
             self._predictions.pop(call.id, None)
 
-    def _messages(self, call: Call) -> AsyncIterator[Object]:
+    async def _messages(self, call: Call) -> AsyncIterator[Object]:
         if self._namespace == "llm" and call.endpoint in PREDICTING:
-            asked = PredictRequest.model_validate(call.parameter)
-            found = self._predictions[call.id] = Prediction(self._desk, asked)
+            read = partial(PredictRequest.model_validate, call.parameter)
+            asked = await self._desk.preparing.run(read, large=True) if call.large else read()
+            found = self._predictions[call.id] = Prediction(self._desk, asked, large=call.large)
             return found.messages()
         if self._namespace == "llm" and call.endpoint in LOADING:
             return self._calls.loading(call.endpoint, call.parameter)
@@ -172,7 +190,8 @@ class Session:
 
 
 def parsed(text: str) -> dict[str, JsonValue]:
-    """Read a message; one that is no object is empty."""
+    """Read a message within bounds; one that is no object is empty."""
+    check_size(text)
     try:
         found: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
@@ -180,9 +199,9 @@ def parsed(text: str) -> dict[str, JsonValue]:
     return found if isinstance(found, dict) else {}
 
 
-def call_of(given: dict[str, JsonValue], number: str, parameter: str) -> Call:
+def call_of(given: dict[str, JsonValue], number: str, parameter: str, large: bool) -> Call:
     found = {"endpoint": given["endpoint"], "id": given[number], "parameter": given.get(parameter)}
-    return Call.model_validate(found)
+    return Call.model_validate({**found, "large": large})
 
 
 def invalid(error: ValidationError) -> Fault:

@@ -35,6 +35,7 @@ class Call(RequestPart):
     endpoint: str
     id: int
     parameter: JsonValue = None
+    large: bool = False  # whether it came in a large message
 
 
 class Query(RequestPart):

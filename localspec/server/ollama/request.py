@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import Settings
+from localspec.errors import PromptTooLong
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
@@ -125,15 +126,26 @@ class OllamaChatRequest(OllamaRequest):
     def prepared(self, served: Served) -> list[Prepared]:
         """Prepare the conversation, or as much of its end as there is room for."""
         messages = messages_of(self.messages)
-        [found] = self._prepared(served, messages)
-        if not self.truncate or fits(found):
-            return [found]
-        ends = [[*rules(messages[:at]), *messages[at:]] for at in turns(messages)]
-        at = bisect_left(ends, True, key=lambda end: fits(*self._prepared(served, end)))
-        if at == len(ends):
-            return [found]  # which is refused with the numbers
-        [found] = self._prepared(served, ends[at])
+        if not self.truncate:
+            return self._prepared(served, messages)
+        if whole := self._fitting(served, messages):
+            return [whole]
+        starts = turns(messages)
+        at = bisect_left(
+            starts, True, key=lambda at: self._fitting(served, end(messages, at)) is not None
+        )
+        if at == len(starts):
+            return self._prepared(served, messages)  # which is refused with the numbers
+        [found] = self._prepared(served, end(messages, starts[at]))
         return [replace(found, left_out=("messages",))]
+
+    def _fitting(self, served: Served, messages: Sequence[Message]) -> Prepared | None:
+        """Prepare a conversation, if there is room for it."""
+        try:
+            [found] = self._prepared(served, messages)
+        except PromptTooLong:
+            return None
+        return found if len(found.tokens) < served.runtime.context else None
 
     def _prepared(self, served: Served, messages: Sequence[Message]) -> list[Prepared]:
         conversation = Conversation(
@@ -145,17 +157,15 @@ class OllamaChatRequest(OllamaRequest):
         return self.answering(served, conversation)
 
 
-def fits(prompt: Prepared) -> bool:
-    return len(prompt.tokens) < prompt.served.runtime.context
-
-
 def turns(messages: Sequence[Message]) -> list[int]:
     """Find where users speak, after the first of them."""
     return [at for at, each in enumerate(messages) if each["role"] == "user"][1:]
 
 
-def rules(messages: Iterable[Message]) -> list[Message]:
-    return [each for each in messages if each["role"] == "system"]
+def end(messages: Sequence[Message], start: int) -> list[Message]:
+    """The messages from there on, behind what the system said before."""
+    rules = [each for each in messages[:start] if each["role"] == "system"]
+    return [*rules, *messages[start:]]
 
 
 def messages_of(given: Iterable[OllamaMessage]) -> list[Message]:
@@ -213,7 +223,8 @@ class GenerateRequest(OllamaRequest):
     raw: bool = False
     images: list[JsonValue] | None = None
     template: str = ""
-    context: list[Id] = Field(default_factory=list)  # the conversation, as the last answer had it
+    # The conversation, as the last answer had it.
+    context: Annotated[list[Id], Field(fail_fast=True)] = Field(default_factory=list)
 
     @property
     def loads(self) -> bool:

@@ -16,6 +16,7 @@ from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.managing import Named, managing
 from localspec.server.ollama.request import GenerateRequest, OllamaChatRequest
 from localspec.server.replies.streaming import LINES
+from localspec.server.requests.reading import BoundedRoute
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
 
@@ -25,7 +26,7 @@ class ShowRequest(Named):
 
 
 def ollama(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(tags=["Ollama"])
+    routes = APIRouter(route_class=BoundedRoute, tags=["Ollama"])
     asking(routes, desk)
     telling(routes, desk)
     managing(routes, desk)

@@ -63,11 +63,13 @@ class ResponsesAnswer:
     events: Numbered
     choices: Choices
     blocks: Blocks = field(init=False)
+    echo: Mapping[str, object] = field(init=False)  # of the request: made once, as it may be long
     id: str = field(default_factory=lambda: new_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
         self.blocks = Blocks(self.choices)
+        self.echo = self.asked.echo()
 
     async def whole(self) -> Data:
         await self.blocks.whole()
@@ -156,7 +158,7 @@ class ResponsesAnswer:
 
     def _response(self, status: Status) -> Data:
         return {
-            **self.asked.echo(),
+            **self.echo,
             "id": self.id,
             "object": "response",
             "created_at": self.created,

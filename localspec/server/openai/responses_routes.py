@@ -18,6 +18,7 @@ from localspec.server.openai.response_store import ResponseStore, StoredResponse
 from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
 from localspec.server.openai.responses_input import Item, ReferenceItem
 from localspec.server.openai.responses_request import ResponsesRequest
+from localspec.server.requests.reading import BoundedRoute
 from localspec.server.safety import owner
 
 ITEMS = TypeAdapter(list[Item])
@@ -25,7 +26,7 @@ Limit = Annotated[int, Query(ge=1, le=100)]
 
 
 def responses(desk: RequestHandler, store: ResponseStore) -> APIRouter:
-    routes = APIRouter(tags=["OpenAI"])
+    routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
     asking(routes, desk, store)
     telling(routes, store)
     return routes
@@ -33,7 +34,7 @@ def responses(desk: RequestHandler, store: ResponseStore) -> APIRouter:
 
 def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> None:
     async def recalled(request: Request, body: ResponsesRequest) -> list[Item]:
-        return await asyncio.to_thread(items_of, body, store, owner(request))
+        return await desk.run(request, partial(items_of, body, store, owner(request)))
 
     @routes.post("/responses")
     async def respond(request: Request, body: ResponsesRequest) -> Response:
@@ -44,7 +45,7 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
 
         async def keep(response: Data) -> None:
             if body.store is not False:
-                await asyncio.to_thread(store.keep, stored(body, owner(request), response))
+                await asyncio.to_thread(lambda: store.keep(stored(body, owner(request), response)))
 
         events = Numbered()
         errand = ApiRequest(
@@ -63,7 +64,7 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
         await desk.take(request, body, body.model)
         items = await recalled(request, body)
         async with desk.house.lease(body.model) as served:
-            [found] = await asyncio.to_thread(body.prepared, items, served)
+            [found] = await desk.run(request, partial(body.prepared, items, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 

@@ -19,12 +19,14 @@ from localspec.server.openai.completion_request import CompletionRequest, Middle
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import Answer
 from localspec.server.requests.chat_request import ChatRequest
+from localspec.server.requests.prompts import count
+from localspec.server.requests.reading import BoundedRoute
 
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
 def openai(desk: RequestHandler) -> APIRouter:
-    routes = APIRouter(tags=["OpenAI"])
+    routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
 
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:
@@ -77,7 +79,7 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
         answer,
         failing,
         stream=body.stream,
-        prompts=len(body.prompts),
+        prompts=count(body.prompt, body.n),
         copies=body.n,
     )
 

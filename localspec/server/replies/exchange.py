@@ -16,6 +16,7 @@ from localspec.server.model_host import Served
 from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
+LONG = 100_000  # tokens of a prompt, which take milliseconds to check
 MOST = 64  # events that are taken at once: more of them wait for a client that is slow
 
 Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
@@ -108,7 +109,8 @@ class Exchange:
             self.note(event)
 
         submit = partial(served.runtime.submit, tokens, settings, hear)
-        if settings.grammar is None and not settings.prediction:  # nothing that takes its time
+        quick = settings.grammar is None and not settings.prediction and len(tokens) < LONG
+        if quick:
             self.job = submit()
             return
         submitting = asyncio.ensure_future(asyncio.to_thread(submit))

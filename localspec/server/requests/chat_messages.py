@@ -12,6 +12,7 @@ from localspec.server.faults import refused
 from localspec.server.requests.fields import Object, TextPart
 from localspec.server.requests.files import FilePart
 from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
+from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.templates.message import Json, Message
 
@@ -53,6 +54,8 @@ def as_arguments(given: object) -> object:
     """Arguments that PHP wrote as an empty list are none; other data is told as JSON."""
     if given == []:
         return {}
+    if isinstance(given, str):
+        check_size(given)  # for templates that read arguments
     return json.dumps(given) if isinstance(given, list | int | float) else given
 
 

@@ -7,6 +7,8 @@ import json
 from pydantic import BaseModel, BeforeValidator, Discriminator
 from pydantic_core import PydanticCustomError
 
+from localspec.server.requests.json_size import check_size
+
 OTHER = "other"  # the tag of objects that are left out
 UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
 READ = ("file", "input_file")  # whose data tells whether it is text
@@ -75,7 +77,10 @@ def as_object(given: object) -> object:
     """Arguments that other APIs write as a text, and PHP as a list if there are none."""
     if given == []:
         return {}
+    if not isinstance(given, str):
+        return given
+    check_size(given)
     try:
-        return json.loads(given or "{}") if isinstance(given, str) else given
+        return json.loads(given or "{}")
     except (ValueError, RecursionError):
         return given

@@ -6,13 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Union, get_args, get_origin
+from typing import Annotated, ClassVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 LETTERS = 64  # of one name that are told
 HEADER = 512  # letters of all of them
+FIELDS = 1_000  # most of one object, with those that are not known
+ENTRIES = 10_000  # most of a field that is a list or an object: messages, parts, calls
+TOKENS = 1 << 20  # most of a prompt by numbers
 UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 
 # Fields that ask for nothing a text could show, or for what is done in any case: not told.
@@ -103,12 +107,18 @@ class RequestPart(BaseModel):
     """An object in a request: null is as good as absent, an unknown field is taken and told."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, frozen=True)
+    entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `ENTRIES`
+        **dict.fromkeys(("prompt", "tokens", "context"), TOKENS),
+        **dict.fromkeys(("tools", "functions"), 2_000),  # a client with all its servers has 200
+        "logit_bias": 8_192,  # OpenAI allows 300
+    }
 
     @model_validator(mode="before")
     @classmethod
     def without_nulls(cls, given: object) -> object:
         if not isinstance(given, dict):
             return given
+        check_entries(given, cls.entries)
         fields = cls.model_fields
         return {
             name: value
@@ -127,6 +137,20 @@ class RequestPart(BaseModel):
         for name, value in self.__dict__.items():  # iterating over a model takes longer
             if isinstance(value, RequestPart | list):
                 yield from (f"{name}.{each}" for each in _within(value))
+
+
+def check_entries(given: Mapping[str, object], most: Mapping[str, int]) -> None:
+    """Refuse an object that would take seconds to check: the fields, or the entries of one."""
+    if len(given) > FIELDS:
+        raise too_many(f"an object has {len(given):,} fields; it may have {FIELDS:,}")
+    for name, value in given.items():
+        if isinstance(value, list | dict) and len(value) > most.get(name, ENTRIES):
+            what = f"{safe(name)} has {len(value):,} entries"
+            raise too_many(f"{what}; it may have {most.get(name, ENTRIES):,}")
+
+
+def too_many(message: str) -> PydanticCustomError:
+    return PydanticCustomError("too_many", "{message}", {"message": message})
 
 
 class LeftOut(RequestPart):

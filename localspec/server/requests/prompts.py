@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.fields import CHOICES, Id
 
+EMPTY = "the prompt is empty: give a text, or a token at least"
 Piece = Id | str
-One = str | list[Piece]  # tokens, and texts between them
+One = str | Annotated[list[Piece], Field(fail_fast=True)]  # tokens, and texts between them
 
 
 def as_prompt(given: object) -> object:
@@ -30,22 +32,38 @@ def is_object(given: object) -> bool:
     return isinstance(given, dict)
 
 
-PromptGiven = Annotated[One | list[One], BeforeValidator(as_prompt)]
+PromptGiven = Annotated[
+    One | Annotated[list[One], Field(fail_fast=True)], BeforeValidator(as_prompt)
+]
+
+
+def count(given: str | list[Piece] | list[One], copies: int = 1) -> int:
+    """Count the prompts, quickly where one has a million tokens; refuse too many."""
+    if isinstance(given, str) or is_one(given):
+        return 1
+    if not given:
+        raise refused(EMPTY, "prompt")
+    if len(given) * copies > CHOICES:
+        what, field = ("replies", "n") if copies > 1 else ("prompts", "prompt")
+        raise refused(f"a request may have {CHOICES} {what}", field)
+    return len(given)
+
+
+def is_one(given: Sequence[Piece | One]) -> bool:
+    """Tell whether a list is one prompt: of tokens, with texts between them."""
+    return any(isinstance(piece, int) for piece in given)
 
 
 def prompts(given: str | list[Piece] | list[One], copies: int = 1) -> list[One]:
     """One prompt, also of tokens with texts between them, or several."""
+    count(given, copies)
     if isinstance(given, str):
         return [given]
-    if not given or [] in given:
-        raise refused("the prompt is empty: give a text, or a token at least", "prompt")
-    found = [each for each in given if not isinstance(each, int)]
-    if len(found) < len(given):
-        return [[each for each in given if not isinstance(each, list)]]
-    if len(found) * copies > CHOICES:
-        what, field = ("replies", "n") if copies > 1 else ("prompts", "prompt")
-        raise refused(f"a request may have {CHOICES} {what}", field)
-    return found
+    if [] in given:
+        raise refused(EMPTY, "prompt")
+    if is_one(given):
+        return [[piece for piece in given if not isinstance(piece, list)]]
+    return [prompt for prompt in given if not isinstance(prompt, int)]
 
 
 def tokens(served: Served, prompt: One) -> list[int]:

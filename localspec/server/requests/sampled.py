@@ -36,12 +36,13 @@ LETTERS = {
     "t": "temperature",
     "i": "infill",
 }
+SPELLED = 256  # most characters of samplers
 SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
 
 
 def spelled(given: object) -> object:
     """Read samplers given by one letter each, or by names with semicolons between them."""
-    if not isinstance(given, str):
+    if not isinstance(given, str) or len(given) > SPELLED:
         return given
     if ";" in given or given in SAMPLERS:
         return given.split(";")

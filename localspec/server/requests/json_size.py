@@ -1,0 +1,86 @@
+"""Bounds of the JSON in a request, looked at before it is parsed.
+
+To parse a million small objects stops all threads for seconds, in one call of a library. What
+stands between the texts of a body tells how many there are, and is counted in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from localspec.interruption import check_patience
+from localspec.server.faults import refused
+
+PIECE = 1 << 16  # characters, which take a millisecond
+
+
+class JsonSize(NamedTuple):
+    """What there is of each kind in a JSON text, without the insides of its texts."""
+
+    containers: int = 0  # objects and lists
+    fields: int = 0
+    commas: int = 0
+    depth: int = 0  # of containers within each other
+
+    @property
+    def values(self) -> int:
+        return self.containers + self.commas + 1
+
+
+# No client is known to come near. So much of each takes 0.2 s to parse and to free.
+MOST = JsonSize(
+    containers=100_000,  # 10,000 messages of six each, and 400 tools of a hundred
+    fields=200_000,
+    commas=1_200_000,  # a prompt of a million tokens, by number
+    depth=200,
+)
+WORDS = ("objects and lists", "fields", "values", "levels of objects and lists")
+
+
+def check_size(text: str, piece_size: int = PIECE) -> JsonSize:
+    """Count the parts of a JSON text; refuse one that has too many, and look no further."""
+    size, within, level = JsonSize(), 0, 0
+    for piece in pieces(text, piece_size):
+        check_patience()
+        if "\\" in piece:
+            piece = piece.replace("\\\\", "").replace('\\"', "")
+        parts = piece.split('"')
+        outside = "".join(parts[within::2])
+        within = (within + len(parts) - 1) % 2
+        deepest, level = depths(outside, level)
+        size = JsonSize(
+            size.containers + outside.count("{") + outside.count("["),
+            size.fields + outside.count(":"),
+            size.commas + outside.count(","),
+            max(size.depth, deepest),
+        )
+        check(size)
+    return size
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    """Cut a text where no escaped character is cut apart."""
+    begin = 0
+    while begin < len(text):
+        end = begin + size
+        piece = text[begin:end]
+        if (len(piece) - len(piece.rstrip("\\"))) % 2:
+            piece += text[end : end + 1]
+        yield piece
+        begin += len(piece)
+
+
+def depths(outside: str, level: int) -> tuple[int, int]:
+    """Return the deepest level of a piece that begins at a level, and the level at its end."""
+    signs = np.frombuffer(outside.encode("ascii", "replace"), np.uint8) | 32  # [ is as {
+    levels = level + np.cumsum((signs == ord("{")).astype(np.int64) - (signs == ord("}")))
+    return (int(levels.max()), int(levels[-1])) if len(levels) else (level, level)
+
+
+def check(size: JsonSize) -> None:
+    for what, count, most in zip(WORDS, size, MOST, strict=True):
+        if count > most:
+            raise refused(f"the request has more than {most:,} {what}: send less at once")
