@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
 
 from localspec.chat import choice, session
 from localspec.chat.commands import CommandWords, recall
@@ -14,10 +15,10 @@ from localspec.chat.options import ChatWanted
 from localspec.chat.session import Session
 from localspec.chat.speakers.here import Here, drawn
 from localspec.chat.speakers.server import AttachedServer
-from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
+from localspec.chat.terminal.typeahead import TypedAhead
 from localspec.chat.wishes import wished
 from localspec.commands.options.loading import LOADING
 from localspec.commands.options.loading import loading as how_to_load
@@ -50,9 +51,7 @@ def chat(wanted: ChatWanted, name: str, question: str, lives: Lives = one_life) 
     found = kept or Session()
     found.system = wish.system or found.system
     if not asked:
-        speaker = door.open(name)
-        life.begun()
-        meet(door, speaker, found, notices, lens=wish.lens, resumes=resumes)
+        meet(door, Beginning(name, found, notices, wish.lens, resumes), life.begun)
         return
     speaker = door.open(name)
     told(notices)
@@ -76,34 +75,40 @@ def check(wanted: ChatWanted, *, talks: bool) -> None:
         raise UsageError("--lens is for talking at a terminal; one answer comes as plain text")
 
 
-def meet(
-    door: Door,
-    speaker: Speaker,
-    session: Session,
-    notices: Sequence[str] = (),
-    *,
-    lens: bool = False,
-    resumes: bool = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a chat at a terminal begins with."""
+
+    model: str
+    session: Session
+    notices: Sequence[str] = ()
+    lens: bool = False
+    resumes: bool = False
+
+
+def meet(door: Door, beginning: Beginning, begun: Callable[[], object] = lambda: None) -> None:
     """Run the chat at a terminal until the user leaves."""
-    other = session.model
-    talk = Talk(door, speaker, Screen(), session, lens=lens)
-    with leaving():
+    screen = Screen()
+    ahead = None if screen.console.is_dumb_terminal else TypedAhead(sys.stdout)
+    with leaving(), ahead.held() if ahead else nullcontext():
+        speaker = door.open(beginning.model)
+        begun()
+        before = beginning.session.model
+        talk = Talk(door, speaker, screen, beginning.session, lens=beginning.lens)
         try:
-            begin(talk, notices, other, resumes=resumes)
-            dumb = talk.screen.console.is_dumb_terminal
-            converse(talk, Asking() if dumb else Typing(CommandWords(talk)))
+            begin(talk, beginning, before)
+            converse(talk, Typing(CommandWords(talk), ahead) if ahead else Asking())
         finally:
             talk.speaker.close()
 
 
-def begin(talk: Talk, notices: Sequence[str], other: str, *, resumes: bool) -> None:
+def begin(talk: Talk, beginning: Beginning, other: str) -> None:
     talk.introduce()
-    for notice in notices:
+    for notice in beginning.notices:
         talk.screen.notice(notice)
-    if resumes and talk.session.said:
+    if beginning.resumes and talk.session.said:
         recall(talk, other)
-    elif resumes:
+    elif beginning.resumes:
         talk.screen.notice("there is no conversation to go on with: this is a new one")
     talk.screen.faint("/help tells what there is; Ctrl-C stops an answer, Ctrl-D leaves")
     talk.screen.gap()

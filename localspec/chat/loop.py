@@ -9,7 +9,10 @@ from localspec.errors import LocalSpecError
 
 
 def converse(talk: Talk, editor: Editor) -> None:
-    """Answer lines until the user leaves; Ctrl-C stops an answer, and two in a row leave."""
+    """Answer lines until the user leaves.
+
+    Ctrl-C stops an answer, and drops what was typed meanwhile; two in a row leave.
+    """
     once = False
     while not talk.over:
         begun, talk.begun = talk.begun, ""
@@ -24,6 +27,8 @@ def converse(talk: Talk, editor: Editor) -> None:
         if line is None:
             return
         once = not heed(talk, line)
+        if once:
+            editor.forget()
 
 
 def heed(talk: Talk, line: str) -> bool:

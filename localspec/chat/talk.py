@@ -14,7 +14,6 @@ from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.terminal.coloured import legend
 from localspec.chat.terminal.screen import Screen
-from localspec.chat.terminal.signals import unechoed
 from localspec.engine.settings import Settings
 from localspec.errors import LocalSpecError, PromptTooLong
 from localspec.grammar.grammar import Grammar
@@ -116,21 +115,19 @@ class Talk:
         if notice:
             self.screen.notice(notice)
         answer = self.speaker.ask(messages, self.settings)
-        with unechoed():
-            hear(answer, self.screen.view(lens=self.lens), heard)
+        hear(answer, self.screen.view(lens=self.lens), heard)
 
     def change(self, name: str) -> None:
         """Change to another model; if it cannot be opened, keep the present one."""
         self.door.check(name)
         before = self.speaker.name
-        with unechoed():
-            self.speaker.close()
-            try:
-                self.speaker = self.door.open(name)
-            except (LocalSpecError, KeyboardInterrupt):
-                self.screen.notice(f"{before} goes on")
-                self.speaker = self.door.open(before)
-                raise
+        self.speaker.close()
+        try:
+            self.speaker = self.door.open(name)
+        except (LocalSpecError, KeyboardInterrupt):
+            self.screen.notice(f"{before} goes on")
+            self.speaker = self.door.open(before)
+            raise
         self.session.model = self.speaker.name
         self.session.forgotten = 0  # its context may be larger
         self.introduce()

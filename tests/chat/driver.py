@@ -6,10 +6,11 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from localspec.chat.command import meet
+from localspec.chat.command import Beginning, meet
 from localspec.chat.session import Session, last
 from localspec.chat.speakers.local import LocalSpeaker
 from localspec.engine.engine import Engine
@@ -23,7 +24,7 @@ from localspec.runtime.runtime import Runtime
 from tests.server.scripted import END, START, Bytes, Paused
 
 SLOW = 0.02  # seconds that a forward of the slow model takes
-NAMES = ("scripted", "slow", "stuck", "broken")
+NAMES = ("scripted", "slow", "stuck", "broken", "late")
 REPLIES = {
     "poem": "Roses are **red**,\nviolets are `blue`.\n\n```python\nprint('sugar')\n```\n",
     "numbers": "\n".join(f"line {number}" for number in range(1, 31)),
@@ -57,6 +58,20 @@ def script(tokenizer: Bytes):
     return logits
 
 
+def wait_for(place: Path) -> None:
+    """Wait until a test makes a file."""
+    while not place.exists():
+        time.sleep(0.005)
+
+
+class Waiting(Paused):
+    """Answers when a test lets it."""
+
+    def forward(self, rows):
+        wait_for(Path("answers"))
+        return super().forward(rows)
+
+
 class Scripted:
     """A door to models that need no files."""
 
@@ -75,8 +90,11 @@ class Scripted:
             raise BackendError("its weights are of no use")
         if name == "stuck":
             time.sleep(60)
+        if name == "late":
+            wait_for(Path("loaded"))
         tokenizer = Bytes()
-        model = Paused(script(tokenizer), tokenizer)
+        kind = Waiting if name == "late" else Paused
+        model = kind(script(tokenizer), tokenizer)
         model.context, model.slots = self._context, 1
         model.batch = 64 if name == "slow" else 4096
         model.pause = SLOW if name == "slow" else 0.0
@@ -94,8 +112,7 @@ class Scripted:
 
 def main(model: str = "scripted", context: int = 8192, *, resume: bool = False) -> None:
     kept, notices = last() if resume else (None, ())
-    door = Scripted(context)
-    meet(door, door.open(model), kept or Session(), notices=notices, resumes=resume)
+    meet(Scripted(context), Beginning(model, kept or Session(), notices, resumes=resume))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 20.0  # seconds until something that has to come is taken for missing
 ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
 CTRL_C, CTRL_D = "\x03", "\x04"
-PROMPTED = "\x1b[?2004h"  # what a terminal hears when somebody may type
+PROMPTED = "\x1b[6n"  # a terminal is asked for its cursor when somebody may type
 BARE = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": "/nowhere"}
 
 

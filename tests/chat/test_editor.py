@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
 
 import pytest
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from localspec.chat.session import folder
-from localspec.chat.terminal.editor import Asking, Completing, history, is_open, unquoted
+from localspec.chat.terminal.editor import (
+    Asking,
+    Completing,
+    Typing,
+    history,
+    is_open,
+    unquoted,
+)
+from localspec.chat.terminal.folds import MAX_CHARACTERS, MAX_LINES, Folds
 
 
 @pytest.mark.parametrize(
@@ -45,13 +57,13 @@ def home(tmp_path, monkeypatch):
 
 
 def test_the_history_is_its_owners_and_outlives_a_full_disk(home, monkeypatch):
-    kept = history()
+    kept = history(Folds())
     assert isinstance(kept, FileHistory)
     kept.append_string("one\ntwo")
     place = folder().parent / "history"
     if os.name != "nt":
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert list(history().load_history_strings()) == ["one\ntwo"]
+    assert list(history(Folds()).load_history_strings()) == ["one\ntwo"]
     place.unlink()
     place.mkdir()
     kept.append_string("three")
@@ -65,7 +77,101 @@ def test_where_no_history_can_be_kept_there_is_one_until_one_leaves(home, where)
         place.write_text("a file where the folder should be")
     else:
         place.mkdir(parents=True)
-    assert isinstance(history(), InMemoryHistory)
+    assert isinstance(history(Folds()), InMemoryHistory)
+
+
+LONG = "\n".join(f"row {at}" for at in range(MAX_LINES + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        (LONG, "[pasted 11 lines]"),
+        ("x" * (MAX_CHARACTERS + 1), "[pasted 1,001 characters]"),
+    ],
+)
+def test_a_long_text_is_drawn_as_a_sign_and_stays_whole(text, drawn):
+    folds = Folds()
+    sign = folds.folded(text)
+    assert len(sign) == 1
+    assert folds.drawn(sign) == drawn
+    assert folds.whole(f"see {sign}?") == f"see {text}?"
+    assert folds.folded(f"see {text}?") == f"see {sign}?", "as when a question is given back"
+    assert folds.folded("x" * MAX_CHARACTERS) == "x" * MAX_CHARACTERS
+
+
+def test_there_are_signs_for_a_thousand_long_texts_and_then_they_are_drawn():
+    folds = Folds()
+    texts = [LONG + str(at) for at in range(1030)]
+    signs = [folds.folded(text) for text in reversed(texts)]
+    assert len({*signs}) == 1030
+    assert [folds.whole(sign) for sign in signs] == texts[::-1]
+    assert signs[-1] == texts[0]
+
+
+class Keyboard:
+    """A prompt whose keys come from a test, and the lines that it drew."""
+
+    def __init__(self, keyboard):
+        self.keyboard = keyboard
+        self.typed = ""
+
+    @contextmanager
+    def released(self):
+        yield self.typed
+
+
+@pytest.fixture
+def typing(home):
+    """Type keys at a prompt; the message that they make."""
+    with create_pipe_input() as keyboard, create_app_session(output=DummyOutput()):
+        ahead = Keyboard(keyboard)
+        made = Typing(Some(), ahead)
+
+        def typed(keys, begun="", ahead_of_it=""):
+            ahead.typed = ahead_of_it
+            keyboard.send_text(keys)
+            return made.read(begun)
+
+        yield typed
+
+
+def paste(text):
+    return f"\x1b[200~{text}\x1b[201~"
+
+
+LEFT, BACKSPACE, UP, ENTER = "\x1b[D", "\x7f", "\x1b[A", "\r"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("see " + paste(LONG) + " now?", f"see {LONG} now?"),
+        ("see " + paste(LONG) + BACKSPACE + "it", "see it"),
+        (paste(LONG) + LEFT + "see ", f"see {LONG}"),
+        (paste(LONG) + paste(LONG), LONG + LONG),
+        (paste("a\r\nb\rc"), "a\nb\nc"),
+        (paste(f'"""{LONG}"""'), f'"""{LONG}"""'),
+    ],
+)
+def test_a_paste_is_one_character_to_who_edits_and_whole_in_what_is_sent(typing, keys, message):
+    assert typing(keys + ENTER) == message
+
+
+def test_a_question_that_is_given_back_and_what_was_typed_ahead_are_one_draft(typing):
+    assert typing(ENTER, "given back", "and more") == "given back\nand more"
+    assert typing(BACKSPACE + "!" + ENTER, f"see {LONG}?") == "!"  # which was folded whole
+    typing(paste(LONG) + ENTER)
+    assert typing(BACKSPACE + "!" + ENTER, f"see {LONG}?") == f"see {LONG}!"
+
+
+def test_the_history_keeps_whole_texts_and_shows_them_folded(typing, home):
+    typing(paste(LONG) + " now?" + ENTER)
+    text = (home / "localspec" / "history").read_text()
+    assert "+row 3\n" in text
+    assert typing(UP + BACKSPACE + "!" + ENTER) == f"{LONG} now!"
+    [first, _] = history(folds := Folds()).load_history_strings()
+    assert (len(first), folds.whole(first)) == (1, f"{LONG} now!")
 
 
 class Some:

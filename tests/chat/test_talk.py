@@ -225,6 +225,10 @@ class Lines:
     def __init__(self, *lines):
         self.lines = list(lines)
         self.begun = []
+        self.forgotten = 0
+
+    def forget(self):
+        self.forgotten += 1
 
     def read(self, begun=""):
         self.begun.append(begun)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -13,11 +15,15 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 from localspec.chat.session import folder
+from localspec.chat.terminal.folds import FoldedText, Folds
+from localspec.chat.terminal.typeahead import QUIET_SECONDS, TypedAhead, can_read, pasted
 from localspec.system.atomic_write import whole
 
 PROMPT, MORE = "> ", ". "
+MAX_FOLDED = 500  # entries of the history, the newest, that are folded where they are long
 QUOTE = '"""'
 AT = "@"
 
@@ -36,27 +42,39 @@ class Editor(Protocol):
     def read(self, begun: str = "") -> str | None:
         """Read what is typed; None at the end of input. Ctrl-C raises KeyboardInterrupt."""
 
+    def forget(self) -> None:
+        """Drop what was typed since."""
+
 
 class Typing:
-    """Reads at a terminal: Enter sends, Alt-Enter or Enter within three quotes begins a line."""
+    """Reads at a terminal: Enter sends, Alt-Enter or Enter within three quotes begins a line.
 
-    def __init__(self, words: EditorWords) -> None:
+    What was typed and pasted before is a draft, which nothing but a later Enter sends.
+    """
+
+    def __init__(self, words: EditorWords, ahead: TypedAhead) -> None:
+        self._ahead = ahead
+        self._folds = Folds()
         self._session: PromptSession[str] = PromptSession(
-            history=history(),
+            input=ahead.keyboard,
+            history=history(self._folds),
+            input_processors=[FoldedText(self._folds)],
             completer=Completing(words),
             complete_while_typing=Condition(self._commands),
             key_bindings=self._keys(),
             multiline=True,
             prompt_continuation=lambda width, _, wraps: " " * width if wraps else MORE,
-            enable_open_in_editor=True,
         )
 
     def read(self, begun: str = "") -> str | None:
-        try:
-            text = self._session.prompt(PROMPT, default=begun)
-        except EOFError:
-            return None
-        return unquoted(whole(text))
+        with self._ahead.released() as typed, suppress(EOFError):
+            draft = "\n".join(filter(None, (begun, typed)))
+            text = self._session.prompt(PROMPT, default=self._folds.folded(draft))
+            return whole(self._folds.whole(unquoted(text)))
+        return None
+
+    def forget(self) -> None:
+        self._ahead.drop()
 
     def _commands(self) -> bool:
         """Complete commands only behind a slash."""
@@ -77,6 +95,16 @@ class Typing:
         def begin_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        @keys.add(Keys.BracketedPaste)
+        def paste(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text(self._folds.folded(pasted(event.data)))
+
+        @keys.add("c-x", "c-e")
+        def edit_elsewhere(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            buffer.text = self._folds.whole(buffer.text)
+            buffer.open_in_editor()
+
         @keys.add("c-c")
         def give_up(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
@@ -89,18 +117,27 @@ class Typing:
 
 
 class Asking:
-    """Reads from a terminal that cannot move its cursor."""
+    """Reads from a terminal that cannot move its cursor; what comes at once is one message."""
 
     def read(self, begun: str = "") -> str | None:
         if begun:
             print(f"it was: {begun}")
         try:
             text = input(PROMPT)
-            while is_open(text):
+            while is_open(text) or more_waits():
                 text += "\n" + input(MORE)
         except EOFError:
             return None
         return unquoted(whole(text))
+
+    def forget(self) -> None:
+        """Do nothing: Ctrl-C has dropped it."""
+
+
+def more_waits() -> bool:
+    """Tell whether a plain terminal has another line of a paste."""
+    windows = sys.platform == "win32"  # which has no way to ask
+    return not windows and sys.stdin.isatty() and can_read(sys.stdin.fileno(), QUIET_SECONDS)
 
 
 def is_open(text: str) -> bool:
@@ -117,14 +154,23 @@ def unquoted(text: str) -> str:
 
 
 class Kept(FileHistory):
-    """A history that falls back to memory where its file cannot be written."""
+    """A history of whole texts that falls back to memory where its file cannot be written."""
+
+    def __init__(self, place: Path, folds: Folds) -> None:
+        super().__init__(place)
+        self._folds = folds
+
+    def load_history_strings(self) -> Iterator[str]:
+        """The newest first."""
+        for at, text in enumerate(super().load_history_strings()):
+            yield self._folds.folded(text) if at < MAX_FOLDED else text
 
     def store_string(self, string: str) -> None:
         with suppress(OSError):
-            super().store_string(string)
+            super().store_string(whole(self._folds.whole(string)))
 
 
-def history() -> History:
+def history(folds: Folds) -> History:
     """Open the history of all conversations, for this user alone; in memory if that fails."""
     place = folder().parent / "history"
     try:
@@ -133,7 +179,7 @@ def history() -> History:
     except OSError:
         return InMemoryHistory()
     readable = place.is_file() and os.access(place, os.R_OK)
-    return Kept(place) if readable else InMemoryHistory()
+    return Kept(place, folds) if readable else InMemoryHistory()
 
 
 class Completing(Completer):
