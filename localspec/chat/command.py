@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 
-from localspec.chat import choice, session
-from localspec.chat.commands import CommandWords, recall
+from localspec.chat import choice, conversations, session
+from localspec.chat.commands.conversation import recall
+from localspec.chat.commands.table import CommandWords
 from localspec.chat.loop import converse
+from localspec.chat.named_settings import apply
 from localspec.chat.once import once, told, whole
 from localspec.chat.options import ChatWanted
 from localspec.chat.session import Session
@@ -19,7 +21,6 @@ from localspec.chat.talk import Door, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.terminal.typeahead import TypedAhead
-from localspec.chat.wishes import wished
 from localspec.commands.options.loading import LOADING
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.reply import settings
@@ -32,47 +33,77 @@ from localspec.system.rebirth import Lives, one_life
 from localspec.system.signals import leaving
 
 
-def chat(wanted: ChatWanted, name: str, question: str, lives: Lives = one_life) -> None:
+def chat(options: ChatWanted, name: str, question: str, lives: Lives = one_life) -> None:
     """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
-    wish, loading = wanted.chat, how_to_load(wanted.load, wanted.drafting)
-    if name and not question and is_question(name):
-        name, question = "", name
-    check(wanted, talks=not question and bool(sys.stdin and sys.stdin.isatty()))
-    asked = whole(question)
-    if not asked and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
-    door = door_of(wanted, loading)
+    wish, loading = options.chat, how_to_load(options.load, options.drafting)
+    check(options)
+    door = door_of(options, loading)
+    conversation, name, question = find_conversation(wish.resume or "", name, question)
+    name, question = model_and_question(door, name, question)
+    asked = read_question(question, lens=wish.lens)
     name = known(name)
     here = not wish.attach and loading.options.members == 1
     life = lives(again=not asked) if here else one_life()
-    resumes = wish.resume or not life.first
-    kept, notices = session.last(name) if resumes else (None, ())
-    name = chosen(door, name, kept.model if kept else "", loading, asks=not asked)
-    found = kept or Session()
+    resumes, notices = wish.resume is not None or not life.first, list[str]()
+    if resumes and (conversation is None or not life.first):
+        conversation, notices = session.last(name)
+    before = conversation.model if conversation else ""
+    name = chosen(door, name, before, loading, asks=not asked)
+    found = conversation or Session()
     found.system = wish.system or found.system
     if not asked:
         meet(door, Beginning(name, found, notices, wish.lens, resumes), life.begun)
         return
-    speaker = door.open(name)
     told(notices)
+    speaker = door.open(name)
     try:
-        once(speaker, wished(door.usual(name), found.wishes), found, asked)
+        once(speaker, apply(door.usual(name), found.wishes), found, asked)
     finally:
         speaker.close()
-    if kept:
-        kept.keep()
+    if conversation:
+        conversation.keep()
 
 
-def check(wanted: ChatWanted, *, talks: bool) -> None:
+def check(options: ChatWanted) -> None:
     """Refuse options that would have no effect."""
-    options = {each.name for record in LOADING for each in fields(record)}
-    if wanted.chat.attach and (aside := sorted(wanted.typed & options)):
+    of_loading = {each.name for record in LOADING for each in fields(record)}
+    if options.chat.attach and (aside := sorted(options.typed & of_loading)):
         option = aside[0].replace("_", "-")
         raise UsageError(f"--{option} is for a model that is loaded here; a server has its own")
-    if "key" in wanted.typed and not wanted.chat.attach:
+    if "key" in options.typed and not options.chat.attach:
         raise UsageError("--key is for a server: give --attach URL too")
-    if wanted.chat.lens and not talks:
+
+
+def read_question(question: str, *, lens: bool) -> str:
+    """Read the question whole; none requires a terminal to talk at."""
+    typed = bool(sys.stdin and sys.stdin.isatty())
+    if lens and (question or not typed):
         raise UsageError("--lens is for talking at a terminal; one answer comes as plain text")
+    asked = whole(question)
+    if not asked and not (typed and sys.stdout.isatty()):
+        raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
+    return asked
+
+
+def find_conversation(
+    conversation: str, name: str, question: str
+) -> tuple[Session | None, str, str]:
+    """Find the conversation to go on with; what is none is the first argument after all."""
+    if not conversation:
+        return None, name, question
+    if found := conversations.find(conversation):
+        return found.session, name, question
+    if question:
+        raise UsageError(f"no conversation begins with {conversation!r}; /list in a chat shows all")
+    return None, conversation, name
+
+
+def model_and_question(door: Here | AttachedServer, name: str, question: str) -> tuple[str, str]:
+    """Tell whether a lone argument is a model or a question."""
+    if question or not name:
+        return name, question
+    is_model = name in door.names() if isinstance(door, AttachedServer) else not is_question(name)
+    return (name, "") if is_model else ("", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +145,15 @@ def begin(talk: Talk, beginning: Beginning, other: str) -> None:
     talk.screen.gap()
 
 
-def door_of(wanted: ChatWanted, loading: Loading) -> Here | AttachedServer:
-    wished, given = settings(wanted.reply), sampled(wanted.chosen)
-    if not wanted.chat.attach:
-        return Here(loading, wanted.load.draft, wished, given)
+def door_of(options: ChatWanted, loading: Loading) -> Here | AttachedServer:
+    wished, given = settings(options.reply), sampled(options.chosen)
+    if not options.chat.attach:
+        return Here(loading, options.load.draft, wished, given)
 
     def usual(name: str) -> Settings:
         return drawn(name, wished, given, Sampling(temperature=1.0))
 
-    return AttachedServer(wanted.chat.attach, wanted.chat.key or "", usual)
+    return AttachedServer(options.chat.attach, options.chat.key or "", usual)
 
 
 def sampled(chosen: frozenset[str]) -> frozenset[str]:

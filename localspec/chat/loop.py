@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.chat import commands
+from localspec.chat.commands import table
 from localspec.chat.talk import Talk
 from localspec.chat.terminal.editor import Editor
 from localspec.errors import LocalSpecError
@@ -17,6 +17,8 @@ def converse(talk: Talk, editor: Editor) -> None:
     while not talk.over:
         begun, talk.begun = talk.begun, ""
         try:
+            if once:
+                editor.forget()
             line = editor.read(begun)
         except KeyboardInterrupt:
             if once:
@@ -27,15 +29,13 @@ def converse(talk: Talk, editor: Editor) -> None:
         if line is None:
             return
         once = not heed(talk, line)
-        if once:
-            editor.forget()
 
 
 def heed(talk: Talk, line: str) -> bool:
     """Run a command or answer a question; return False if it was interrupted."""
     try:
-        if commands.is_one(line):
-            return commands.run(talk, line)
+        if table.is_one(line):
+            return table.run(talk, line)
         if line.strip():
             return talk.ask(line)
         talk.unedit()

@@ -33,7 +33,7 @@ def once(speaker: Speaker, settings: Settings, session: Session, question: str) 
     session.said += [asked, Said("assistant", heard.text, heard.thought)]
     told(heard.ended.notices)
     if sys.stderr.isatty():
-        print(status(heard.ended, speaker.context), file=sys.stderr)
+        print(status(heard.ended), file=sys.stderr)
 
 
 def told(notices: Sequence[str]) -> None:

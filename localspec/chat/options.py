@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from localspec.commands.options.declare import TEXT, flag, option
 from localspec.commands.options.loading import DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
 
+LAST = ""  # conversation
+
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    resume: bool = flag("Continue the last conversation.")
+    # With a value or without one: what follows and is no conversation is the first argument.
+    resume: str | None = field(
+        default=None,
+        metadata={
+            "type": TEXT,
+            "is_flag": False,
+            "flag_value": LAST,
+            "default": None,
+            "metavar": "[NAME]",
+            "help": "Continue the last conversation, or one by its number or beginning.",
+        },
+    )
     system: str = option(TEXT, "Use this system prompt.", "TEXT", default="")
     lens: bool = flag("Colour each token by the proposer that drafted it.")
     attach: str | None = option(TEXT, "Talk to the server at this address, or at unix:PATH.", "URL")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from localspec.templates.message import Message
 VERSION = 1
 WHO = ("user", "assistant")
 LARGEST = 64 << 20  # bytes of a file that is read
+MAX_TITLE = 60  # characters
 
 
 @dataclass(slots=True)
@@ -67,6 +68,13 @@ class Session:
         return True
 
     @property
+    def title(self) -> str:
+        """The beginning of the first question."""
+        lines = (line.strip() for said in self.said[:1] for line in said.content.splitlines())
+        title = next(filter(None, lines), "without a question")
+        return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 3].rstrip()}..."
+
+    @property
     def question(self) -> Said:
         """The last question."""
         return self.said[self._asked]
@@ -98,6 +106,14 @@ class Session:
             self.name = named(time.time())
             place = folder() / f"{self.name}.json"
         self.seen = save(self, place)
+
+    def discard(self) -> None:
+        """Remove its file, if it has one."""
+        place = folder() / f"{self.name}.json"
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:
+            raise LocalSpecError(f"{place} cannot be removed: {error.strerror or error}") from error
 
     def markdown(self) -> str:
         """Format the conversation for reading."""
@@ -199,14 +215,20 @@ def _changed(place: Path) -> float:
         return 0.0
 
 
-def last(model: str = "") -> tuple[Session | None, Sequence[str]]:
+def opened(place: Path) -> Session:
+    """Load a conversation to go on with in the same file."""
+    found = load(place)
+    found.name, found.seen = place.stem, digest(place)
+    return found
+
+
+def last(model: str = "") -> tuple[Session | None, list[str]]:
     """Load the newest conversation, one with a model if possible; tell why others were skipped."""
     notices: list[str] = []
     others: list[Session] = []
     for place in latest():
         try:
-            found = load(place)
-            found.name, found.seen = place.stem, digest(place)
+            found = opened(place)
         except (UsageError, OSError) as error:
             notices.append(str(error))
             continue

@@ -1,9 +1,9 @@
-"""AnswerFigures of answers: in a line, or as a table."""
+"""The figures of answers: in the line under one, in words, and as tables."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,34 +14,69 @@ from localspec.chat.hearing import HeardAnswer
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended
 from localspec.engine.figures import TARGET, PositionCounts
 
+ENDS = {"length": "length limit reached", "cancelled": "stopped"}
+SOURCES: Mapping[str, str] = {
+    "draft-model": "the small model",
+    "ngram": "words that occurred before",
+    "suffix": "texts that occurred before",
+    "prediction": "the text given as a prediction",
+    "forced": "what the JSON schema leaves no choice about",
+    "mtp": "the model's own drafting head",
+}
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline
 WIDEST = 1000  # characters
 POSITIONS = 8  # positions of a draft that the table shows
 
 
-def status(ended: Ended, context: int = 0) -> str:
-    """The line under an answer."""
-    found = ended.figures
-    parts = [f"{found.tokens:,} tokens"]
-    if found.per_second:
-        parts.append(f"{found.per_second:.1f} tokens/s")
-    if found.speedup and found.drafted:
-        parts.append(f"about {found.speedup:.2f}x plain")
-    if found.drafted and found.rounds:
-        parts.append(f"{found.accepted / found.rounds:.2f} accepted a round{guessers(found)}")
-    if found.first_seconds is not None:
-        parts.append(f"first after {found.first_seconds:.2f} s")
-    if context:
-        parts.append(f"context {found.prompt + found.tokens:,} of {context:,}")
-    if ended.finish != "stop":
-        parts.append({"length": "cut at its length", "cancelled": "stopped"}[ended.finish])
-    return ", ".join(parts)
+def status(ended: Ended, more: Sequence[str] = ()) -> str:
+    """The line under an answer: its length and speed, and what else is to be known."""
+    figures = ended.figures
+    parts = [counted(figures.tokens, "token")]
+    if figures.per_second:
+        gain = figures.speedup if figures.drafted else None
+        plain = f" ({gain:.1f}x plain)" if gain else ""
+        parts.append(f"{figures.per_second:.1f} tokens/s{plain}")
+    if ended.finish in ENDS:
+        parts.append(ENDS[ended.finish])
+    return " · ".join((*parts, *more))
 
 
-def guessers(figures: AnswerFigures) -> str:
-    named = [f"{by} {count}" for by, count in figures.by_source.items() if by != TARGET]
-    return f" ({' and '.join(named)})" if named else ""
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def explain(figures: AnswerFigures, context: int) -> Iterator[tuple[str, str]]:
+    """Put the figures of an answer in words, each with its heading; unknown ones are left out."""
+    if figures.first_seconds is not None:
+        yield "first token", f"after {figures.first_seconds:.2f} s"
+    if figures.per_second:
+        yield "then", f"{figures.per_second:.1f} tokens a second"
+    if figures.drafted and figures.speedup:
+        yield "with drafts", f"{figures.speedup:.2f} times as fast as without, by estimate"
+    yield from drafting(figures)
+    if figures.prompt:
+        cached = f"; {figures.cached:,} were in the cache already" if figures.cached else ""
+        yield "prompt", f"{counted(figures.prompt, 'token')}{cached}"
+    if figures.prompt and context:
+        used = figures.prompt + figures.tokens
+        left = max(context - used, 0)
+        yield "context", f"{used:,} of {context:,} tokens used, {left:,} left"
+
+
+def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
+    """Tell how many tokens were guessed ahead, how many were right, and by whom."""
+    if not figures.drafted:
+        yield "drafted", "nothing: no token was guessed ahead"
+        return
+    share = figures.accepted / figures.drafted
+    rounds = f" in {counted(figures.rounds, 'round')}" if figures.rounds else ""
+    yield "drafted", f"{counted(figures.drafted, 'token')} guessed ahead{rounds}"
+    yield "accepted", f"{figures.accepted:,} of them, {share:.0%}: the model chose the same"
+    for source, count in figures.by_source.items():
+        if source != TARGET:
+            about = SOURCES.get(source, "")
+            yield f"  {source}", f"{count:,}" + (f", from {about}" if about else "")
 
 
 def statistics(heard: Sequence[HeardAnswer]) -> Iterator[RenderableType]:

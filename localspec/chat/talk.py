@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
-from localspec.chat import files, wishes
+from localspec.chat import files, named_settings
 from localspec.chat.hearing import HeardAnswer, hear
 from localspec.chat.room import fitting, forgotten
 from localspec.chat.session import Said, Session
@@ -29,6 +30,9 @@ class Door(Protocol):
 
     def open(self, name: str) -> Speaker: ...
 
+    def about(self, name: str) -> str:
+        """What there is to tell of one of the names; empty if nothing."""
+
     def usual(self, name: str) -> Settings:
         """The settings of a model where the user has none."""
 
@@ -41,12 +45,14 @@ class Talk:
     session: Session = field(default_factory=Session)
     lens: bool = False
     plain: bool = False
+    think: bool | None = None  # before it answers; None: as its makers meant it to
     prediction: str | None = None  # None: the usual one
     schema: Grammar | None = None
     files: dict[str, str] = field(default_factory=dict)  # that go with the next question
     begun: str = ""  # what the next line begins with
     editing: bool = False  # the next question takes the place of the last
     heard: list[HeardAnswer] = field(default_factory=list)
+    listed: list[Path] = field(default_factory=list)  # conversations, by the numbers last shown
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -58,10 +64,24 @@ class Talk:
 
     @property
     def settings(self) -> Settings:
-        found = wishes.wished(self.usual, self.session.wishes)
+        found = named_settings.apply(self.usual, self.session.wishes)
         depth = 0 if self.plain else found.depth
         predicted = found.prediction if self.prediction is None else self.prediction
         return replace(found, depth=depth, prediction=predicted, grammar=self.schema)
+
+    @property
+    def changes(self) -> Sequence[str]:
+        """What is not as it was at first, in a few words each."""
+        usual = self.usual
+        chosen = named_settings.apply(usual, self.session.wishes)
+        named = [" ".join(each) for each in named_settings.differences(usual, chosen).items()]
+        switches = {
+            "no drafts": self.plain,
+            "thinking": self.think is True,
+            "no thinking": self.think is False,
+            "JSON": self.schema is not None,
+        }
+        return [*named, *(name for name, is_so in switches.items() if is_so)]
 
     def ask(self, question: str) -> bool:
         """Answer a question, or give it back; return False if it was stopped."""
@@ -114,7 +134,7 @@ class Talk:
         messages, notice = fitting(session, self.speaker, question)
         if notice:
             self.screen.notice(notice)
-        answer = self.speaker.ask(messages, self.settings)
+        answer = self.speaker.ask(messages, self.settings, think=self.think)
         hear(answer, self.screen.view(lens=self.lens), heard)
 
     def change(self, name: str) -> None:
@@ -131,6 +151,10 @@ class Talk:
         self.session.model = self.speaker.name
         self.session.forgotten = 0  # its context may be larger
         self.introduce()
+        if changes := self.changes:
+            self.screen.notice(
+                f"this goes along: {', '.join(changes)}; /set NAME={named_settings.DEFAULT} resets"
+            )
 
     def introduce(self) -> None:
         for line in self.speaker.about:
@@ -146,7 +170,7 @@ class Talk:
         if heard.ended:
             if not (heard.anything or heard.stopped):
                 self.screen.notice("the answer is empty")
-            self.screen.faint(status(heard.ended, self.speaker.context))
+            self.screen.faint(status(heard.ended, (*self.changes, "/why")))
             for notice in heard.ended.notices:
                 self.screen.notice(notice)
         if self.lens and self.screen.colours and heard.figures.by_source:

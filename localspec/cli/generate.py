@@ -59,7 +59,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
-            show(stream, runtime)
+            show(stream)
 
 
 def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
@@ -68,7 +68,7 @@ def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
     return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
 
 
-def show(stream: Stream, runtime: Runtime) -> None:
+def show(stream: Stream) -> None:
     """Print a reply as it comes; its figures follow on a terminal's stderr."""
     for chunk in stream:
         click.echo(chunk.text, nl=False)
@@ -80,5 +80,4 @@ def show(stream: Stream, runtime: Runtime) -> None:
         from localspec.chat.speakers.local import ended
         from localspec.chat.status import status
 
-        told = status(ended(stream.result), runtime.context)
-        click.secho(told, err=True, dim=True)
+        click.secho(status(ended(stream.result)), err=True, dim=True)

@@ -85,16 +85,17 @@ def check(name: str, value: object, low: float, high: float, *, whole: bool = Fa
 class Parameter:
     """A number of `Sampling`: its bounds, and the names by which it is set."""
 
-    field: str  # of `Sampling` and in the chat; with hyphens, its key in the catalogue
+    field: str  # of `Sampling`; with hyphens, its key in the catalogue
     names: tuple[str, ...]  # in requests; the first is the command line's, the last llama.cpp's
     low: float
     high: float
-    about: str
+    about: str  # within 50 characters
     get: Callable[[Sampling], float]
     put: Callable[[Sampling, float], Sampling]
     whole: bool = False
     least: float | None = None  # that requests may say for `low`
     off: float | None = None  # that requests may say for `neutral`
+    sensible: tuple[float, float] | None = None  # the bounds for people, where they are narrower
 
     @property
     def key(self) -> str:
@@ -111,19 +112,25 @@ class Parameter:
     def check(self, value: float) -> None:
         check(self.field, value, self.low, self.high, whole=self.whole)
 
+    def choose(self, sampling: Sampling, value: float) -> Sampling:
+        """Set a value that a person typed."""
+        check(self.option, value, *(self.sensible or (self.low, self.high)))
+        return self.put(sampling, value)
+
 
 PARAMETERS = (
     Parameter(
         "temperature",
         ("temperature",),
-        *(0, 100, "0, the default, is greedy."),
+        *(0, 100, "Randomness; at 0 always the likeliest token."),
         lambda sampling: sampling.temperature,
         lambda sampling, value: replace(sampling, temperature=value),
+        sensible=(0, 2),
     ),
     Parameter(
         "top_k",
         ("top_k",),
-        *(0, 1 << 31, "Only the k most likely tokens."),
+        *(0, 1 << 31, "Only the K likeliest tokens; 0 is off."),
         lambda sampling: sampling.top_k,
         lambda sampling, value: replace(sampling, top_k=int(value)),
         whole=True,
@@ -132,7 +139,7 @@ PARAMETERS = (
     Parameter(
         "top_p",
         ("top_p",),
-        *(1e-9, 1, "Only the most likely, up to p."),
+        *(1e-9, 1, "Only the likeliest that have P together; 1 is off."),
         lambda sampling: sampling.top_p,
         lambda sampling, value: replace(sampling, top_p=value),
         least=0,
@@ -140,36 +147,39 @@ PARAMETERS = (
     Parameter(
         "min_p",
         ("min_p",),
-        *(0, 1, "Drop tokens less likely than P times the most likely one."),
+        *(0, 1, "None below P times the likeliest; 0 is off."),
         lambda sampling: sampling.min_p,
         lambda sampling, value: replace(sampling, min_p=value),
     ),
     Parameter(
         "repetition",
         ("repetition_penalty", "repeat_penalty"),
-        *(0.01, 100, "1 is none."),
+        *(0.01, 100, "Above 1, what occurred becomes rarer; 1 is off."),
         lambda sampling: sampling.repetition,
         lambda sampling, value: replace(sampling, repetition=value),
         off=0,
+        sensible=(0.1, 10),
     ),
     Parameter(
         "presence",
         ("presence_penalty",),
-        *(-100, 100, "0 is none."),
+        *(-100, 100, "Against words that the reply has; 0 is off."),
         lambda sampling: sampling.presence,
         lambda sampling, value: replace(sampling, presence=value),
+        sensible=(-2, 2),
     ),
     Parameter(
         "frequency",
         ("frequency_penalty",),
-        *(-100, 100, "0 is none."),
+        *(-100, 100, "The same, for each time it has them; 0 is off."),
         lambda sampling: sampling.frequency,
         lambda sampling, value: replace(sampling, frequency=value),
+        sensible=(-2, 2),
     ),
     Parameter(
         "penalty_window",
         ("repeat_last_n", "penalty_last_n"),
-        *(-1, 1 << 31, "Tokens that penalties look at; -1 is all."),
+        *(-1, 1 << 31, "Tokens that penalties look at; -1: all."),
         lambda sampling: sampling.penalty_window,
         lambda sampling, value: replace(sampling, penalty_window=int(value)),
         whole=True,

@@ -81,6 +81,9 @@ class Scripted:
     def names(self) -> Sequence[str]:
         return NAMES
 
+    def about(self, name: str) -> str:
+        return f"{self._context:,} tokens" if name == "scripted" else ""
+
     def check(self, name: str) -> None:
         if name not in NAMES:
             raise UnknownModel(f"there is no model {name!r}; there are: {', '.join(NAMES)}")

@@ -70,6 +70,19 @@ class Person:
         self._terminal.resize(columns, rows)
         self._resize(columns, rows)
 
+    def unechoed(self) -> None:
+        """Wait until the terminal shows no keys by itself."""
+        end = time.monotonic() + PATIENCE
+        while termios.tcgetattr(self._master)[3] & termios.ECHO:
+            assert time.monotonic() < end, "the terminal shows keys"
+            self._look(0.01)
+
+    def echo(self) -> None:
+        """Let it do so, as shells do."""
+        state = termios.tcgetattr(self._master)
+        state[3] |= termios.ECHO | termios.ICANON
+        termios.tcsetattr(self._master, termios.TCSANOW, state)
+
     def _report(self, text: str) -> None:
         """Answer the terminal's reports that a program asks for."""
         os.write(self._master, text.encode())

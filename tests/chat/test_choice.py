@@ -6,7 +6,7 @@ import io
 import re
 import shutil
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,13 +14,15 @@ from localspec.chat import choice, command, session
 from localspec.chat.choice import STARTER, Candidate, Place
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.here import Here
+from localspec.chat.speakers.server import AttachedServer
 from localspec.engine.settings import Settings
-from localspec.errors import NotPulled, PullError
+from localspec.errors import NotPulled, PullError, UsageError
+from localspec.memory.machine import size
 from localspec.memory.planner import Limits
 from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
-from localspec.pulling.at_hand import INSTALLED, with_a_way_on
+from localspec.pulling.at_hand import INSTALLED, at_hand, with_a_way_on
 from localspec.pulling.pace import TALKING, Pace, expectation, pace, told
 from localspec.runtime.loading import Loading
 from tests import engines
@@ -226,6 +228,67 @@ def test_without_a_terminal_nobody_is_asked_and_the_starter_answers(monkeypatch)
     missing = pytest.raises(NotPulled, match="is not installed")
     with nullcontext() if choice.here(ROOMY, Place(ROOMY)) else missing:
         assert chosen(asks=False) == STARTER
+
+
+@dataclass
+class Server(AttachedServer):
+    """A server with a model of this name."""
+
+    name: str
+
+    def names(self):
+        return [self.name]
+
+
+@pytest.mark.parametrize(
+    ("typed", "apart"),
+    [
+        (("", ""), ("", "")),
+        (("qwen3-8b", ""), ("qwen3-8b", "")),
+        (("qwen3-8b", "what?"), ("qwen3-8b", "what?")),
+        (("what is that?", ""), ("", "what is that?")),
+        (("my model.gguf", ""), ("my model.gguf", "")),
+    ],
+)
+def test_a_lone_argument_with_spaces_that_is_no_file_is_a_question(home, monkeypatch, typed, apart):
+    (home / "my model.gguf").touch()
+    monkeypatch.chdir(home)
+    assert command.model_and_question(Here(ROOMY, None, Settings(), frozenset()), *typed) == apart
+
+
+@pytest.mark.parametrize(
+    ("typed", "apart"),
+    [
+        (("hi", ""), ("", "hi")),
+        (("small", ""), ("small", "")),
+        (("small", "hi"), ("small", "hi")),
+        (("other", "hi"), ("other", "hi")),
+    ],
+)
+def test_a_lone_argument_that_a_server_has_no_model_of_is_a_question(typed, apart):
+    assert command.model_and_question(Server("small"), *typed) == apart
+
+
+def test_a_conversation_is_gone_on_with_by_its_name_and_anything_else_is_an_argument():
+    talked("small")
+    for name in ("hi", "HI", "1"):
+        found, *arguments = command.find_conversation(name, "small", "what?")
+        assert (found.said[0].content, arguments) == ("hi", ["small", "what?"])
+    assert command.find_conversation("", "small", "what?") == (None, "small", "what?")
+    assert command.find_conversation("small", "what?", "") == (None, "small", "what?")
+    with pytest.raises(UsageError, match="no conversation begins with 'ho'"):
+        command.find_conversation("ho", "small", "what?")
+
+
+def test_what_is_here_is_listed_with_its_size():
+    path = engines.tiny("llama")
+    pull("small", path)
+    door = Here(ROOMY, None, Settings(), frozenset())
+    assert "small:Q8_0" in door.names()
+    assert door.about("small:Q8_0") == size(path.stat().st_size)
+    installed = any(model.why == INSTALLED for model in at_hand())
+    assert (STARTER in door.names()) == installed
+    assert door.about("nobody") == ""
 
 
 def test_a_path_is_the_same_from_wherever_it_is_given(home, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -87,6 +89,7 @@ LONG = "\n".join(f"row {at}" for at in range(MAX_LINES + 1))
     ("text", "drawn"),
     [
         (LONG, "[pasted 11 lines]"),
+        (LONG + "\n", "[pasted 11 lines]"),
         ("x" * (MAX_CHARACTERS + 1), "[pasted 1,001 characters]"),
     ],
 )
@@ -95,8 +98,10 @@ def test_a_long_text_is_drawn_as_a_sign_and_stays_whole(text, drawn):
     sign = folds.folded(text)
     assert len(sign) == 1
     assert folds.drawn(sign) == drawn
+    text = text.rstrip("\n")
     assert folds.whole(f"see {sign}?") == f"see {text}?"
     assert folds.folded(f"see {text}?") == f"see {sign}?", "as when a question is given back"
+    assert folds.folded(f"{text}\n") == sign, "as when it is pasted again"
     assert folds.folded("x" * MAX_CHARACTERS) == "x" * MAX_CHARACTERS
 
 
@@ -120,6 +125,9 @@ class Keyboard:
     def released(self):
         yield self.typed
 
+    def waits(self):
+        return False
+
 
 @pytest.fixture
 def typing(home):
@@ -133,6 +141,13 @@ def typing(home):
             keyboard.send_text(keys)
             return made.read(begun)
 
+        def later(place, keys):
+            end = time.monotonic() + 10  # seconds, after which the test fails rather than hangs
+            while not place.exists() and time.monotonic() < end:
+                time.sleep(0.005)
+            keyboard.send_text(keys)
+
+        typed.later = later
         yield typed
 
 
@@ -151,11 +166,27 @@ LEFT, BACKSPACE, UP, ENTER = "\x1b[D", "\x7f", "\x1b[A", "\r"
         (paste(LONG) + LEFT + "see ", f"see {LONG}"),
         (paste(LONG) + paste(LONG), LONG + LONG),
         (paste("a\r\nb\rc"), "a\nb\nc"),
+        ("a\rb\rc", "a\nb\nc"),  # which no terminal marked
         (paste(f'"""{LONG}"""'), f'"""{LONG}"""'),
     ],
 )
 def test_a_paste_is_one_character_to_who_edits_and_whole_in_what_is_sent(typing, keys, message):
     assert typing(keys + ENTER) == message
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such editor")
+def test_an_editor_gets_pastes_in_full_and_they_are_folded_again(typing, home, monkeypatch):
+    editor = home / "editor"
+    editor.write_text(f'#!/bin/sh\ncp "$1" {home}/seen\nprintf " edited" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    sender = threading.Thread(target=typing.later, args=(home / "seen", BACKSPACE + ENTER))
+    sender.start()
+    message = typing("see " + paste(LONG) + "\x18\x05")
+    sender.join()
+    assert (home / "seen").read_text() == f"see {LONG}"
+    assert message == f"see {LONG} edite"
 
 
 def test_a_question_that_is_given_back_and_what_was_typed_ahead_are_one_draft(typing):

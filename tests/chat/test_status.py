@@ -7,7 +7,7 @@ from rich.console import Console
 
 from localspec.chat.hearing import HeardAnswer
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended
-from localspec.chat.status import BARS, WIDTH, sparkline, statistics, status
+from localspec.chat.status import BARS, WIDTH, explain, sparkline, statistics, status
 from localspec.engine.figures import TARGET, PositionCounts
 
 FIGURES = AnswerFigures(
@@ -36,27 +36,52 @@ def shown(width: int, heard: list[HeardAnswer]) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_the_line_under_an_answer_says_what_it_took_and_what_was_saved():
-    assert status(Ended("stop", FIGURES), 8192) == (
-        "1,200 tokens, 40.0 tokens/s, about 2.00x plain, 1.40 accepted a round "
-        "(ngram 600 and suffix 100), first after 0.50 s, context 1,500 of 8,192"
-    )
+def test_the_line_under_an_answer_says_its_length_and_speed_and_no_more():
+    assert status(Ended("stop", FIGURES)) == "1,200 tokens · 40.0 tokens/s (2.0x plain)"
+    line = status(Ended("length", FIGURES), ("temperature 1.5", "/why"))
+    assert line.endswith(" (2.0x plain) · length limit reached · temperature 1.5 · /why")
 
 
 @pytest.mark.parametrize(
-    ("finish", "said"),
+    ("finish", "tokens", "said"),
     [
-        ("stop", "0 tokens"),
-        ("length", "0 tokens, cut at its length"),
-        ("cancelled", "0 tokens, stopped"),
+        ("stop", 0, "0 tokens"),
+        ("stop", 1, "1 token"),
+        ("length", 2, "2 tokens · length limit reached"),
+        ("cancelled", 0, "0 tokens · stopped"),
     ],
 )
-def test_of_what_is_not_known_nothing_is_said(finish, said):
-    assert status(Ended(finish, AnswerFigures())) == said
+def test_of_what_is_not_known_nothing_is_said(finish, tokens, said):
+    assert status(Ended(finish, AnswerFigures(tokens))) == said
 
 
-def test_guesses_without_rounds_are_no_rate():
-    assert status(Ended("stop", AnswerFigures(drafted=3))) == "0 tokens"
+def test_an_answer_without_drafts_is_not_compared_with_itself():
+    figures = AnswerFigures(tokens=5, per_second=2.0, speedup=1.0)
+    assert status(Ended("stop", figures)) == "5 tokens · 2.0 tokens/s"
+
+
+def test_the_figures_are_told_in_words():
+    assert dict(explain(FIGURES, 8192)) == {
+        "first token": "after 0.50 s",
+        "then": "40.0 tokens a second",
+        "with drafts": "2.00 times as fast as without, by estimate",
+        "drafted": "900 tokens guessed ahead in 500 rounds",
+        "accepted": "700 of them, 78%: the model chose the same",
+        "  ngram": "600, from words that occurred before",
+        "  suffix": "100, from texts that occurred before",
+        "prompt": "300 tokens; 100 were in the cache already",
+        "context": "1,500 of 8,192 tokens used, 6,692 left",
+    }
+
+
+def test_figures_that_are_not_known_are_left_out():
+    """As of a server that tells no tokens of a prompt whose answer was stopped."""
+    stopped = dict(explain(AnswerFigures(tokens=1), 8192))
+    assert stopped == {"drafted": "nothing: no token was guessed ahead"}
+    told = dict(explain(AnswerFigures(tokens=1, prompt=1, drafted=1, accepted=1, rounds=1), 0))
+    assert told["drafted"] == "1 token guessed ahead in 1 round"
+    assert told["prompt"] == "1 token"
+    assert "context" not in told
 
 
 def test_statistics_are_columns_where_there_is_room():

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
 
-from localspec.chat import commands, session
+from localspec.chat import named_settings, session
+from localspec.chat.commands import table
 from localspec.chat.loop import converse, heed
 from localspec.chat.session import Said, Session
 from localspec.chat.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.chat.talk import Talk
 from localspec.chat.terminal.screen import Screen
+from localspec.commands.options.reply import MEMBERS, ReplyOptions
 from localspec.engine.settings import DEFAULT, Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
+from localspec.sampling.parameters import Sampling
 from tests.chat.driver import Scripted
 
 STOP = Ended("stop", AnswerFigures())
@@ -36,6 +40,8 @@ class Saying:
     context = 0
     about: Sequence[str] = ()
     read = None
+    thinks = None
+    thought = None
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -44,7 +50,8 @@ class Saying:
     def count(self, messages):
         return None
 
-    def ask(self, messages, settings):
+    def ask(self, messages, settings, *, think=None):
+        self.thought = think
         self.heard.append([message["content"] for message in messages])
         self.coming = list(self.answers.pop(0))
         return self
@@ -71,6 +78,9 @@ class Only:
 
     def names(self):
         return [self.speaker.name]
+
+    def about(self, name):
+        return ""
 
     def check(self, name):
         pass
@@ -256,15 +266,162 @@ def test_what_has_no_answer_is_on_the_next_line():
     assert editor.begun == ["", "hi"]
 
 
+def test_what_was_typed_during_an_answer_is_dropped_with_it_and_else_kept():
+    for end, dropped in ((CANCELLED, 1), (STOP, 0)):
+        editor = Lines("hi", None)
+        converse(talk_with([Piece("ho"), end]), editor)
+        assert editor.forgotten == dropped
+
+
+def test_a_setting_that_is_not_default_is_told_under_answers_and_with_another_model():
+    talk = talk_with(*[[Piece("ho"), STOP]] * 4)
+    heed(talk, "hi")
+    assert shown(talk).endswith("0 tokens · /why\n\n")
+    for line in ("/set repeat_penalty=1.2", "/set temperature=1.5", "/plain on", "/think off"):
+        heed(talk, line)
+    heed(talk, '/json {"type": "object"}')
+    heed(talk, "hi")
+    changes = "temperature 1.5", "repetition-penalty 1.2", "no drafts", "no thinking", "JSON"
+    assert f"0 tokens · {' · '.join(changes)} · /why" in shown(talk)
+    assert talk.speaker.thought is False
+    heed(talk, "/model saying")
+    assert f"this goes along: {', '.join(changes)}; /set NAME=default resets" in shown(talk)
+    lines = "/set temperature=auto", "/set Repetition=default", "/plain off", "/think auto"
+    for line in (*lines, "/json off", "hi"):
+        heed(talk, line)
+    assert "temperature is 0, the default" in shown(talk)
+    assert talk.session.wishes == {}
+    assert shown(talk).endswith("0 tokens · /why\n\n")
+    assert talk.speaker.thought is None
+
+
+def test_a_model_that_cannot_think_is_told_of():
+    talk = talk_with()
+    talk.speaker.thinks = False
+    heed(talk, "/think on")
+    assert "saying knows no thinking before an answer" in shown(talk)
+    assert talk.think is None
+
+
+def test_the_models_that_are_here_are_listed_and_the_present_one_is_marked():
+    talk = talk_with()
+    talk.door.names = lambda: ["saying:Q8_0", "other"]
+    talk.door.about = lambda name: "3 MiB" if name == "other" else ""
+    heed(talk, "/model")
+    assert [line.split() for line in shown(talk).splitlines()] == [
+        ["*", "saying:Q8_0"],
+        ["other", "3", "MiB"],
+    ]
+    talk.door.names, talk.door.about = lambda: ["other"], lambda name: ""
+    heed(talk, "/model")
+    assert [line.split() for line in shown(talk).splitlines()][2:] == [
+        ["*", "saying"],
+        ["other"],
+    ]
+
+
+def asked(talk, *questions):
+    for question in questions:
+        heed(talk, question)
+
+
+def test_conversations_are_listed_by_title_and_gone_on_with_by_number_and_beginning():
+    talk = talk_with(*[[Piece("ho"), STOP]] * 5)
+    for question in ("How do I sort?\nIn Python.", "How far is the moon?"):
+        asked(talk, question, "/new")
+    asked(talk, "Why?", "/list")
+    rows = [re.split(r"  +", line.strip()) for line in shown(talk).splitlines()[-3:]]
+    assert [(row[0], *row[2:]) for row in rows] == [
+        ("*1", "2 messages", "Why?"),
+        ("2", "2 messages", "How far is the moon?"),
+        ("3", "2 messages", "How do I sort?"),
+    ]
+    asked(talk, "/resume how")
+    assert "2 conversations begin with 'how': How far is the moon?; How do I sort?" in shown(talk)
+    assert told(talk)[0] == "Why?"
+    asked(talk, "/resume HOW DO", "And then?")  # which is the newest now
+    assert told(talk) == ["How do I sort?\nIn Python.", "ho", "And then?", "ho"]
+    assert len(list(session.latest())) == 3
+    asked(talk, "/resume 2")
+    assert talk.session.title == "How far is the moon?", "the numbers are those of the last list"
+    asked(talk, "/resume 4")
+    assert "there is no conversation 4; the last is 3" in shown(talk)
+
+
+def test_a_narrow_list_keeps_its_numbers():
+    talk = talk_with([Piece("ho"), STOP])
+    talk.screen.console.width = 45
+    asked(talk, "What is the longest river of the world?", "/list")
+    assert "*1  today " in shown(talk)
+
+
+def test_a_long_question_is_shown_by_its_beginning():
+    talk = talk_with([Piece("ho"), STOP])
+    asked(talk, "\n".join(f"row {at}" for at in range(500)), "/resume 1")
+    assert "> row 0\nrow 1\nrow 2\n[and 497 more lines]\n" in shown(talk)
+
+
+def test_titles_and_names_of_models_move_no_cursor():
+    talk = talk_with([Piece("ho \x1b[2J"), STOP])
+    talk.door.names = lambda: ["saying", "\x1b[31mred"]
+    asked(talk, "\x1b[2Jhi", "/list", "/search ho", "/model", "/resume 1", "/delete 1")
+    assert "\x1b" not in shown(talk)
+    assert shown(talk).count("␛[2Jhi") == 4
+
+
+def test_words_are_searched_in_all_messages_of_all_conversations():
+    talk = talk_with([Piece("It is the RAPIDS of the Rhine."), STOP], [Piece("ho"), STOP])
+    asked(talk, "what is that?", "/new", "hi", "/search rhine rapids")
+    title, excerpt = shown(talk).splitlines()[-2:]
+    assert title.rstrip().endswith("  what is that?")
+    assert excerpt.strip() == "It is the RAPIDS of the Rhine."
+    asked(talk, "/resume 1")
+    assert talk.session.title == "what is that?"
+    asked(talk, "/search rhine danube")
+    assert "no conversation has 'rhine danube' in it" in shown(talk)
+
+
+def test_a_conversation_that_is_deleted_is_gone_and_the_present_one_begins_anew():
+    talk = talk_with(*[[Piece("ho"), STOP]] * 3)
+    asked(talk, "one", "/new", "two", "/list", "/delete 2")
+    assert "deleted: one" in shown(talk)
+    assert told(talk) == ["two", "ho"]
+    asked(talk, "/delete 2")
+    assert "conversation 2 is gone; /list shows those that are there" in shown(talk)
+    asked(talk, "/delete 1")
+    assert list(session.latest()) == []
+    assert talk.session.said == []
+    asked(talk, "three")
+    assert told(talk) == ["three", "ho"]
+
+
+def test_the_context_is_told_by_what_is_in_it():
+    talk = scripted(512)
+    asked(talk, "/system Be brief.", "hi", "/context")
+    rows = [re.split(r"  +", line.rstrip()) for line in shown(talk).splitlines()[-4:]]
+    heads, counts, abouts = zip(*rows, strict=True)
+    assert heads == ("system prompt", "conversation", "next question", "room left")
+    assert sum(int(count) for count in counts) == 512
+    assert int(counts[0]) > 9
+    assert abouts[1] == "in 2 messages"
+    assert abouts[3] == "of 512 tokens"
+    talk.speaker.close()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("/", "there is no /;"),
         ("/hlep", "did you mean /help?"),
         ("/set temperature", "write it as /set temperature=0.7"),
-        ("/set temperature=hot", "temperature takes a number, or auto, not 'hot'"),
+        ("/set temperature=hot", "temperature takes a number, or default, not 'hot'"),
         ("/set temperature=nan", "temperature is nan"),
-        ("/set top_k=1.5", "top_k takes a number"),
+        ("/set top_k=1.5", "top-k takes a number"),
+        ("/set temperature=2.1", "temperature is 2.1; it must be at least 0 and at most 2"),
+        ("/set presence-penalty=3", "presence-penalty is 3; it must be at least -2 and at most 2"),
+        ("/set repetition=0", "repetition-penalty is 0; it must be at least 0.1 and at most 10"),
+        ("/set num_ctx=4096", "there is no 'num_ctx' to set"),
+        ("/set temp=1", "did you mean temperature?"),
         ("/set seed=-1", "seed is -1; it must be at least 0"),
         ("/set proposers=me", "there is no proposer 'me'"),
         ("/load", "say which file"),
@@ -283,6 +440,17 @@ def test_what_has_no_answer_is_on_the_next_line():
         ("/json schema.json", "no JSON object"),
         ("/copy", "nothing was answered yet"),
         ("/stats", "nothing was answered yet"),
+        ("/why", "nothing was answered yet"),
+        ("/context", "does not tell how long its context is"),
+        ("/think maybe", "on or off, not 'maybe'"),
+        ("/list", "no conversation is kept yet"),
+        ("/search", "say what to look for"),
+        ("/search milk", "no conversation has 'milk' in it"),
+        ("/resume milk", "no conversation begins with 'milk'"),
+        ("/resume 1", "no conversation begins with '1'"),
+        ("/resume " + "9" * 5000, "no conversation begins with '9"),
+        ("/delete", "say which"),
+        ("/delete milk", "no conversation begins with 'milk'"),
         ("/lens maybe", "on or off, not 'maybe'"),
     ],
 )
@@ -290,17 +458,17 @@ def test_a_command_that_cannot_be_done_says_why_and_changes_nothing(home, line, 
     (home / "schema.json").write_text("[]")
     talk = talk_with()
     with pytest.raises((UsageError, Exception), match=message) as refused:
-        commands.run(talk, line)
+        table.run(talk, line)
     assert "\n" not in str(refused.value)
     assert heed(talk, line)
     assert (talk.session.wishes, talk.files, talk.prediction, talk.schema) == ({}, {}, None, None)
 
 
 def test_a_path_and_a_text_after_a_line_end_are_no_commands():
-    assert commands.is_one("/help")
-    assert commands.is_one("/system\nBe brief.")
-    assert not commands.is_one("/usr/bin/env: no such file\nwhat is that?")
-    assert not commands.is_one(" /help")
+    assert table.is_one("/help")
+    assert table.is_one("/system\nBe brief.")
+    assert not table.is_one("/usr/bin/env: no such file\nwhat is that?")
+    assert not table.is_one(" /help")
 
 
 def test_a_conversation_with_wishes_that_make_no_sense_is_taken_without_them(home):
@@ -310,6 +478,22 @@ def test_a_conversation_with_wishes_that_make_no_sense_is_taken_without_them(hom
     assert "what was /set is left out: there is no 'warmth'" in shown(talk)
     assert talk.session.wishes == {}
     assert talk.settings == DEFAULT
+
+
+def test_settings_have_the_names_of_options_of_apis_and_of_old_conversations(home):
+    kept = {"penalty_window": "64", "repetition": "1.1", "proposers": "suffix", "top_k": "5"}
+    talk = talk_with()
+    session.save(Session("saying", wishes=kept), home / "old.json")
+    heed(talk, "/load old.json")
+    assert talk.settings.proposers == ("suffix",)
+    assert talk.settings.sampling == Sampling(repetition=1.1, penalty_window=64, top_k=5)
+    for line in ("/set repeat-last-n=9", "/set max_tokens=7", "/set repeat_penalty=auto"):
+        heed(talk, line)
+    assert talk.settings.sampling == Sampling(penalty_window=9, top_k=5)
+    assert talk.settings.max_tokens == 7
+    options = {name.replace("_", "-") for name in ReplyOptions.__slots__} | set(MEMBERS)
+    settings = {name.replace("-", "_") for name in named_settings.NAMES} - {"depth", "proposer"}
+    assert settings <= {name.replace("-", "_") for name in options}
 
 
 def test_what_the_command_line_wished_holds_until_something_else_is(home):

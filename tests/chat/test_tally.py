@@ -9,7 +9,7 @@ import pytest
 
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Piece
 from localspec.chat.speakers.stream import StreamTally, named, said_of, spans
-from localspec.chat.status import sparkline, status
+from localspec.chat.status import explain, sparkline, status
 from localspec.engine.figures import PositionCounts
 from localspec.errors import BackendError
 
@@ -90,7 +90,6 @@ def test_rounds_that_are_not_told_follow_from_what_was_right():
     used = {"completion_tokens": 16}
     _, ended = heard(chunk({"content": "a"}, timings=timings, usage=used))
     assert ended.figures.rounds == 7
-    assert "1.29 accepted a round" in status(ended)
 
 
 def test_a_thought_that_is_told_under_two_names_is_heard_once():
@@ -105,6 +104,8 @@ def test_how_far_a_prompt_is_read_is_never_more_than_all_of_it():
         assert tally.read == read
     list(tally.take({"prompt_progress": {"total": 8, "processed": 20}}, 1.0))
     assert tally.read == 1.0
+    stopped = tally.ended("cancelled").figures  # no usage is told of it
+    assert stopped.prompt == 8
 
 
 def test_who_said_what_is_told_of_all_characters_or_of_none():
@@ -168,7 +169,8 @@ def test_whatever_stands_in_a_place_an_answer_can_be_told_of(place):
         assert 0 <= figures.accepted <= figures.drafted
         told_of = [*rounds_of(pieces), *itertools.chain(*figures.guesses.values())]
         assert all(0 <= each.accepted <= each.drafted for each in told_of)
-        assert status(ended, 100)
+        assert status(ended)
+        assert dict(explain(figures, 100))
         assert sparkline(rounds_of(pieces)) is not None
 
 

@@ -143,7 +143,7 @@ def test_info_tells_what_a_recurrent_model_keeps(capsys):
         (["generate", "no-such-model", "hi"], 2, "there is no model 'no-such-model'"),
         (["generate", "no/such/file.gguf", "hi"], 2, "there is no file"),
         (["generate", "MODEL", "hi", "--temperature", "-1"], 2, "temperature is -1"),
-        (["generate", "MODEL", "hi", "--top-p", "2"], 2, "top_p is 2"),
+        (["generate", "MODEL", "hi", "--top-p", "2"], 2, "top-p is 2"),
         (["generate", "MODEL", "hi", "--max-tokens", "0"], 2, "max_tokens is 0"),
         (["generate", "MODEL", "hi", "--logit-bias", "x"], 2, "TOKEN=BIAS"),
         (["generate", "MODEL", "hi", "--logit-bias", "99999=1"], 2, "bias names tokens"),

@@ -10,10 +10,10 @@ from localspec.chat.speakers.local import LocalSpeaker
 from localspec.commands.interactive_load import opened, pulled
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
-from localspec.models import store
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import advised
 from localspec.proposers.registry import DRAFT
+from localspec.pulling.at_hand import at_hand
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.runtime.runtime import Known
@@ -31,7 +31,15 @@ class Here:
     found: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
 
     def names(self) -> Sequence[str]:
-        return [f"{each.name}:{each.weights}" for each in store.everything()]
+        return list(self._sizes())
+
+    def about(self, name: str) -> str:
+        """Tell the size of its weights."""
+        return self._sizes().get(name, "")
+
+    def _sizes(self) -> dict[str, str]:
+        """Map the models that are here to their sizes."""
+        return {model.name: size(model.bytes) for model in at_hand(self.loading.backend)}
 
     def check(self, name: str) -> None:
         self.found[name] = locate(name, self.loading.backend)

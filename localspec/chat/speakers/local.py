@@ -14,6 +14,7 @@ from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation, PreparedPrompt, prompt
 from localspec.runtime.runtime import Runtime
 from localspec.templates.message import Message
+from localspec.templates.thinking import SWITCH
 
 
 class LocalSpeaker:
@@ -26,8 +27,15 @@ class LocalSpeaker:
     def count(self, messages: Sequence[Message]) -> int:
         return len(self._runtime.conversation(messages))
 
-    def ask(self, messages: Sequence[Message], settings: Settings) -> LocalAnswer:
-        conversation = Conversation(messages, format=settings.grammar)
+    @property
+    def thinks(self) -> bool:
+        return self._runtime.dialect.reasons
+
+    def ask(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> LocalAnswer:
+        extra = {} if think is None else {SWITCH: think}
+        conversation = Conversation(messages, format=settings.grammar, extra=extra)
         return LocalAnswer(self._runtime, prompt(self._runtime, conversation, settings))
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from localspec.chat.speakers.stream import Object, StreamTally, count, objects
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError, reported, require_known
 from localspec.templates.message import Json, Message
+from localspec.templates.thinking import SWITCH
 
 OURS = "localspec"
 READS_ALOUD = (OURS, "llamacpp")  # these report prompt progress and their context
@@ -37,6 +38,10 @@ class AttachedServer:
     def names(self) -> Sequence[str]:
         return list(self._models)
 
+    def about(self, name: str) -> str:
+        context = context_of(self._models.get(name, {}))
+        return f"{context:,} tokens of context" if context else ""
+
     def check(self, name: str) -> None:
         self._models = self._listed() or self._models
         require_known(self._wire.address, name, self._models)
@@ -51,13 +56,19 @@ class AttachedServer:
         return {name: each for each in models if isinstance(name := each.get("id"), str) and name}
 
 
+def context_of(model: Object) -> int:
+    return count(model, "context_length") or count(model, "max_model_len")
+
+
 class Attached:
+    thinks = None
+
     def __init__(self, wire: Wire, name: str, told: Object) -> None:
         self.name = name
         self.about = (f"{name} at {wire.address}",)
         self._wire = wire
         self._owner = told.get("owned_by")
-        self.context = count(told, "context_length") or count(told, "max_model_len")
+        self.context = context_of(told)
         if self._owner == OURS:
             self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
         if self._owner in READS_ALOUD:  # a llama-server loads the model here
@@ -77,7 +88,9 @@ class Attached:
             return None
         return len(tokens) if isinstance(tokens, list) else None
 
-    def ask(self, messages: Sequence[Message], settings: Settings) -> AttachedAnswer:
+    def ask(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> AttachedAnswer:
         asked: dict[str, Json] = {
             "model": self.name,
             "messages": list(messages),
@@ -85,6 +98,8 @@ class Attached:
             "stream_options": {"include_usage": True},
             **wished(settings, ours=self._owner == OURS),
         }
+        if think is not None:
+            asked["chat_template_kwargs"] = {SWITCH: think}
         if self._owner in READS_ALOUD:
             asked["return_progress"] = True
         return AttachedAnswer(self._wire, asked)

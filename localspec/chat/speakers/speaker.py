@@ -75,12 +75,19 @@ class Speaker(Protocol):
     context: int  # tokens of conversation and answer; 0: not known
 
     @property
+    def thinks(self) -> bool | None:
+        """Whether the model can think before it answers; None: not known."""
+
+    @property
     def about(self) -> Sequence[str]:
         """Two lines: the model, and how it runs."""
 
     def count(self, messages: Sequence[Message]) -> int | None:
         """Count the tokens that would ask for the next answer, if that is possible."""
 
-    def ask(self, messages: Sequence[Message], settings: Settings) -> LiveAnswer: ...
+    def ask(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> LiveAnswer:
+        """Begin an answer, with thinking or without where that can be chosen."""
 
     def close(self) -> None: ...

@@ -35,6 +35,7 @@ class StreamTally:
     last: float = 0.0
     pieces: int = 0
     read: float | None = None  # of the prompt, from 0 to 1
+    prompt: int = 0  # its tokens, as they are told while it is read
     rounds: list[AnswerRound] = field(default_factory=list)
     finish: FinishReason | None = None
     notices: Sequence[str] = ()
@@ -58,7 +59,8 @@ class StreamTally:
             yield from self._said(objects(choice.get("delta")), trace, now)
 
     def _progress(self, told: Object) -> None:
-        if total := number(told, "total"):
+        if total := count(told, "total"):
+            self.prompt = total
             self.read = min(number(told, "processed") / total, 1.0)
 
     def _said(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
@@ -91,7 +93,7 @@ class StreamTally:
         rounds = count(told, "rounds") or len(self.rounds)
         return AnswerFigures(
             tokens=tokens,
-            prompt=count(used, "prompt_tokens"),
+            prompt=count(used, "prompt_tokens") or self.prompt,
             cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),
             first_seconds=self.first - self.begun if self.first else None,
             per_second=number(told, "predicted_per_second") or measured or None,

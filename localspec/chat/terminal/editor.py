@@ -19,7 +19,7 @@ from prompt_toolkit.keys import Keys
 
 from localspec.chat.session import folder
 from localspec.chat.terminal.folds import FoldedText, Folds
-from localspec.chat.terminal.typeahead import QUIET_SECONDS, TypedAhead, can_read, pasted
+from localspec.chat.terminal.typeahead import LEAVE, QUIET_SECONDS, TypedAhead, can_read, pasted
 from localspec.system.atomic_write import whole
 
 PROMPT, MORE = "> ", ". "
@@ -68,7 +68,9 @@ class Typing:
 
     def read(self, begun: str = "") -> str | None:
         with self._ahead.released() as typed, suppress(EOFError):
-            draft = "\n".join(filter(None, (begun, typed)))
+            if typed == LEAVE and not begun:
+                return None
+            draft = "\n".join(filter(None, (begun, typed.replace(LEAVE, ""))))
             text = self._session.prompt(PROMPT, default=self._folds.folded(draft))
             return whole(self._folds.whole(unquoted(text)))
         return None
@@ -80,13 +82,20 @@ class Typing:
         """Complete commands only behind a slash."""
         return self._session.default_buffer.text.startswith("/")
 
+    def _more_comes(self, event: KeyPressEvent) -> bool:
+        """Tell whether Enter stands in a paste that the terminal does not mark."""
+        if any(key.key != Keys.CPRResponse for key in event.key_processor.input_queue):
+            return True
+        # What waits may be the terminal's answer about its cursor.
+        return not event.app.renderer.waiting_for_cpr and self._ahead.waits()
+
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
 
         @keys.add("enter")
         def send(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if is_open(buffer.text):
+            if is_open(buffer.text) or self._more_comes(event):
                 buffer.insert_text("\n")
             else:
                 buffer.validate_and_handle()
@@ -101,9 +110,13 @@ class Typing:
 
         @keys.add("c-x", "c-e")
         def edit_elsewhere(event: KeyPressEvent) -> None:
-            buffer = event.current_buffer
-            buffer.text = self._folds.whole(buffer.text)
-            buffer.open_in_editor()
+            buffer, folds = event.current_buffer, self._folds
+            buffer.text = folds.whole(buffer.text)
+
+            def fold(_: object) -> None:
+                buffer.document = Document(folds.folded(buffer.text))
+
+            buffer.open_in_editor().add_done_callback(fold)
 
         @keys.add("c-c")
         def give_up(event: KeyPressEvent) -> None:

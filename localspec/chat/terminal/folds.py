@@ -21,15 +21,18 @@ class Folds:
         self._texts: dict[str, str] = {}
 
     def folded(self, text: str) -> str:
-        """Put signs for the long texts in it that are kept, or one for all of it."""
+        """Put signs for the long texts in it that are kept, or one for all of it.
+
+        Line ends behind a long text are dropped: they would only draw empty lines.
+        """
         for sign, part in reversed(self._texts.items()):
             text = text.replace(part, sign)
         is_long = len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES
         sign = chr(FIRST + len(self._texts))
-        if not is_long or sign > chr(LAST):
-            return text
-        self._texts[sign] = self.whole(text)
-        return sign
+        if is_long and sign <= chr(LAST):
+            self._texts[sign] = self.whole(text).rstrip("\n")
+            text = sign
+        return text.rstrip("\n") if SIGN.search(text) else text
 
     def whole(self, text: str) -> str:
         return SIGN.sub(lambda found: self._texts.get(found[0], found[0]), text)

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -15,10 +15,13 @@ from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
+from localspec.system.signals import handled
+
 if sys.platform != "win32":
     import termios
 
 MARKED, UNMARKED = "\x1b[?2004h", "\x1b[?2004l"  # a terminal marks both ends of a paste
+LEAVE = "\x04"  # Ctrl-D, which means that on an empty line
 QUIET_SECONDS = 0.03  # after which no more of a paste without marks is waited for
 
 
@@ -38,13 +41,19 @@ class TypedAhead:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold keys, and keep them off the terminal, except while `released`."""
-        with unechoed():
-            self._hold()
-            try:
-                yield
-            finally:
-                if self._release():
-                    self._write(UNMARKED)
+        with unechoed() as quieten:
+
+            def go_on(*_: object) -> None:  # after Ctrl-Z, when a shell had the terminal
+                quieten()
+                os.write(self._terminal.fileno(), MARKED.encode())
+
+            with handled(go_on, "SIGCONT"):
+                self._hold()
+                try:
+                    yield
+                finally:
+                    if self._release():
+                        self._write(UNMARKED)
 
     @contextmanager
     def released(self) -> Iterator[str]:
@@ -62,6 +71,10 @@ class TypedAhead:
         """Forget what was typed until now."""
         with self.released():
             pass
+
+    def waits(self) -> bool:
+        """Tell whether there are keys that were not read yet."""
+        return sys.platform != "win32" and can_read(self.keyboard.fileno(), 0.0)
 
     def _hold(self) -> None:
         if sys.platform != "win32":  # which lets nobody wait for keys and something else
@@ -128,6 +141,8 @@ def text_of(keys: Sequence[KeyPress]) -> str:
                 text += "\n"
             case Keys.ControlI:
                 text += "\t"
+            case Keys.ControlD:
+                text += LEAVE
             case Keys.ControlH:
                 text = text[:-1]
             case character if character == key.data and character.isprintable():
@@ -141,10 +156,13 @@ def pasted(text: str) -> str:
 
 
 @contextmanager
-def unechoed() -> Iterator[None]:
-    """Keep typed keys off the terminal, each to be read at once; Ctrl-C stays a signal."""
+def unechoed() -> Iterator[Callable[[], None]]:
+    """Keep typed keys off the terminal, each to be read at once; Ctrl-C stays a signal.
+
+    Yield a function that does so again.
+    """
     if sys.platform == "win32" or not sys.stdin.isatty():
-        yield
+        yield lambda: None
         return
     before = termios.tcgetattr(sys.stdin)
     quiet = list(before)
@@ -152,9 +170,14 @@ def unechoed() -> Iterator[None]:
     quiet[3] |= termios.NOFLSH  # Ctrl-C would drop what is being drawn
     quiet[6] = [*quiet[6]]
     quiet[6][termios.VMIN], quiet[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+
+    def quieten() -> None:
+        if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():  # else that would stop the process
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+
+    quieten()
     try:
-        yield
+        yield quieten
     finally:
         with suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(sys.stdin, termios.TCSANOW, before)

@@ -30,7 +30,7 @@ def declared(parameter: Parameter) -> Mapping[str, object]:
 def built(values: Mapping[str, float]) -> Sampling:
     found = GREEDY
     for each in PARAMETERS:
-        found = each.put(found, values[each.names[0]])
+        found = each.choose(found, values[each.names[0]])
     return found
 
 

@@ -1,0 +1,201 @@
+"""Commands for conversations: this one, and those that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.table import Table
+
+from localspec.chat import conversations, files, named_settings, session
+from localspec.chat.commands.command import OFF, add, columns
+from localspec.chat.conversations import KeptConversation
+from localspec.chat.session import Session
+from localspec.chat.status import counted
+from localspec.chat.talk import Talk
+from localspec.chat.terminal import clipboard
+from localspec.chat.terminal.folds import MAX_LINES
+from localspec.errors import UsageError
+from localspec.system.atomic_write import write
+
+MAX_LISTED = 20
+FIRST_LINES = 3  # of a long question that is shown again
+
+
+def new(talk: Talk, _: str) -> None:
+    begin_anew(talk)
+    talk.screen.faint("a new conversation; the last one is kept")
+
+
+def begin_anew(talk: Talk) -> None:
+    before = talk.session
+    talk.session = Session(before.model, before.system, wishes=before.wishes)
+    talk.files, talk.heard = {}, []
+
+
+def list_(talk: Talk, _: str) -> None:
+    everything = conversations.everything()
+    if not everything:
+        raise UsageError("no conversation is kept yet")
+    number(talk, everything)
+    rows = listing()
+    for at, each in enumerate(everything[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, each)
+    talk.screen.show(rows)
+    if len(everything) > MAX_LISTED:
+        left_out = len(everything) - MAX_LISTED
+        talk.screen.faint(f"and {left_out:,} older; /search WORDS finds them")
+
+
+def search(talk: Talk, text: str) -> None:
+    if not text:
+        raise UsageError("say what to look for: /search WORDS")
+    matches = conversations.search(text)
+    if not matches:
+        raise UsageError(f"no conversation has {text!r} in it")
+    number(talk, [each for each, _ in matches])
+    rows = listing()
+    for at, (each, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, each)
+        add(rows, "", "", "", excerpt, style="dim")
+    talk.screen.show(rows)
+    if len(matches) > MAX_LISTED:
+        talk.screen.faint(f"and {len(matches) - MAX_LISTED:,} older; say more words")
+
+
+def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
+    """Let /resume and /delete take the numbers of this list."""
+    talk.listed = [each.place for each in listed]
+
+
+def listing() -> Table:
+    rows = columns()
+    for justify in ("right", "left", "right"):
+        rows.add_column(justify=justify, no_wrap=True)
+    return rows
+
+
+def add_row(rows: Table, talk: Talk, at: int, each: KeptConversation) -> None:
+    mark = "*" if each.place.stem == talk.session.name else ""
+    add(rows, f"{mark}{at}", each.when, counted(len(each.session.said), "message"), each.title)
+
+
+def resume(talk: Talk, name: str) -> None:
+    if not name:
+        list_(talk, "")
+        talk.screen.faint("/resume NAME goes on with one, by its number or its beginning")
+        return
+    go_on(talk, find(talk, name).session)
+
+
+def find(talk: Talk, name: str) -> KeptConversation:
+    found = conversations.find(name, talk.listed)
+    if found is None:
+        raise UsageError(f"no conversation begins with {name!r}; /search WORDS looks inside them")
+    return found
+
+
+def go_on(talk: Talk, found: Session) -> None:
+    other, found.model = found.model, talk.speaker.name
+    talk.session, talk.heard, talk.files = found, [], {}
+    recall(talk, other)
+
+
+def delete(talk: Talk, name: str) -> None:
+    if not name:
+        raise UsageError("say which: /delete NAME, by its number in /list or its beginning")
+    found = find(talk, name)
+    found.session.discard()
+    if found.session.name == talk.session.name:
+        begin_anew(talk)
+    talk.screen.faint(f"deleted: {found.title}")
+
+
+def retry(talk: Talk, _: str) -> bool:
+    return talk.again()
+
+
+def undo(talk: Talk, _: str) -> None:
+    first, _, _ = talk.session.question.content.strip().partition("\n")
+    talk.session = talk.session.before()
+    talk.keep()
+    talk.screen.faint(f"taken back: {first[:60]}")
+
+
+def edit(talk: Talk, _: str) -> None:
+    talk.edit()
+
+
+def save(talk: Talk, path: str) -> None:
+    session.save(talk.session, place_for(path))
+    talk.screen.faint(f"saved in {path}")
+
+
+def load(talk: Talk, path: str) -> None:
+    if not path:
+        raise UsageError("say which file: /load FILE")
+    go_on(talk, session.load(files.place(path)))
+
+
+def recall(talk: Talk, other: str) -> None:
+    """Show the end of a loaded conversation, and check its model and settings."""
+    said = talk.session.said
+    talk.screen.faint(f"{counted(len(said), 'message')}{', the last:' if said else ''}")
+    for each in said[-2:]:
+        if each.role == "user":
+            talk.screen.say(f"> {beginning(each.content)}", "bold")
+        else:
+            talk.screen.markdown(each.content)
+    if other != talk.speaker.name:
+        talk.screen.notice(f"it was with {other}: /model {other} goes on with that")
+    try:
+        named_settings.apply(talk.usual, talk.session.wishes)
+    except UsageError as error:
+        talk.screen.notice(f"what was /set is left out: {error}")
+        talk.session.wishes = {}
+    talk.screen.gap()
+
+
+def beginning(text: str) -> str:
+    """Cut a long text, as a paste is, after its first lines."""
+    lines = text.split("\n")
+    if len(lines) <= MAX_LINES:
+        return text
+    return "\n".join([*lines[:FIRST_LINES], f"[and {len(lines) - FIRST_LINES:,} more lines]"])
+
+
+def export(talk: Talk, path: str) -> None:
+    place = place_for(path)
+    try:
+        write(place, talk.session.markdown())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+    talk.screen.faint(f"written to {path}")
+
+
+def place_for(path: str) -> Path:
+    if not path:
+        raise UsageError("say which file")
+    place = files.place(path)
+    try:
+        if place.exists():
+            raise UsageError(f"{path} is there already: choose another name")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path!r} can be no file: {error}") from error
+    return place
+
+
+def copy(talk: Talk, _: str) -> None:
+    terminal = talk.screen.console.file if talk.screen.moves else None
+    talk.screen.faint(clipboard.copy(talk.session.answer, terminal))
+
+
+def file(talk: Talk, path: str) -> None:
+    if not path:
+        raise UsageError(f"say which file: /file PATH, or {OFF} for none")
+    if path == OFF:
+        talk.files = {}
+        talk.screen.faint("no files go with the next question")
+        return
+    talk.files[path] = files.text_of(path)
+    talk.screen.faint(f"{path} goes with the next question")

@@ -1,0 +1,71 @@
+"""Commands that show figures: of the last answer, of all, and of the context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from localspec.chat.commands.command import add, columns, switched
+from localspec.chat.session import Said
+from localspec.chat.status import counted, explain, statistics
+from localspec.chat.talk import Talk
+from localspec.errors import UsageError
+
+
+def why(talk: Talk, _: str) -> None:
+    if not talk.heard:
+        raise UsageError("nothing was answered yet")
+    heard, rows = talk.heard[-1], columns()
+    for heading, text in explain(heard.figures, talk.speaker.context):
+        add(rows, heading, text)
+    talk.screen.show(rows)
+
+
+def stats(talk: Talk, _: str) -> None:
+    if not talk.heard:
+        raise UsageError("nothing was answered yet")
+    for each in statistics(talk.heard):
+        talk.screen.show(each)
+
+
+def context(talk: Talk, _: str) -> None:
+    rows = columns()
+    rows.add_column()
+    rows.add_column(justify="right")
+    for heading, tokens, about in contents(talk):
+        add(rows, heading, f"{tokens:,}", about)
+    talk.screen.show(rows)
+
+
+def contents(talk: Talk) -> Iterator[tuple[str, int, str]]:
+    """Count the tokens of what the model hears with the next question, and the room left."""
+    speaker, session = talk.speaker, talk.session
+    if not speaker.context:
+        raise UsageError(f"{speaker.name} does not tell how long its context is")
+    question = Said("user", "")
+    alone = speaker.count([question.message])
+    systemed = speaker.count(replace(session, said=[], forgotten=0).messages(question))
+    whole = speaker.count(session.messages(question))
+    if alone is None or systemed is None or whole is None:
+        figures = talk.heard[-1].figures if talk.heard else None
+        if figures is None or not figures.prompt:
+            raise UsageError(f"{speaker.name} does not count tokens before an answer")
+        whole = figures.prompt + figures.tokens
+        yield "after the last answer", whole, "tokens"
+    else:
+        heard = len(session.said) - session.forgotten
+        left_out = f", without the oldest {session.forgotten:,}" if session.forgotten else ""
+        yield "system prompt", systemed - alone, "tokens"
+        yield "conversation", whole - systemed, f"in {counted(heard, 'message')}{left_out}"
+        yield "next question", alone, "at least, for what stands around it"
+    yield "room left", max(speaker.context - whole, 0), f"of {speaker.context:,} tokens"
+
+
+def lens(talk: Talk, text: str) -> None:
+    talk.lens = switched(text, talk.lens)
+    if talk.lens and not talk.screen.colours:
+        talk.screen.notice("this terminal has no colours to show it in")
+    else:
+        talk.screen.faint(
+            "tokens have the colour of their proposer" if talk.lens else "answers are Markdown"
+        )

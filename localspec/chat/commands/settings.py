@@ -1,0 +1,109 @@
+"""Commands that choose the model, and how it answers."""
+
+from __future__ import annotations
+
+import json
+
+from localspec.chat import files, named_settings
+from localspec.chat.commands.command import OFF, ON, add, columns, switched
+from localspec.chat.talk import Talk
+from localspec.errors import UsageError
+from localspec.grammar.grammar import Grammar
+
+
+def model(talk: Talk, name: str) -> None:
+    if name:
+        talk.change(name)
+        return
+    present, names = talk.speaker.name, talk.door.names()
+    marked = [each for each in names if present in (each, each.partition(":")[0])] or [present]
+    rows = columns()
+    for each in dict.fromkeys((*marked, *names)):
+        add(rows, "*" if each in marked else "", each, talk.door.about(each))
+    talk.screen.show(rows)
+
+
+def system(talk: Talk, text: str) -> None:
+    if not text:
+        talk.screen.say(talk.session.system or "there is no system prompt")
+        return
+    talk.session.system = "" if text == OFF else text
+    talk.screen.faint("the system prompt is set" if text != OFF else "no system prompt any more")
+
+
+def set_(talk: Talk, text: str) -> None:
+    if not text:
+        show(talk)
+        return
+    name, equals, value = text.partition("=")
+    if not equals or not value.strip():
+        raise UsageError(
+            f"write it as /set temperature=0.7, or /set temperature={named_settings.DEFAULT}; "
+            "/set alone shows all"
+        )
+    changes = named_settings.with_change(talk.session.wishes, name, value.strip())
+    named_settings.apply(talk.usual, changes)  # which refuses what cannot be
+    talk.session.wishes = changes
+    setting = named_settings.find(name)
+    default = "" if setting.name in changes else ", the default"
+    talk.screen.faint(f"{setting.name} is {setting.text(talk.settings)}{default}")
+
+
+def show(talk: Talk) -> None:
+    """Show all settings; an asterisk marks those that are not default."""
+    settings, rows = talk.settings, columns()
+    for setting in named_settings.SETTINGS:
+        text = setting.text(settings)
+        mark = "*" if text != setting.text(talk.usual) else ""
+        add(rows, mark, setting.name, text, setting.about)
+    thinking = {None: "auto", True: ON, False: OFF}[talk.think]
+    add(rows, "*" if talk.think is not None else "", "thinking", thinking, "Set by /think.")
+    context = f"{talk.speaker.context:,}" if talk.speaker.context else "unknown"
+    add(rows, "", "context", context, "Set by --context when a model is loaded.")
+    talk.screen.show(rows)
+    default = named_settings.DEFAULT
+    talk.screen.faint(f"/set NAME=VALUE changes one, /set NAME={default} takes that back (*)")
+
+
+def plain(talk: Talk, text: str) -> None:
+    talk.plain = switched(text, talk.plain)
+    nothing = talk.settings.depth == 0  # which may have been set otherwise too
+    talk.screen.faint("nothing is drafted" if nothing else "tokens are drafted where it pays")
+
+
+def think(talk: Talk, text: str) -> None:
+    if text == named_settings.AUTO:
+        talk.think = None
+        talk.screen.faint("the model thinks before it answers as its makers meant it to")
+        return
+    think = switched(text, talk.think is not False)
+    if talk.speaker.thinks is False:
+        raise UsageError(f"{talk.speaker.name} knows no thinking before an answer")
+    talk.think = think
+    told = "the model thinks" if think else "the model does not think"
+    talk.screen.faint(f"{told} before it answers, if its chat template has that choice")
+
+
+def json_(talk: Talk, text: str) -> None:
+    if not text:
+        raise UsageError(f'say which schema: a file, JSON as {{"type": "object"}}, or {OFF}')
+    if text == OFF:
+        talk.schema = None
+        talk.screen.faint("answers are free")
+        return
+    written = text if text.startswith("{") else files.text_of(text)
+    try:
+        schema = json.loads(written)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the schema is no JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError("the schema is no JSON object")
+    talk.schema = Grammar("json_schema", json.dumps(schema))
+    talk.screen.faint("answers follow the schema")
+
+
+def prediction(talk: Talk, path: str) -> None:
+    if not path:
+        raise UsageError(f"say which file answers are likely to repeat, or {OFF}")
+    talk.prediction = "" if path == OFF else files.text_of(path)
+    talk.screen.faint("nothing is predicted" if path == OFF else f"{path} is used for drafts")

@@ -1,0 +1,108 @@
+"""The conversations that are kept, listed by title and found again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.chat import session
+from localspec.chat.session import Session
+from localspec.errors import UsageError
+
+AROUND = 30  # characters of an excerpt before and after what was searched for
+MAX_NAMED = 5  # conversations that an error lists
+MAX_DIGITS = 9  # of a number in a list
+
+
+@dataclass(frozen=True, slots=True)
+class KeptConversation:
+    """A conversation, and the file that keeps it."""
+
+    place: Path
+    session: Session
+    changed: float  # seconds since the epoch
+
+    @property
+    def title(self) -> str:
+        return self.session.title
+
+    @property
+    def when(self) -> str:
+        """The day of its last change, or the time if that was today."""
+        day, now = time.localtime(self.changed), time.localtime()
+        today = day[:3] == now[:3]
+        return time.strftime("today %H:%M" if today else "%Y-%m-%d", day)
+
+    def excerpt(self, word: str) -> str:
+        """The text around a word's first place in its messages; empty if it is nowhere."""
+        for said in self.session.said:
+            text = " ".join(said.text.split())
+            at = text.lower().find(word)
+            if at >= 0:
+                start, end = max(at - AROUND, 0), at + len(word) + AROUND
+                before, after = "..." * (start > 0), "..." * (end < len(text))
+                return f"{before}{text[start:end]}{after}"
+        return ""
+
+
+def everything() -> list[KeptConversation]:
+    """List what can be read, the newest first."""
+    return [found for place in session.latest() if (found := read(place))]
+
+
+def read(place: Path) -> KeptConversation | None:
+    try:
+        return KeptConversation(place, session.opened(place), place.stat().st_mtime)
+    except (UsageError, OSError):
+        return None
+
+
+def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
+    """Find a conversation by its number in a list, its title, the beginning of one, or its file.
+
+    None if there is none; several are an error that names them.
+    """
+    places = numbered or list(session.latest())
+    if name.isdecimal() and len(name) < MAX_DIGITS and places:
+        return by_number(int(name), places)
+    text, candidates = name.strip().lower(), everything()
+    ways: Sequence[Callable[[KeptConversation], bool]] = (
+        lambda each: text in (each.title.lower(), each.place.stem),
+        lambda each: each.title.lower().startswith(text),
+        lambda each: each.place.stem.startswith(text),
+    )
+    for way in ways:
+        if fitting := [each for each in candidates if way(each)]:
+            return only(name, fitting)
+    return None
+
+
+def by_number(number: int, numbered: Sequence[Path]) -> KeptConversation:
+    if not 1 <= number <= len(numbered):
+        raise UsageError(f"there is no conversation {number}; the last is {len(numbered)}")
+    if found := read(numbered[number - 1]):
+        return found
+    raise UsageError(f"conversation {number} is gone; /list shows those that are there")
+
+
+def only(name: str, fitting: Sequence[KeptConversation]) -> KeptConversation:
+    if len(fitting) == 1:
+        return fitting[0]
+    titles = "; ".join(each.title for each in fitting[:MAX_NAMED])
+    raise UsageError(
+        f"{len(fitting)} conversations begin with {name!r}: {titles}: "
+        "say more of one, or its number in /list"
+    )
+
+
+def search(text: str) -> list[tuple[KeptConversation, str]]:
+    """Find the conversations that hold all words of a text, with an excerpt of each."""
+    words = text.lower().split()
+    found = []
+    for each in everything():
+        excerpts = [each.excerpt(word) for word in words]
+        if all(excerpts):
+            found.append((each, excerpts[0]))
+    return found
