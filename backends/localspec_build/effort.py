@@ -33,7 +33,7 @@ def environment(kind: str, given: Mapping[str, str] = os.environ) -> dict[str, s
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def told(kind: str, level: str, count: int) -> str:
+def duration_text(kind: str, level: str, count: int) -> str:
     """Tell about how long a build takes with so many cores, of which `level` may bound the use."""
     slow = CORE_MINUTES.get(kind, CORE_MINUTES["cpu"])
     fast = round(slow / FASTER)

@@ -116,7 +116,7 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
         return cmake
     more = effort.environment(choice.kind)
     level = {**os.environ, **more}.get(effort.LEVEL, "")
-    time = effort.told(choice.kind, level, effort.cores())
+    time = effort.duration_text(choice.kind, level, effort.cores())
     say(f"Building llama.cpp for {choice.kind}, once: {time}.")
     say("Fetching its sources, 80 MB, and then the tools of the build.")
     if not compiled(lean, target, cmake, more) or not put(lean, target, *where):

@@ -20,7 +20,7 @@ from localspec.models.locate import locate
 from localspec.models.sources import Package
 from localspec.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
 from localspec.pulling.estimate import fitting
-from localspec.pulling.pace import Pace, pace, quick_enough, told
+from localspec.pulling.pace import Pace, pace, quick_enough, speed_text
 from localspec.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
@@ -106,7 +106,7 @@ def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
 def candidate_of(model: ModelAtHand, place: Place) -> Candidate:
     speed = place.tokens_a_second(model.engine, model.bytes, model.entry)
     quick = quick_enough(speed, reasons=bool(model.entry and model.entry.reasons))
-    about = f"{size(model.bytes)}, {model.why}, {told(speed)}"
+    about = f"{size(model.bytes)}, {model.why}, {speed_text(speed)}"
     return Candidate(model.name, about, model.bytes, quick, model.why)
 
 
@@ -129,7 +129,7 @@ def offer(entry: Entry, loading: Loading, place: Place) -> Candidate | None:
         speed = place.tokens_a_second(engine, listed.bytes, entry)
         quick = quick_enough(speed, reasons=entry.reasons)
         if quick and not isinstance(listed.source, Package):
-            about = f"{size(listed.bytes)} to download, {told(speed)}; {entry.about}"
+            about = f"{size(listed.bytes)} to download, {speed_text(speed)}; {entry.about}"
             return Candidate(entry.name, about, listed.bytes, quick)
     return None
 

@@ -26,7 +26,7 @@ from localspec.models.seen_devices import seen_devices
 from localspec.models.sources import Package
 from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.estimate import added, fitting
-from localspec.pulling.pace import Pace, pace, told
+from localspec.pulling.pace import Pace, pace, speed_text
 
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
@@ -134,7 +134,7 @@ def available_row(entry: Entry, wish: str) -> ListedModel:
 def speed(entry: Entry, engine: str, weights: str) -> str:
     """Say how fast weights of the catalogue would be here."""
     count = offer_for(entry, engine).weights[weights].bytes
-    return told(paces(engine).tokens_a_second(count, entry.active_share))
+    return speed_text(paces(engine).tokens_a_second(count, entry.active_share))
 
 
 @cache

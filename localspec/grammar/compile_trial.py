@@ -21,13 +21,13 @@ from localspec.grammar import compile_child
 if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
-SECONDS = 2  # of processor time; the largest that is of use takes 0.3
+COMPILE_SECONDS = 2  # of processor time; the largest that is of use takes 0.3
 PATIENCE_SECONDS = 30  # by the clock, on a machine that does much besides
 SHORT = 4096  # characters of a schema without what is demanding, which takes 20 ms
 SHORT_PATTERN = 1024  # characters of one that stands alone, which takes 80 ms at most
 DEMANDING = re.compile(r"pattern|allOf|\\u")  # an escape may spell either
 DEMANDS = 8  # that take no time yet, whatever they say
-TOO_LONG = f"it takes more than {SECONDS} s to compile"
+TOO_LONG = f"it takes more than {COMPILE_SECONDS} s to compile"
 
 # A repetition that is all there is in brackets, which are repeated too: `gbnf_to_lark` would leave
 # the brackets out. Texts, sets of characters and comments are skipped.
@@ -75,7 +75,7 @@ def lark_of_gbnf(text: str) -> str:
     return answer["lark"]
 
 
-def tried(request: Mapping[str, object], seconds: int = SECONDS) -> dict[str, str]:
+def tried(request: Mapping[str, object], seconds: int = COMPILE_SECONDS) -> dict[str, str]:
     """Ask a new process; what ends it is a fault of the grammar."""
     command = [sys.executable, "-I", compile_child.__file__]
     asked = json.dumps({**request, "seconds": seconds}).encode()

@@ -10,7 +10,7 @@ from localspec.models.sources import place
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 
-MOST = 8
+MAX_NAMES = 8
 
 
 def file() -> Path:
@@ -20,7 +20,9 @@ def file() -> Path:
 def names() -> list[str]:
     """Read the names, the latest first; a file with anything else in it holds none."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        return [name for name in kept_json.read(file())["names"] if isinstance(name, str)][:MOST]
+        return [name for name in kept_json.read(file())["names"] if isinstance(name, str)][
+            :MAX_NAMES
+        ]
     return []
 
 
@@ -31,4 +33,4 @@ def remember(name: str) -> None:
         name = str(path.absolute())
     others = [other for other in names() if other != name]
     with suppress(OSError):  # a full disk is no reason to fail
-        write(file(), json.dumps({"names": [name, *others][:MOST]}, indent=1))
+        write(file(), json.dumps({"names": [name, *others][:MAX_NAMES]}, indent=1))

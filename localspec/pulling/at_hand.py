@@ -38,14 +38,14 @@ class ModelAtHand:
 def at_hand(wish: str = AUTO) -> list[ModelAtHand]:
     """List models that are here for an engine: those used lately, the pulled, the installed."""
     models: dict[Path, ModelAtHand] = {}
-    for name, why in named():
+    for name, why in names_with_reasons():
         with suppress(LocalSpecError, OSError):
             files = locate(name, wish)
             models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
     return list(models.values())
 
 
-def named() -> Iterator[tuple[str, str]]:
+def names_with_reasons() -> Iterator[tuple[str, str]]:
     yield from ((name, LATELY) for name in recent.names())
     yield from ((f"{pulled.name}:{pulled.weights}", PULLED) for pulled in store.everything())
     for entry in entries().values():

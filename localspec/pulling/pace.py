@@ -56,7 +56,7 @@ def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
     return tokens_a_second >= (REASONING if reasons else TALKING)
 
 
-def told(tokens_a_second: float) -> str:
+def speed_text(tokens_a_second: float) -> str:
     """Say a speed in a few words."""
     if tokens_a_second == inf:
         return "on the GPU"
@@ -74,7 +74,7 @@ def expectation(name: str, wish: str, limits: Limits) -> str:
         engine = choose(entry, wish, tuple(specs()))
         weights = fitting(entry, engine, weights, there(engine, limits))
         count = offer_for(entry, engine).weights[weights].bytes
-        speed = told(pace(engine, limits).tokens_a_second(count, entry.active_share))
+        speed = speed_text(pace(engine, limits).tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""
         return f"{weights} takes {size(count)}; {speed} here{reasons}"
     return ""

@@ -21,7 +21,7 @@ def as_messages(conversation: object) -> Sequence[Message]:
         return [checked(1, conversation)]
     if not isinstance(conversation, Sequence) or not conversation:
         raise UsageError(
-            f"a conversation is {shown(conversation)}; it must be a text, or messages as {FORM}"
+            f"a conversation is {shortened(conversation)}; it must be a text, or messages as {FORM}"
         )
     return [checked(number, message) for number, message in enumerate(conversation, 1)]
 
@@ -29,14 +29,18 @@ def as_messages(conversation: object) -> Sequence[Message]:
 def checked(number: int, message: object) -> Message:
     """Require a role and a content; a call of tools needs no content."""
     if not isinstance(message, Mapping):
-        raise UsageError(f"message {number} is {shown(message)}; it must be as {FORM}")
+        raise UsageError(f"message {number} is {shortened(message)}; it must be as {FORM}")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or not role:
-        raise UsageError(f"message {number} has no role: {shown(message)}; it must be as {FORM}")
+        raise UsageError(
+            f"message {number} has no role: {shortened(message)}; it must be as {FORM}"
+        )
     if content is None and not message.get("tool_calls"):
-        raise UsageError(f"message {number} has no content: {shown(message)}; it must be as {FORM}")
+        raise UsageError(
+            f"message {number} has no content: {shortened(message)}; it must be as {FORM}"
+        )
     if content is not None and not isinstance(content, str | Sequence):
-        what = f"the content of message {number} is {shown(content)}"
+        what = f"the content of message {number} is {shortened(content)}"
         raise UsageError(f"{what}; it must be a text, or a list of parts")
     return message
 
@@ -48,6 +52,6 @@ def are_tokens(prompt: object) -> TypeGuard[Sequence[int]]:
     return not isinstance(prompt, Sequence) or not prompt or isinstance(prompt[0], Integral)
 
 
-def shown(value: object) -> str:
+def shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

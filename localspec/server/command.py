@@ -26,7 +26,7 @@ from localspec.runtime.loading import Loading
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
-from localspec.server.connections import BoundedServer, Connection, affordable
+from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening
 from localspec.server.model_host import ServedOffer
 from localspec.server.model_library import PulledLibrary
@@ -126,7 +126,7 @@ async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> Non
         ssl_keyfile=wanted.tls_key,
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
-    server = BoundedServer(config, affordable(), GRACE_SECONDS)
+    server = BoundedServer(config, affordable_limits(), GRACE_SECONDS)
     app.state.house.events.ended = lambda: server.should_exit
     door.life.begun()
     await server.serve(sockets=[listener])

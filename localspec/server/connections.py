@@ -21,27 +21,27 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from localspec.system import descriptors
 from localspec.system.signals import end_after
 
-MOST = 4096  # connections, at 10 kB each
+MAX_CONNECTIONS = 4096  # connections, at 10 kB each
 PAUSE_SECONDS = 0.1  # until one more is accepted where the system could not
 GIVING_WAY = 8  # one in so many, of those without a request, makes room for new ones
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ConnectionLimits:
     """How many connections there may be, and how long each may be waited for."""
 
-    most: int = MOST
+    most: int = MAX_CONNECTIONS
     head_seconds: float = 10.0  # for TLS, and for the head of a request to come
     body_seconds: float = 30.0  # that a body may rest on its way
 
 
-def affordable() -> Patience:
+def affordable_limits() -> ConnectionLimits:
     """Leave half of the descriptors to files, and to connections that the program makes.
 
     To be asked once engines are loaded: some change the limit.
     """
     descriptors.raise_limit()
-    return Patience(max(min(MOST, descriptors.left() // 2), 1))
+    return ConnectionLimits(max(min(MAX_CONNECTIONS, descriptors.left() // 2), 1))
 
 
 class Connection(H11Protocol):
@@ -68,24 +68,24 @@ class Connection(H11Protocol):
         lacks = cycle is None or cycle.response_complete or cycle.more_body
         return lacks or self.flow.write_paused
 
-    def is_late(self, now: float, patience: Patience) -> bool:
+    def is_late(self, now: float, limits: ConnectionLimits) -> bool:
         """Whether its client has had enough time for a head, or for more of a body."""
         cycle = self.cycle
         if cycle is not None and cycle.more_body:
-            return not self.flow.read_paused and now - self.heard > patience.body_seconds
+            return not self.flow.read_paused and now - self.heard > limits.body_seconds
         rests = cycle is None or cycle.response_complete
-        return rests and now - self.began > patience.head_seconds
+        return rests and now - self.began > limits.head_seconds
 
 
 class BoundedServer(uvicorn.Server):
     """uvicorn, but that it accepts connections itself."""
 
     def __init__(
-        self, config: uvicorn.Config, patience: Patience, grace_seconds: float | None = None
+        self, config: uvicorn.Config, limits: ConnectionLimits, grace_seconds: float | None = None
     ) -> None:
         """Prepare to serve; `grace_seconds` after a signal the process ends in any case."""
         super().__init__(config)
-        self._patience = patience
+        self._limits = limits
         self._grace_seconds = grace_seconds
         self._signal = signal.SIGTERM
         self._accepting: list[asyncio.Task[None]] = []
@@ -122,7 +122,7 @@ class BoundedServer(uvicorn.Server):
     def _close_late(self) -> None:
         now = asyncio.get_running_loop().time()
         for connection in self._open:
-            if connection.is_late(now, self._patience):
+            if connection.is_late(now, self._limits):
                 connection.transport.abort()
 
     async def _accept(self, listener: socket.socket) -> None:
@@ -143,7 +143,7 @@ class BoundedServer(uvicorn.Server):
 
     async def _meet(self, client: socket.socket) -> None:
         tls = self.config.ssl
-        seconds = self._patience.head_seconds if tls else None
+        seconds = self._limits.head_seconds if tls else None
         with suppress(OSError):  # it has left, or speaks no TLS
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._connection, client, ssl=tls, ssl_handshake_timeout=seconds
@@ -158,7 +158,7 @@ class BoundedServer(uvicorn.Server):
         Where all are being answered it is the newest request: a client may make one after the
         other and hear none out.
         """
-        if len(self.server_state.connections) + len(self._meeting) < self._patience.most:
+        if len(self.server_state.connections) + len(self._meeting) < self._limits.most:
             return True
         waiting: list[tuple[float, Callable[[], object]]]
         waiting = [(each.began, each.transport.abort) for each in self._open if each.gives_way]

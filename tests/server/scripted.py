@@ -25,7 +25,7 @@ from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
-from localspec.server.connections import BoundedServer, Connection, Patience
+from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
 from localspec.server.model_host import ServedOffer
 from localspec.testing import Alphabet, ScriptedModel
 
@@ -105,7 +105,7 @@ class Server:
     template: str = TEMPLATE
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
-    patience: Patience = field(default_factory=Patience)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
     cache: Path | None = None  # a folder for what clients save
@@ -163,7 +163,7 @@ class Server:
             ssl_certfile=cert,
             ssl_keyfile=key,
         )
-        self.uvicorn = BoundedServer(config, self.patience)
+        self.uvicorn = BoundedServer(config, self.limits)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(listener)))
         self._thread.start()
         while not self.uvicorn.started:

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localspec.server.connections import Patience, affordable
+from localspec.server.connections import ConnectionLimits, affordable_limits
 from tests.server.scripted import Server
 from tests.server.test_listening import CERT, KEY
 from tests.server.test_lmstudio_sockets import client
@@ -28,14 +28,14 @@ TALK = {"messages": [{"role": "user", "content": "go on " * 120}], "stream": Tru
 
 @pytest.fixture(scope="module")
 def hasty():
-    made = Server(patience=Patience(8, 0.5, 1.0), pause=0.01)
+    made = Server(limits=ConnectionLimits(8, 0.5, 1.0), pause=0.01)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
 def crowded():
-    made = Server(patience=Patience(8), pause=0.01)
+    made = Server(limits=ConnectionLimits(8), pause=0.01)
     yield made
     made.close()
 
@@ -125,7 +125,7 @@ def test_answers_that_are_not_read_give_way_too(crowded, lines):
 
 
 def test_who_begins_no_tls_is_closed_and_gives_way(lines):
-    server = Server(certificate=(CERT, KEY), patience=Patience(4, 1.0))
+    server = Server(certificate=(CERT, KEY), limits=ConnectionLimits(4, 1.0))
     try:
         silent = [lines(server) for _ in range(4)]
         with httpx.Client(verify=False) as visitor:
@@ -139,10 +139,10 @@ def test_who_begins_no_tls_is_closed_and_gives_way(lines):
 POOR = """
 import resource, socket, sys, urllib.request
 resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
-from localspec.server.connections import affordable
+from localspec.server.connections import affordable_limits
 from tests.server.scripted import Server
-server = Server(patience=affordable())
-print(server.address.rpartition(":")[2], server.patience.most, flush=True)
+server = Server(limits=affordable_limits())
+print(server.address.rpartition(":")[2], server.limits.most, flush=True)
 sys.stdin.read()
 server.close()
 """
@@ -191,7 +191,7 @@ sys.stdin.read()
 
 @pytest.mark.long
 def test_ten_thousand_idle_connections_do_not_hold_up_a_stream():
-    server = Server(pause=0.01, patience=affordable())
+    server = Server(pause=0.01, limits=affordable_limits())
     port = server.address.rpartition(":")[2]
     heard = []
 
@@ -217,9 +217,7 @@ def test_ten_thousand_idle_connections_do_not_hold_up_a_stream():
     server.close()
     alone = longest([at for at in heard if at < begun])
     beside = longest([at for at in heard if begun - 1 < at < asked])
-    print(
-        f"{opened:,} connections in {asked - begun:.1f} s, {server.patience.most:,} held at most;"
-    )
+    print(f"{opened:,} connections in {asked - begun:.1f} s, {server.limits.most:,} held at most;")
     print(f"longest pause {alone} s alone, {beside} s beside them; /health in {health:.3f} s")
     assert opened == 10_000
     assert beside < max(0.5, 2 * alone)  # a machine that does much besides pauses it, too
@@ -234,7 +232,7 @@ def longest(times):
 STUCK = """
 import asyncio, socket, time
 import uvicorn
-from localspec.server.connections import BoundedServer, Connection, Patience
+from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
 
 async def application(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -254,7 +252,7 @@ listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 config = uvicorn.Config(application, http=Connection, log_config=None, timeout_graceful_shutdown=1)
-server = BoundedServer(config, Patience(), 3)
+server = BoundedServer(config, ConnectionLimits(), 3)
 asyncio.run(server.serve(sockets=[listener]))
 """
 

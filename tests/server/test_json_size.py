@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from localspec.server.faults import Refused
-from localspec.server.requests.json_size import MOST, JsonSize, check_size
+from localspec.server.requests.json_size import LIMITS, JsonSize, check_size
 
 TEXTS = some.text('\\"{}[]:,\n aé漢\u2028')
 VALUES = some.recursive(
@@ -44,9 +44,9 @@ def test_json_is_counted_as_it_would_be_parsed(value, ascii_only, piece):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("[" + "{}," * MOST.containers + "0]", "more than 100,000 objects and lists"),
-        ("{" + '"":0,' * MOST.fields + '"":0}', "more than 200,000 fields"),
-        ("[" + "0," * (MOST.commas + 1) + "0]", "more than 1,200,000 values"),
+        ("[" + "{}," * LIMITS.containers + "0]", "more than 100,000 objects and lists"),
+        ("{" + '"":0,' * LIMITS.fields + '"":0}', "more than 200,000 fields"),
+        ("[" + "0," * (LIMITS.commas + 1) + "0]", "more than 1,200,000 values"),
         ("[" * 201 + "]" * 201, "more than 200 levels of objects and lists"),
     ],
 )

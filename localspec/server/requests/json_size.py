@@ -31,7 +31,7 @@ class JsonSize(NamedTuple):
 
 
 # No client is known to come near. So much of each takes 0.2 s to parse and to free.
-MOST = JsonSize(
+LIMITS = JsonSize(
     containers=100_000,  # 10,000 messages of six each, and 400 tools of a hundred
     fields=200_000,
     commas=1_200_000,  # a prompt of a million tokens, by number
@@ -81,6 +81,6 @@ def depths(outside: str, level: int) -> tuple[int, int]:
 
 
 def check(size: JsonSize) -> None:
-    for what, count, most in zip(WORDS, size, MOST, strict=True):
+    for what, count, most in zip(WORDS, size, LIMITS, strict=True):
         if count > most:
             raise refused(f"the request has more than {most:,} {what}: send less at once")
