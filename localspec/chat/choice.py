@@ -10,6 +10,7 @@ from operator import itemgetter
 import click
 
 from localspec.chat import session
+from localspec.commands.question import drop_typed_input
 from localspec.errors import LocalSpecError, PullError
 from localspec.memory.machine import size
 from localspec.memory.planner import there
@@ -157,5 +158,6 @@ def asked(candidates: Sequence[Candidate]) -> Candidate:
     click.echo("Which model?", err=True)
     for number, candidate in enumerate(candidates, 1):
         click.echo(f"  {number}  {candidate.name:<{width}}  {candidate.about}", err=True)
+    drop_typed_input()
     number = click.prompt("Number", default=1, type=click.IntRange(1, len(names)), err=True)
     return candidates[number - 1]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from localspec.commands.loading_line import CLEAR, LoadingLine
+from localspec.commands.question import drop_typed_input
 from localspec.errors import NotPulled, PullError
 from localspec.memory.training import beyond_training
 from localspec.models import recent, trial_process
@@ -73,6 +74,7 @@ def offered(why: str, model: str, loading: Loading) -> bool:
     click.echo(why, err=True)
     if outlook := expectation(model, loading.backend, loading.limits):
         click.echo(outlook, err=True)
+    drop_typed_input()
     return click.confirm("Pull it now?", err=True)
 
 

@@ -163,7 +163,9 @@ class Formed(RequestPart):
         for regex in filter(None, (self.guided_regex, also.regex)):
             yield Grammar("regex", regex)
         for choice in filter(None, (self.guided_choice, also.choice)):
-            yield Grammar("lark", f"start: {' | '.join(map(json.dumps, choice))}")
+            # As one terminal: of rules llguidance takes 2,000 at most.
+            words = " | ".join(map(json.dumps, choice))
+            yield Grammar("lark", f"start: CHOICE\nCHOICE: {words}")
         for text in filter(None, (self.grammar, self.guided_grammar, also.grammar)):
             yield gbnf(text)
 
