@@ -67,6 +67,7 @@ def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
         context=2048,
         tokenizer="gpt2",
         chat_template="{{ messages }}",
+        uneven="1 tensor in F16",
     )
 
 

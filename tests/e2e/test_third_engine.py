@@ -126,7 +126,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
         ["list"],
         ["plan", "polly"],
         ["generate", "polly", *asked, "--json"],
-        ["bench", "polly", *bench, "--max-tokens", "8", "--json", str(figures)],
+        ["bench", "polly", *bench, "--max-tokens", "8", "--details", "--json", str(figures)],
         ["show", "polly"],
         ["rm", "polly"],
     )
@@ -157,7 +157,8 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     )
     assert next(told)[0] == 0
     code, out, _ = next(told)
-    assert "polly as-given 954 MiB toy none fits" in rows(out)
+    [row] = [row for row in rows(out) if row.startswith("polly ")]
+    assert row.startswith("polly as-given 954 MiB toy none fits, about ")
     code, out, err = next(told)
     assert (code, "polly is here: localspec chat polly" in out) == (0, True), err
     assert "polly as-given 1 MiB toy none here" in rows(next(told)[1])

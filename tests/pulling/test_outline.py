@@ -29,7 +29,7 @@ def refused(hub: FakeHub, home: Home, said: str, *arguments: str) -> None:
     code, _, err = home.run("pull", NAME, *arguments)
     assert code == 1
     assert said in err
-    assert "; the rest was not downloaded\n" in err
+    assert "; the rest was not downloaded; or try smollm2-135m, which is here: " in err
     assert "Traceback" not in err
     assert not home.registered
 
