@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from localspec.errors import UsageError
+from localspec.grammar.compile_child import DEEPER_BYTES, NICENESS, on_stack
 from localspec.grammar.compile_trial import TOO_LONG, is_quick, lark_of_gbnf, tried
 from localspec.grammar.compiler import Lexicon
 from localspec.grammar.grammar import Grammar
@@ -129,3 +131,11 @@ def test_nothing_is_loaded_for_grammars_before_one_is_asked_for():
     loads = "import sys, localspec.cli, localspec.runtime.runtime"
     code = f"{loads}; sys.exit('llguidance' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priorities of their own")
+def test_compiling_goes_behind_the_rounds_of_replies():
+    before, during = os.nice(0), []
+    on_stack(DEEPER_BYTES, lambda: during.append(os.nice(0)))
+    assert during == [before + NICENESS]
+    assert os.nice(0) == before
