@@ -74,6 +74,16 @@ def test_a_grammar_that_cannot_be_followed_is_refused_in_a_line(name):
     assert "\n" not in str(refused.value)
 
 
+MANY = Lexicon(Alphabet([*(bytes([at]) for at in range(256)), *[b""] * 160_000]))
+
+
+@pytest.mark.parametrize("token", ["<[151645]>", "<[151645-151647,3]>", "<[^151645]>", "<151645>"])
+def test_a_grammar_may_name_the_tokens_of_a_large_vocabulary(token):
+    text = f'start: "a" {token} B\nB: /<[0-9]><\\w{{2,9}}>/'
+    followed = MANY.constraint(Grammar("lark", text), frozenset())
+    assert not followed.over([ord("a")])
+
+
 ENDLESS = "start: A\nA: " + " & ".join(f"/(.*[a-z]{at}.{{{at}}}.*)/" for at in range(100))
 
 
@@ -84,6 +94,14 @@ def test_compiling_that_takes_long_is_given_up():
 
     request = {"source": LLMatcher.grammar_from_lark(ENDLESS)}
     assert tried(request, seconds=1) == {"fault": TOO_LONG}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of processor time")
+@pytest.mark.timeout(25)
+def test_a_token_hides_no_grammar_that_takes_long():
+    text = ENDLESS.replace("start: A", "start: <[151645]> A")
+    with pytest.raises(UsageError, match=TOO_LONG):
+        MANY.constraint(Grammar("lark", text), frozenset())
 
 
 def test_a_schema_whose_patterns_could_take_long_is_not_compiled_at_once():
