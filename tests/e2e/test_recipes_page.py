@@ -1,0 +1,68 @@
+"""The recipes of docs/recipes.md, each run as it stands there, but for the server's port."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+BLOCK = re.compile(r"^## (.+?)$|^```(?:python|sh)\n(.*?)^```$", re.M | re.S)
+ADDRESS = "http://127.0.0.1:8080"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Serve as the page says, at a free port."""
+    text = PAGE.read_text(encoding="utf-8")
+    [arguments] = re.findall(r"^Start it once: `localspec (serve \S+)`", text, re.M)
+    command = [sys.executable, "-m", "localspec", *arguments.split(), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            line = next(line for line in process.stderr if "answering at" in line)
+            yield re.search(r"answering at (\S+)/v1", line)[1]
+        finally:
+            process.terminate()
+            process.stderr.read()
+
+
+@pytest.fixture(scope="module")
+def printed(address) -> dict[str, str]:
+    """Run the recipes that ask the server; return what each printed, by its title."""
+    title, printed = "", {}
+
+    def show(*values: object, **_: object) -> None:
+        printed[title] = printed.get(title, "") + " ".join(map(str, values))
+
+    names: dict[str, object] = {"print": show}
+    for heading, code in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        title = heading or title
+        code = code.replace(ADDRESS, address)
+        if code.startswith("curl"):
+            done = subprocess.run(code, shell=True, capture_output=True, text=True, check=True)
+            show(done.stdout)
+        elif code and not code.startswith("localspec"):
+            exec(compile(code, f"{PAGE.name}, {title}", "exec"), names)
+    for name in ("client", "claude"):
+        names[name].close()
+    return printed
+
+
+def test_each_recipe_that_asks_gets_an_answer(printed):
+    assert len(printed) == 7
+    assert all(printed.values())
+
+
+def test_recipes_get_what_they_say(printed):
+    answer = json.loads(printed["A question from a shell"])
+    assert answer["choices"][0]["message"]["content"]
+    assert printed["OpenAI's library for Python, streamed"].count(" ") > 5
+    assert {"river", "km"} == json.loads(printed["An answer in JSON"]).keys()
+    assert "area" in printed["A text that is mostly known"]
+    assert printed["A tool"].startswith("get_weather {")
+    assert json.loads(printed["What drafts brought"])["timings"]["draft_n"] > 0
