@@ -23,7 +23,7 @@ from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
 from localspec.pulling.at_hand import INSTALLED, at_hand, with_a_way_on
-from localspec.pulling.pace import TALKING, Pace, expectation, pace, told
+from localspec.pulling.pace import TALKING, Pace, expectation, pace, speed_text
 from localspec.runtime.loading import Loading
 from tests import engines
 
@@ -152,7 +152,7 @@ def test_only_the_experts_that_a_token_reads_take_time():
     ],
 )
 def test_a_speed_is_told_in_words(reading, words):
-    assert told(reading.tokens_a_second(10**9)) == words
+    assert speed_text(reading.tokens_a_second(10**9)) == words
 
 
 def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
