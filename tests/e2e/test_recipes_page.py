@@ -65,4 +65,6 @@ def test_recipes_get_what_they_say(printed):
     assert {"river", "km"} == json.loads(printed["An answer in JSON"]).keys()
     assert "area" in printed["A text that is mostly known"]
     assert printed["A tool"].startswith("get_weather {")
-    assert json.loads(printed["What drafts brought"])["timings"]["draft_n"] > 0
+    # Whether drafts pay is measured, so there may be none on a busy machine.
+    timings = json.loads(printed["What drafts brought"])["timings"]
+    assert timings.keys() >= {"draft_n", "draft_n_accepted", "predicted_per_second"}
