@@ -20,7 +20,7 @@ LAYOUT: JsonCompileOptions = {
     "key_separator": ": ",
     "json_allow_general_unicode_escapes": True,  # some models write them, and some templates
 }
-LONGEST = 1 << 18  # characters
+MAX_CHARACTERS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Grammar:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise UsageError(f"grammar is {self.kind!r}; known: {', '.join(get_args(Kind))}")
-        if len(self.text) > LONGEST:
+        if len(self.text) > MAX_CHARACTERS:
             raise UsageError(
-                f"the {self.kind} has {len(self.text):,} characters; it may have {LONGEST:,}"
+                f"the {self.kind} has {len(self.text):,} characters; it may have {MAX_CHARACTERS:,}"
             )
         if self.text.encode("utf-8", "replace").decode() != self.text:
             raise UsageError(f"the {self.kind} is no text: it has half a character in it")

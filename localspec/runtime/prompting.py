@@ -11,7 +11,8 @@ from localspec.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.dialects.functions import functions
 from localspec.dialects.schemas import mended
 from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
+from localspec.errors import UsageError
+from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.templates.message import Json, Message, Tool
 
 if TYPE_CHECKING:
@@ -121,8 +122,13 @@ def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Gramma
         json.loads(form.text or ANY) if form else None,
         ending,
     )
-    found = runtime.dialect.grammar(bounds)
-    return Grammar("lark", found) if found else form
+    text = runtime.dialect.grammar(bounds)
+    if text and len(text) > MAX_CHARACTERS:
+        raise UsageError(
+            f"{len(conversation.may_call):,} tools make a grammar of {len(text):,} characters; it "
+            f"may have {MAX_CHARACTERS:,}: offer fewer tools, or such with shorter schemas"
+        )
+    return Grammar("lark", text) if text else form
 
 
 def name_of(tool: Tool) -> Json:

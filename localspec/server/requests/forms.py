@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from localspec.dialects.patterns import without_others
 from localspec.errors import UsageError
 from localspec.grammar.compile_trial import fault_of_schema, lark_of_gbnf
-from localspec.grammar.grammar import LONGEST, Grammar
+from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.server.faults import refused
 from localspec.server.requests.given import as_object, as_type
 from localspec.server.requests.leniency import RequestPart
@@ -34,7 +34,7 @@ def is_held(schema: str) -> bool:
 def of_schema(given: Object | str) -> Grammar:
     """Hold a reply to a schema, or to as much of it as a grammar can."""
     text = given if isinstance(given, str) else json.dumps(given)
-    if len(text) > LONGEST or is_held(text):
+    if len(text) > MAX_CHARACTERS or is_held(text):
         return Grammar("json_schema", text)
     try:
         loose = without_others(json.loads(text))
@@ -47,7 +47,7 @@ def of_schema(given: Object | str) -> Grammar:
 def is_loose(given: Object | None) -> bool:
     """Tell whether some of a schema is left out of its grammar."""
     text = "" if given is None else json.dumps(given)
-    return bool(text) and len(text) <= LONGEST and not is_held(text)
+    return bool(text) and len(text) <= MAX_CHARACTERS and not is_held(text)
 
 
 class JsonSchema(RequestPart):
@@ -172,8 +172,8 @@ class Formed(RequestPart):
 
 def gbnf(text: str) -> Grammar:
     """Translate GBNF by llguidance, which knows Lark grammars."""
-    if len(text) > LONGEST:
-        what = f"the grammar has {len(text):,} characters; it may have {LONGEST:,}"
+    if len(text) > MAX_CHARACTERS:
+        what = f"the grammar has {len(text):,} characters; it may have {MAX_CHARACTERS:,}"
         raise refused(what, "grammar")
     try:
         return Grammar("lark", lark_of_gbnf(text))
