@@ -30,13 +30,13 @@ class KeptConversation:
 
     @property
     def when(self) -> str:
-        """The day of its last change, or the time if that was today."""
+        """Tell the day of its last change, or the time if that was today."""
         day, now = time.localtime(self.changed), time.localtime()
         today = day[:3] == now[:3]
         return time.strftime("today %H:%M" if today else "%Y-%m-%d", day)
 
     def excerpt(self, word: str) -> str:
-        """The text around a word's first place in its messages; empty if it is nowhere."""
+        """Quote the text around a word's first place in its messages; empty if it is nowhere."""
         for said in self.session.said:
             text = " ".join(said.text.split())
             at = text.lower().find(word)

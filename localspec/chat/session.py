@@ -69,7 +69,7 @@ class Session:
 
     @property
     def title(self) -> str:
-        """The beginning of the first question."""
+        """Return the beginning of the first question."""
         lines = (line.strip() for said in self.said[:1] for line in said.content.splitlines())
         title = next(filter(None, lines), "without a question")
         return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 3].rstrip()}..."

@@ -30,7 +30,7 @@ POSITIONS = 8  # positions of a draft that the table shows
 
 
 def status(ended: Ended, more: Sequence[str] = ()) -> str:
-    """The line under an answer: its length and speed, and what else is to be known."""
+    """Format the line under an answer: its length, its speed, and settings that are not default."""
     figures = ended.figures
     parts = [counted(figures.tokens, "token")]
     if figures.per_second:

@@ -31,7 +31,7 @@ class Door(Protocol):
     def open(self, name: str) -> Speaker: ...
 
     def about(self, name: str) -> str:
-        """What there is to tell of one of the names; empty if nothing."""
+        """Describe one of the models by name; empty if nothing is known of it."""
 
     def usual(self, name: str) -> Settings:
         """The settings of a model where the user has none."""
@@ -71,7 +71,7 @@ class Talk:
 
     @property
     def changes(self) -> Sequence[str]:
-        """What is not as it was at first, in a few words each."""
+        """List the settings that are not default, in a few words each."""
         usual = self.usual
         chosen = named_settings.apply(usual, self.session.wishes)
         named = [" ".join(each) for each in named_settings.differences(usual, chosen).items()]

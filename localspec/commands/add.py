@@ -64,7 +64,7 @@ def described_in_toml(name: str, wanted: AddOptions) -> str:
 
 
 def format_of(where: Source) -> str:
-    """The format that an engine would take a source for; of a hub's, the one that it names."""
+    """Find the format that an engine would take a source for; of a hub's, the one that it names."""
     if isinstance(where, LocalFiles):
         return spec(taker(where.path)).format
     formats = [each.format for each in specs().values()]

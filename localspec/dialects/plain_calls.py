@@ -130,7 +130,7 @@ class PlainCalls:
 
 
 def _spellings(functions: Sequence[Function]) -> dict[str, Function]:
-    """Functions by each way in which their names may be written."""
+    """Map each way to write a function's name to the function."""
     found: dict[str, Function] = {}
     for function in functions:
         plain = json.dumps(function.name, ensure_ascii=False)

@@ -17,7 +17,7 @@ class ReplyReader(Protocol):
 
 
 class Reader:
-    """ReplyReader one reply; what comes out does not depend on how its text was cut."""
+    """Reads one reply; what comes out does not depend on how its text was cut."""
 
     def __init__(self, tape: Tape, parts: Parts, reading: Reading[None]) -> None:
         self._tape = tape

@@ -138,7 +138,7 @@ READ: Mapping[str, Callable[[Json], Json]] = {
 
 
 def referred(place: str, root: Mapping[str, Json]) -> Json:
-    """The part of a schema that a reference leads to; None where it leads nowhere in it."""
+    """Return the part of a schema that a reference leads to; None where it leads nowhere."""
     found: Json = root
     if not place.startswith("#"):
         return None

@@ -57,7 +57,7 @@ class PositionCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """What speculation did for a reply.
+    """Counts what speculation did for a reply.
 
     rounds: forwards of the target that emitted something
     drafted: tokens that were drafted

@@ -25,7 +25,7 @@ MAX_CHARACTERS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a reply must follow.
+    """Describes what a reply must follow.
 
     kind: "json_schema", "json_object" (any), "regex" or "lark"
     text: the schema as JSON, the regular expression or the Lark grammar

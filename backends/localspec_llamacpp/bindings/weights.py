@@ -203,7 +203,7 @@ class ModelWeights:
         return {name: token for name, token in found.items() if token is not None}
 
     def special_tokens(self, control: bool) -> Iterator[SpecialToken]:
-        """The tokens that are looked for in a text before the rest is tokenised."""
+        """Yield the tokens that are looked for in a text before the rest is tokenised."""
         for token in range(self.vocabulary):
             flags = lib.llama_vocab_get_attr(self.vocab, token)
             # A token may be both: it is then looked for as one of control.

@@ -174,7 +174,7 @@ class Kept(FileHistory):
         self._folds = folds
 
     def load_history_strings(self) -> Iterator[str]:
-        """The newest first."""
+        """Yield what was typed before, the newest first."""
         for at, text in enumerate(super().load_history_strings()):
             yield self._folds.folded(text) if at < MAX_FOLDED else text
 

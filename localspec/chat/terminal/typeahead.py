@@ -131,7 +131,7 @@ def can_read(fd: int, seconds: float | None, *others: int) -> bool:
 
 
 def text_of(keys: Sequence[KeyPress]) -> str:
-    """The text that keys write; Enter begins a line, and is left out at the end."""
+    """Return the text that keys write; Enter begins a line, and is left out at the end."""
     text = ""
     for key in keys:
         match key.key:
@@ -151,7 +151,7 @@ def text_of(keys: Sequence[KeyPress]) -> str:
 
 
 def pasted(text: str) -> str:
-    """Terminals end the lines of a paste as Enter does."""
+    """Replace the line ends of a paste, which terminals write as Enter does."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -18,7 +18,7 @@ PIECE = 1 << 16  # characters, which take a millisecond
 
 
 class JsonSize(NamedTuple):
-    """What there is of each kind in a JSON text, without the insides of its texts."""
+    """Counts the values of each kind in a JSON text, without the insides of its strings."""
 
     containers: int = 0  # objects and lists
     fields: int = 0
