@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from localspec.clients.agents import AGENTS
-from localspec.clients.options import AttachOptions, ConnectOptions, LaunchOptions, StartOptions
+from localspec.clients.options import AttachOptions, LaunchOptions, StartOptions
 from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
@@ -67,21 +67,18 @@ def serving(context: click.Context) -> ServingOptions:
         return read(found, ServingOptions)
 
 
-@click.command(params=options(AttachOptions, ConnectOptions))
+@click.command(params=options(AttachOptions))
 @click.argument("program", type=click.Choice(PROGRAMS))
 @click.argument("model", metavar="[MODEL]", default="")
 @click.pass_context
 def connect(context: click.Context, program: str, model: str) -> None:
-    """Connect an editor to the server that runs: print its settings, or write them.
+    """Print the settings by which an editor uses the server that runs, and where they belong.
 
     Address, model and context are those of the server that answers. A key is not printed.
     """
-    from localspec.clients.connect import server_of, show, write  # HTTP takes its time to import
+    from localspec.clients.connect import server_of, show  # HTTP takes its time to import
     from localspec.clients.editors import EDITORS
 
     attaching = read(context, AttachOptions)
     server = server_of(attaching.attach, attaching.key or "", model, serving(context))
-    if read(context, ConnectOptions).write:
-        write(EDITORS[program], server)
-    else:
-        show(EDITORS[program], server)
+    show(EDITORS[program], server)

@@ -1,35 +1,27 @@
-"""The settings by which editors and other programs use a server, and the files for them."""
+"""The settings by which editors and other programs use a server."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.clients import jsonc, yaml_list
 from localspec.clients.endpoint import Endpoint
 from localspec.templates.message import Json
 
 NAME = "LocalSpec"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One of a program's files, and how its text is changed."""
-
-    path: Path
-    apply: Callable[[str], str]
+PORT = {"PORT": "3000"}  # its own default is the server's 8080
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The way to connect a program: by hand, or by a change of its file."""
+    """The way to connect a program: where the settings belong, and their text."""
 
-    how: str
-    text: str = ""  # to be put somewhere, or to be run
-    change: Change | None = None
+    place: str
+    text: str = ""  # to put there, or to run
 
 
 def vscode(server: Endpoint) -> Connection:
@@ -50,9 +42,7 @@ def vscode(server: Endpoint) -> Connection:
         "models": [model],
     }
     path = application_folder() / "Code" / "User" / "chatLanguageModels.json"
-    change = in_json(path, [jsonc.Element("name", NAME)], group)
-    how = f"a model of VS Code's chat (1.122 or newer), in {change.path}"
-    return Connection(how, change.apply(""), change)
+    return Connection(f"a model of VS Code's chat (1.122 or newer), in {path}", as_json([group]))
 
 
 def zed(server: Endpoint) -> Connection:
@@ -69,78 +59,77 @@ def zed(server: Endpoint) -> Connection:
         },
     }
     provider: Json = {"api_url": server.api, "available_models": [model]}
-    path = zed_folder() / "settings.json"
     predictions = zed_predictions(server)
-
-    def apply(text: str) -> str:
-        text = jsonc.put(text, ["language_models", "openai_compatible", NAME], provider)
-        for way, value in predictions:
-            text = jsonc.put(text, way, value)
-        return text
-
-    how = f"a provider of Zed, in {path}; Zed takes the key from LOCALSPEC_API_KEY ({server.token})"
+    path = zed_folder() / "settings.json"
+    place = (
+        f"a provider of Zed, in {path}; Zed reads the key from LOCALSPEC_API_KEY ({server.token})"
+    )
     if predictions:
-        how += "; it predicts edits, too, whose key Zed takes from its settings"
-    return Connection(how, apply(""), Change(path, apply))
+        place += "; it predicts edits, too, whose key Zed reads from its settings"
+    settings: Json = {"language_models": {"openai_compatible": {NAME: provider}}, **predictions}
+    return Connection(place, as_json(settings))
 
 
-def zed_predictions(server: Endpoint) -> Sequence[tuple[Sequence[jsonc.Step], Json]]:
-    """List the settings by which Zed completes as one types, if the model can do that."""
+def zed_predictions(server: Endpoint) -> dict[str, Json]:
+    """Write the settings by which Zed completes as one types, if the model can do that."""
     if not server.fill_in_format:
-        return ()
+        return {}
     api: Json = {
         "api_url": f"{server.api}/completions",
         "model": server.model,
         "prompt_format": server.fill_in_format,
         "max_output_tokens": 64,
     }
-    chosen = "open_ai_compatible_api"
-    return (
-        (["edit_predictions", "provider"], chosen),
-        (["edit_predictions", chosen], api),
-    )
+    provider = "open_ai_compatible_api"
+    return {"edit_predictions": {"provider": provider, provider: api}}
 
 
 def continue_(server: Endpoint) -> Connection:
-    path = Path.home() / ".continue" / "config.yaml"
-    entry: yaml_list.Entry = {
-        "name": NAME,
-        "provider": "openai",
+    common: dict[str, Json] = {
         "model": server.model,
         "apiBase": server.api,
         "apiKey": server.token,
         "contextLength": server.context,
+    }
+    chat: dict[str, Json] = {
+        "name": NAME,
+        "provider": "openai",
+        **common,
         "roles": ["chat", "edit", "apply"],
         "capabilities": ["tool_use"],
     }
     # By the path of Mistral's API, which has the text before and behind: the server knows the
     # model's tokens for that, and Continue only those of some models' names.
-    completing: yaml_list.Entry = {
+    completion: dict[str, Json] = {
         "name": f"{NAME} autocomplete",
         "provider": "mistral",
-        "model": server.model,
-        "apiBase": server.api,
-        "apiKey": server.token,
-        "contextLength": server.context,
+        **common,
         "roles": ["autocomplete"],
     }
-    empty = "name: Local\nversion: 1.0.0\nschema: v1\nmodels:\n"
+    models = [chat, completion] if server.fills_in else [chat]
+    header = "name: Local\nversion: 1.0.0\nschema: v1\nmodels:\n"
+    path = Path.home() / ".continue" / "config.yaml"
+    return Connection(f"a model of Continue, in {path}", header + "".join(map(yaml_item, models)))
 
-    def apply(text: str) -> str:
-        text = yaml_list.put(text if text.strip() else empty, "models", entry)
-        return yaml_list.put(text, "models", completing) if server.fills_in else text
 
-    return Connection(f"a model of Continue, in {path}", apply(""), Change(path, apply))
+def yaml_item(fields: Mapping[str, Json]) -> str:
+    """Write an item of a YAML list, whose values are JSON, which is YAML too."""
+    lines = [f"{name}: {json.dumps(value)}" for name, value in fields.items()]
+    return "  - " + "\n    ".join(lines) + "\n"
+
+
+def as_json(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def cline(server: Endpoint) -> Connection:
-    how = (
+    place = (
         "Cline's settings: API Provider OpenAI Compatible, "
         f"Base URL {server.api}, API Key {server.token}, Model ID {server.model}, "
         f"Context Window Size {server.context}; or, for its command line:"
     )
-    told = f"-k {server.token} -b {server.api} -m {server.model}"
-    return Connection(how, f"cline auth -p openai-compatible {told}\n")
+    options = f"-k {server.token} -b {server.api} -m {server.model}"
+    return Connection(place, f"cline auth -p openai-compatible {options}\n")
 
 
 def jetbrains(server: Endpoint) -> Connection:
@@ -152,23 +141,19 @@ def jetbrains(server: Endpoint) -> Connection:
 
 
 def open_webui(server: Endpoint) -> Connection:
-    told = {
+    variables = {
         "OPENAI_API_BASE_URL": server.api,
         "OPENAI_API_KEY": server.token,
         "ENABLE_OLLAMA_API": "false",
     }
-    here = " ".join(f"{key}={value}" for key, value in told.items())
-    inside = " ".join(f"-e {key}={value}" for key, value in (told | {"PORT": "3000"}).items())
+    native = " ".join(f"{name}={value}" for name, value in variables.items())
+    container = " ".join(f"-e {name}={value}" for name, value in (variables | PORT).items())
     return Connection(
-        "Open WebUI is told by its environment when it is first started; later by its Admin "
-        "Panel, Settings, Connections. With pip, or in a container on this machine's network:",
-        f"{here} open-webui serve\n"
-        f"docker run --network=host {inside} ghcr.io/open-webui/open-webui:main\n",
+        "Open WebUI reads its environment when it is first started; later its Admin Panel, "
+        "Settings, Connections. With pip, or in a container on this machine's network:",
+        f"{native} open-webui serve\n"
+        f"docker run --network=host {container} ghcr.io/open-webui/open-webui:main\n",
     )
-
-
-def in_json(path: Path, way: Sequence[jsonc.Step], value: Json) -> Change:
-    return Change(path, lambda text: jsonc.put(text, way, value))
 
 
 def zed_folder() -> Path:

@@ -29,10 +29,5 @@ class StartOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectOptions:
-    write: bool = flag("Write the settings into the editor's own file, and keep a copy of it.")
-
-
-@dataclass(frozen=True, slots=True)
 class LaunchOptions:
     print: bool = flag("Print what would be run and set, and run nothing.")
