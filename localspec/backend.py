@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
 
 LAYERSKIP = "layerskip"  # the proposer of a target's own first layers
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
+MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
@@ -267,7 +268,7 @@ class Head(Protocol):
     def behind(self, slot: int) -> int | None:
         """Count the tokens of a slot that it has yet to read; None: it does not follow this text.
 
-        It reads by itself before it is more than 64 behind, and before it drafts.
+        It reads by itself before it is more than `MAX_HEAD_LAG` behind, and before it drafts.
         """
 
     def catch_up(self, slots: Sequence[int]) -> None:

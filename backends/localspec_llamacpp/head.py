@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Roll, Row
+from localspec.backend import MAX_HEAD_LAG, Roll, Row
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
@@ -25,7 +25,7 @@ from localspec.tokens import NONE, Logits, common_prefix
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
-from localspec_llamacpp.held_text import LAG, HeldText
+from localspec_llamacpp.held_text import HeldText
 
 LOG = logging.getLogger("localspec")
 
@@ -81,7 +81,7 @@ class LlamaHead:
         late = {}
         for row in rows:
             unsettled = len(row.tokens) if row.tentative else 0
-            if self._behind(row.slot) - unsettled > LAG:
+            if self._behind(row.slot) - unsettled > MAX_HEAD_LAG:
                 late[row.slot] = unsettled
         try:
             self._catch_up(late)

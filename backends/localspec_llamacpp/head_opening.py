@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from localspec.backend import Options
+from localspec.backend import MAX_HEAD_LAG, Options
 from localspec_llamacpp.bindings.context import EAGLE3, ENCODED, MTP, Context, ContextShape
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
@@ -14,7 +14,6 @@ from localspec_llamacpp.head_files import Block, DFlash, Eagle3
 from localspec_llamacpp.head_kinds import kind_of
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
-from localspec_llamacpp.held_text import LAG
 
 BLOCK = 16  # tokens that a DFlash head fills at once, where its file says nothing
 GRAPHS = 4 << 20  # bytes that a context takes to describe what it computes
@@ -51,7 +50,7 @@ class HeadPlan:
         keeps those that are not read yet.
         """
         logits = self.outputs * self.trunk.vocabulary
-        states = 2 * self.told + 4 * self.shape.batch + LAG * self.shape.sequences
+        states = 2 * self.told + 4 * self.shape.batch + MAX_HEAD_LAG * self.shape.sequences
         graphs = 2 if self.shape.graph == EAGLE3 else 1  # with its encoder's
         return graphs * GRAPHS + (logits + states * self.width) * NUMBER
 

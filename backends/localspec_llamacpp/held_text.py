@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from localspec.backend import MAX_HEAD_LAG
 from localspec.tokens import NONE, Tokens
 from localspec_llamacpp.bindings.batch import Hidden
-
-LAG = 64  # tokens that a head may be behind; it reads them together with its next draft
 
 
 class HeldText:
@@ -37,7 +36,7 @@ class HeldText:
         assert self._rows is not None
         end = self._end + len(states)
         if end > len(self._rows):  # there is room behind those that were put in here alone
-            grown = np.empty((end + LAG, self._rows.shape[1]), np.float32)
+            grown = np.empty((end + MAX_HEAD_LAG, self._rows.shape[1]), np.float32)
             grown[: self._end] = self._rows[: self._end]
             self._rows = grown
         self._rows[self._end : end] = states

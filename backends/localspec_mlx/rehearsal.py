@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from localspec.backend import LAYERSKIP, Footprint, Needs, Options, Rehearsal
+from localspec.backend import LAYERSKIP, MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
 from localspec.errors import UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import cells
@@ -19,7 +19,6 @@ from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
-from localspec_mlx.heads.head import LAG
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.runner import WIDE
@@ -93,7 +92,7 @@ def head_kept(f: Footprint, head: Footprint, options: Options) -> int:
     if head.architecture in drafters.OF_QWEN or head.path == f.path:
         token_bytes = head.layers * f.kv_bytes_per_token // max(f.attention_layers, 1)
     reads = f.embedding * (drafters.layers_read(head.path) if head.drafter else 1)
-    states = (ANCHORS + LAG + options.tentative) * reads * SIXTEEN
+    states = (ANCHORS + MAX_HEAD_LAG + options.tentative) * reads * SIXTEEN
     return options.slots * (whole * token_bytes + states)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from localspec.backend import MAX_HEAD_LAG
 from localspec.control.acceptance import CAUTION, Acceptance
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
@@ -23,7 +24,8 @@ from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
-LATE = 48  # tokens behind: a proposer that follows a text is told whether to read them
+# Tokens behind, from which on it is decided whether a head reads them.
+DECIDING_LAG = MAX_HEAD_LAG - 16
 
 
 class Best:
@@ -209,7 +211,7 @@ class Best:
     def _stirs(self, by: str, ask: Ask) -> bool:
         """Whether there is anything to decide about a proposer's drafts for a text."""
         following = self._following.get(by)
-        late = following is not None and (following.behind(ask.slot) or 0) >= LATE
+        late = following is not None and (following.behind(ask.slot) or 0) >= DECIDING_LAG
         return late or not self.depth.sleeps(by, ask.slot)
 
     def _keep_up(self, by: str, seats: Sequence[Seat], batch: Batch) -> None:
@@ -220,7 +222,7 @@ class Best:
         following, slots, behind = self._following[by], [], 0
         able = not self.depth.hopeless(by, LOOK)
         for seat in seats:
-            if able and seat.missed < LATE:
+            if able and seat.missed < DECIDING_LAG:
                 continue
             missed = behind + seat.missed
             if able and self.depth.affords_reading(by, batch, missed):

@@ -28,7 +28,6 @@ DRAFTING: Mapping[str, Sequence[float]] = {
 # What reading takes of what a forward of so many tokens takes more than one: a head has one layer
 # or a few, and reads without the output matrix that it drafts with.
 READING: Mapping[str, float] = {"head": 0.03, "block": 0.06}
-LAG = 64  # tokens that a head may be behind its target, before it reads them without being asked
 
 
 def seconds(curve: Mapping[int, float], tokens: int) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from localspec.backend import MAX_HEAD_LAG
 from localspec.control.best import Best
 from localspec.control.costs import Costs
 from localspec.control.depth import Depth
@@ -16,7 +17,7 @@ from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
-from simulation.hardware import DRAFTING, LAG, PLAIN, READING, seconds
+from simulation.hardware import DRAFTING, PLAIN, READING, seconds
 from simulation.texts import FURTHEST, PlaceDraft, SimulatedText
 
 NOISE = 0.04  # how much forwards differ in time
@@ -117,7 +118,7 @@ class KnownHead:
     def follow(self, length: int) -> None:
         """Note the length of the text; read once much of it is missed."""
         self._length = length
-        if not self._left and length - self._drafts.read > LAG:
+        if not self._left and length - self._drafts.read > MAX_HEAD_LAG:
             self._drafts.catch_up(length)
 
     def behind(self, slot: int) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gguf import GGUFReader
 
-from localspec.backend import Roll, Row
+from localspec.backend import MAX_HEAD_LAG, Roll, Row
 from localspec.control.calibration import calibrate
 from localspec.errors import ContextFull, ModelFileError
 from localspec.sampling.parameters import GREEDY
@@ -19,14 +19,13 @@ from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.blocks import OneBlock
 from localspec_llamacpp.head import LlamaHead
-from localspec_llamacpp.held_text import LAG
 from tests import engines
 from tests.backends.gguf_copies import copied
 
 DEPTH = 4
 TEXT = np.random.default_rng(3).integers(300, 380, 200).astype(np.int32)
 OTHER = TEXT[::-1].copy()
-LONG = LAG + 50  # so long a text is read by the head before it drafts
+LONG = MAX_HEAD_LAG + 50  # so long a text is read by the head before it drafts
 
 NAMES = [name for name in engines.HEADS if "soft" not in name]
 GGUF = [name for name in NAMES if name not in engines.MLX_HEADS]
@@ -82,7 +81,7 @@ def fresh(model):
     return drafts
 
 
-@pytest.mark.parametrize("length", [2, 9, LAG, LAG + 2, LONG])
+@pytest.mark.parametrize("length", [2, 9, MAX_HEAD_LAG, MAX_HEAD_LAG + 2, LONG])
 @pytest.mark.parametrize("piece", [1, 7, 60])
 def test_the_size_of_pieces_does_not_matter(model, fresh, length, piece):
     feed(model, 0, TEXT[: length - 1], piece=piece)
@@ -136,7 +135,7 @@ def test_rejected_drafts_leave_no_trace(model, fresh, length, accepted):
     assert roll(model, 0, longer) == fresh(longer)
 
 
-@pytest.mark.parametrize("kept", [1, 20, LAG + 10])
+@pytest.mark.parametrize("kept", [1, 20, MAX_HEAD_LAG + 10])
 def test_a_text_that_goes_another_way_is_followed(model, fresh, kept):
     feed(model, 0, TEXT[:LONG])
     roll(model, 0, TEXT[: LONG + 1])
@@ -147,7 +146,7 @@ def test_a_text_that_goes_another_way_is_followed(model, fresh, kept):
     assert roll(model, 0, text) == fresh(text)
 
 
-@pytest.mark.parametrize("kept", [5, LAG + 10])
+@pytest.mark.parametrize("kept", [5, MAX_HEAD_LAG + 10])
 def test_the_first_draft_after_a_rollback_reads_the_right_state(model, fresh, kept):
     feed(model, 0, TEXT[:LONG])
     held = model.truncate(0, kept)
@@ -176,7 +175,7 @@ def test_a_state_of_a_text_that_was_left_serves_no_other(model, fresh):
     assert roll(model, 0, text[:50]) == fresh(text[:50])
 
 
-@pytest.mark.parametrize("kept", [20, LAG + 10])
+@pytest.mark.parametrize("kept", [20, MAX_HEAD_LAG + 10])
 def test_a_text_that_is_not_the_one_promised_is_followed(model, fresh, kept):
     feed(model, 0, TEXT[:LONG])
     model.forward([Row(0, TEXT[LONG : LONG + 4], 4, 3)])
@@ -190,9 +189,9 @@ def test_a_text_that_is_not_the_one_promised_is_followed(model, fresh, kept):
 
 def test_tokens_that_may_be_taken_back_are_not_read_early():
     with closing(engines.target("glm4moe-mtp")) as model:
-        feed(model, 0, TEXT[: LAG - 4])
-        model.forward([Row(0, TEXT[LAG - 4 : LAG + 5], 9, 8)])
-        assert model.truncate(0, LAG - 2) == LAG - 2
+        feed(model, 0, TEXT[: MAX_HEAD_LAG - 4])
+        model.forward([Row(0, TEXT[MAX_HEAD_LAG - 4 : MAX_HEAD_LAG + 5], 9, 8)])
+        assert model.truncate(0, MAX_HEAD_LAG - 2) == MAX_HEAD_LAG - 2
 
 
 class Refusing:
@@ -294,10 +293,10 @@ def test_the_states_of_a_prompt_are_never_copied_all_at_once():
     head = LlamaHead(OneBlock(Reading()), slots=2, batch=16)
     head.note([Row(0, TEXT[:3]), Row(1, TEXT[:LONG])], [0, 0], States())
     assert max(widest) == 16
-    assert head._trails[1].read > LONG - LAG - 16
+    assert head._trails[1].read > LONG - MAX_HEAD_LAG - 16
     room = head._trails[1]._rows
     assert room.base is None  # a view would keep all that it was cut from
-    assert len(room) <= 2 * LAG + 16
+    assert len(room) <= 2 * MAX_HEAD_LAG + 16
 
 
 def test_slots_draft_together_and_apart_from_each_other(model, fresh):

@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load_model
 
-from localspec.backend import Next, Roll, Row
+from localspec.backend import MAX_HEAD_LAG, Next, Roll, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -27,7 +27,6 @@ from localspec_mlx import backend as mlx
 from localspec_mlx.heads.assistant import Assistant, Looked
 from localspec_mlx.heads.dflash import DFlash
 from localspec_mlx.heads.eagle3 import Eagle3
-from localspec_mlx.heads.head import LAG
 from localspec_mlx.heads.loading import weighed
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.tap import Tap
@@ -282,7 +281,7 @@ def test_plain_rounds_wait_no_more_often_than_without_a_head(folder):
     for head in (None, folder):
         with closing(mlx.load(folder, replace(OPTIONS, head=head))) as model:
             [row] = model.forward([Row(0, TEXT)])
-            for at in range(LAG + 5 - len(TEXT)):
+            for at in range(MAX_HEAD_LAG + 5 - len(TEXT)):
                 token = tokens_of([int(row[-1].argmax())])
                 hint = Next(Sampler(GREEDY, 0, TEXT), len(TEXT) + at + 1)
                 [row] = model.forward([Row(0, token, next=hint)])
@@ -315,7 +314,7 @@ def test_the_plan_counts_what_a_head_adds(folder, tmp_path):
     assert plain.head == 0
     assert inside.weights == plain.weights
     keys = 4 * 256 * rehearsal.footprint.kv_bytes_per_token  # one layer, as the target has one
-    assert inside.head - sizes - keys == 4 * (2 + LAG + 8) * 64 * 2
+    assert inside.head - sizes - keys == 4 * (2 + MAX_HEAD_LAG + 8) * 64 * 2
 
 
 def test_the_plan_counts_the_keys_and_states_of_each_kind(tmp_path):
@@ -329,7 +328,7 @@ def test_the_plan_counts_the_keys_and_states_of_each_kind(tmp_path):
     for head, (its, token_bytes, layers) in heads.items():
         with mlx.rehearse(its) as rehearsal:
             needs = rehearsal.needs(replace(OPTIONS, head=head))
-        states = (2 + LAG + 8) * 64 * 2 * layers
+        states = (2 + MAX_HEAD_LAG + 8) * 64 * 2 * layers
         assert needs.head - mlx.inspect(head).weight_bytes == 4 * (512 * token_bytes + states)
 
 

@@ -16,11 +16,10 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.backend import Options, Roll, Row
+from localspec.backend import MAX_HEAD_LAG, Options, Roll, Row
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_mlx import backend as mlx
-from localspec_mlx.heads.head import LAG
 from tests import tiny_mlx
 
 OPTIONS = Options(slots=2, context=1024, batch=64, tentative=8)
@@ -56,13 +55,13 @@ def active():
 def fill(model):
     """Fill two slots, of whose last tokens a head has read none, as it may be so far behind."""
     texts = np.random.default_rng(0).integers(300, 380, (2, OPTIONS.context)).astype(np.int32)
-    end = OPTIONS.context - LAG - 1
+    end = OPTIONS.context - MAX_HEAD_LAG - 1
     for at in range(0, end, 32):
         model.forward([Row(slot, text[at : min(at + 32, end)]) for slot, text in enumerate(texts)])
     if model.head:
         newest = [(slot, text[: end + 1]) for slot, text in enumerate(texts)]
         model.head.roll([Roll(Row(s, t[-1:]), 4, Sampler(GREEDY, 0, t), len(t)) for s, t in newest])
-    for at in range(end, end + LAG):
+    for at in range(end, end + MAX_HEAD_LAG):
         model.forward([Row(slot, text[at : at + 1]) for slot, text in enumerate(texts)])
 
 

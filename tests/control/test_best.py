@@ -322,7 +322,7 @@ def test_a_head_that_does_not_pay_is_left_where_reading_along_is_dear():
 def test_a_head_reads_along_where_that_costs_next_to_nothing():
     head, seconds = followed(reading=2e-5, rounds=500)
     assert not head.left
-    assert head.behind(0) <= best_module.LATE + 4
+    assert head.behind(0) <= best_module.DECIDING_LAG + 4
     assert seconds < 0.01 * 500 * 1.04
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
-from localspec.backend import Options, Roll, Row
+from localspec.backend import MAX_HEAD_LAG, Options, Roll, Row
 from localspec.draft import Draft
 from localspec.roll import RolledRow, roll_by_forward
 from localspec.tokens import NONE, Logits
@@ -28,7 +28,6 @@ from localspec_mlx.slots import CacheSlots
 
 LOG = logging.getLogger("localspec")
 Stream = mx.ThreadLocalStream
-LAG = 64  # tokens that a head may be behind
 BOUNDLESS = 1 << 20
 
 
@@ -110,7 +109,9 @@ class MlxHead:
             self.slots.truncate(row.slot, text.entries)  # it may not be the text that was promised
         # What may be taken back is read once that is settled.
         unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
-        self._catch_up({s: n for s, n in unsettled.items() if self._texts[s].behind - n > LAG})
+        self._catch_up(
+            {s: n for s, n in unsettled.items() if self._texts[s].behind - n > MAX_HEAD_LAG}
+        )
 
     def go_ahead(self, rows: Sequence[Row], logits: mx.array) -> None:
         """Begin the next drafts of texts whose last ones are being verified by these logits."""
