@@ -75,32 +75,32 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         if terms.quotes:
             request_log.quote_reply(result)
 
-    house = ModelHost(
+    host = ModelHost(
         {offer.name: offer for offer in offers},
         note,
         waiting=terms.waiting,
         idle_seconds=terms.idle_seconds,
         strict=terms.strict,
     )
-    metrics.registry.register(Now(house))
-    downloads = Downloads(house, terms.library)
+    metrics.registry.register(Now(host))
+    downloads = Downloads(host, terms.library)
     manager = Manager(terms.manage, terms.origins)
     limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
     preparing = Preparing()
-    desk = RequestHandler(
-        house, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict
+    handler = RequestHandler(
+        host, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(house.tidy())
+        tidying = asyncio.create_task(host.tidy())
         try:
             yield
         finally:
             tidying.cancel()
             with suppress(asyncio.CancelledError):
                 await tidying
-            await house.close()
+            await host.close()
             preparing.close()
 
     app = FastAPI(
@@ -110,21 +110,21 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         redoc_url=None,
         openapi_url="/openapi.json" if terms.docs else None,
     )
-    app.state.house, app.state.preparing = house, preparing
-    include(app, desk, ResponseStore(terms.responses, terms.cache_dir))
-    app.include_router(status(house, metrics))
+    app.state.host, app.state.preparing = host, preparing
+    include(app, handler, ResponseStore(terms.responses, terms.cache_dir))
+    app.include_router(status(host, metrics))
     tell_errors(app)
     surround(app, terms)
     return app
 
 
-def include(app: FastAPI, desk: RequestHandler, store: ResponseStore) -> None:
+def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None:
     """Add the routes of every API; the first are found first."""
-    app.include_router(openai(desk), prefix="/v1")
+    app.include_router(openai(handler), prefix="/v1")
     for routes in (anthropic, ollama, llamacpp, lmstudio):
-        app.include_router(routes(desk))
+        app.include_router(routes(handler))
     app.include_router(not_offered())  # before /v1/responses/{id}
-    app.include_router(responses(desk, store), prefix="/v1")
+    app.include_router(responses(handler, store), prefix="/v1")
 
 
 def surround(app: FastAPI, terms: Terms) -> None:

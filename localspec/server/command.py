@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -69,7 +69,8 @@ def serve(
         )
         offers = named(offered(names, draft, loading), wanted.alias)
         library = PulledLibrary(loading.backend, partial(pulled_offer, loading))
-        asyncio.run(answer(offers, replace(terms, library=library), Door(wanted, listener, life)))
+        terms = replace(terms, library=library)
+        asyncio.run(answer(offers, terms, wanted, listener, life))
 
 
 def short_for_agents(context: int, trained: int) -> str:
@@ -93,26 +94,22 @@ def offered(names: Sequence[str], draft: str | None, loading: Loading) -> list[S
     return [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """The socket of the server, and the process that answers at it."""
-
-    wanted: ServingOptions
-    listener: socket.socket
-    life: Life
-
-
-async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> None:
-    wanted, listener = door.wanted, door.listener
+async def answer(
+    offers: Sequence[ServedOffer],
+    terms: Terms,
+    options: ServingOptions,
+    listener: socket.socket,
+    life: Life,
+) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
-    if door.life.first:  # later ones load when asked: what ended the one before may not be over
+    if life.first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
-        await app.state.house.preload(offers[0].name)
+        await app.state.host.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
-    click.echo(f"localspec: answering at {address(wanted, listener)}", err=True)
-    if wanted.log_file:
-        log.info("answering at %s", address(wanted, listener))
+    click.echo(f"localspec: answering at {address(options, listener)}", err=True)
+    if options.log_file:
+        log.info("answering at %s", address(options, listener))
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -120,15 +117,15 @@ async def answer(offers: Sequence[ServedOffer], terms: Terms, door: Door) -> Non
         server_header=False,
         http=Connection,  # by h11, which bounds headers, and is there in any case
         ws="websockets-sansio",
-        ws_max_size=wanted.body_limit,
+        ws_max_size=options.body_limit,
         ws_per_message_deflate=False,
-        ssl_certfile=wanted.tls_cert,
-        ssl_keyfile=wanted.tls_key,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
     server = BoundedServer(config, affordable_limits(), GRACE_SECONDS)
-    app.state.house.events.ended = lambda: server.should_exit
-    door.life.begun()
+    app.state.host.events.ended = lambda: server.should_exit
+    life.begun()
     await server.serve(sockets=[listener])
 
 

@@ -19,8 +19,8 @@ LOOK_SECONDS = 0.25  # between two looks at how far one is
 class Downloads:
     """Downloads under way. Belongs to the event loop; each has a thread of its own."""
 
-    def __init__(self, house: ModelHost, library: Library | None) -> None:
-        self._house = house
+    def __init__(self, host: ModelHost, library: Library | None) -> None:
+        self._host = host
         self._library = library
         self._under_way: dict[Download, str] = {}
 
@@ -62,22 +62,22 @@ class Downloads:
 
     async def look_for(self, name: str) -> None:
         """Serve a model that was pulled, if there is one of that name."""
-        if self._library is not None and not self._house.knows(name):
+        if self._library is not None and not self._host.knows(name):
             with suppress(UnknownModel):
                 await self.serve(name)
 
     async def serve(self, name: str) -> None:
         """Offer a model that was pulled to clients."""
         offer = await asyncio.to_thread(self.library.offer, name)
-        self._house.add(offer)
+        self._host.add(offer)
 
     async def delete(self, name: str) -> None:
         library = self.library
         name = name.removesuffix(":latest")
-        if name in self._house.offers and (users := await self._house.unload(name)):
+        if name in self._host.offers and (users := await self._host.unload(name)):
             raise Refused(Fault(409, f"{name} answers {users} requests: wait, or stop them"))
         await asyncio.to_thread(library.delete, name)
-        self._house.remove(name)
+        self._host.remove(name)
 
     async def copy(self, name: str, other: str) -> None:
         await asyncio.to_thread(self.library.copy, name, other)

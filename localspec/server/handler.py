@@ -52,7 +52,7 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestHandler:
-    house: ModelHost
+    host: ModelHost
     limit: Limit
     manager: Manager
     downloads: Downloads
@@ -68,7 +68,7 @@ class RequestHandler:
         # To find out whether a grammar can hold a reply to a long schema takes half a second.
         ignored = await self.run(request, lambda: list(islice(body.ignored(), MOST_TOLD)))
         self.tell(request, ignored)
-        unknown = len(self.house.offers) > 1 and not self.house.knows(model)
+        unknown = len(self.host.offers) > 1 and not self.host.knows(model)
         if found := [*(["model"] if unknown else ()), *besides]:
             self.ignored.note(request, found)
 
@@ -87,24 +87,24 @@ class RequestHandler:
         """Do what takes its time off the event loop, for as long as the client listens."""
         return await self.preparing.of(request, work)
 
-    async def serve(self, request: Request, errand: ApiRequest) -> Response:
-        await self.take(request, errand.body, errand.model, errand.besides)
+    async def serve(self, request: Request, api_request: ApiRequest) -> Response:
+        await self.take(request, api_request.body, api_request.model, api_request.besides)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
-                self.house.lease(errand.model, errand.prompts * errand.copies)
+                self.host.lease(api_request.model, api_request.prompts * api_request.copies)
             )
-            prompts = await self.run(request, partial(errand.prepare, served))
+            prompts = await self.run(request, partial(api_request.prepare, served))
             self.tell(request, [name for each in prompts for name in each.left_out])
             if self.quotes:
                 quote(prompts)
-            choices = Choices(prompts, errand.limit or self.limit, errand.copies)
+            choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)
             leases.callback(choices.cancel)
             await choices.begin()
-            answer = errand.answer(choices)
+            answer = api_request.answer(choices)
             response: Response
-            if errand.stream:
-                kept, failing = leases.pop_all(), errand.failing
-                response = Streaming(answer, choices, kept, failing, errand.media_type)
+            if api_request.stream:
+                kept, failing = leases.pop_all(), api_request.failing
+                response = Streaming(answer, choices, kept, failing, api_request.media_type)
             else:
                 response = JSONResponse(await answered(request, answer.whole()))
             if hint := beginning(prompts):

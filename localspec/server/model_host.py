@@ -98,7 +98,7 @@ class ModelHost:
         self._note = note
         self._waiting = waiting
         self.idle_seconds = idle_seconds
-        self._door = asyncio.Lock()  # one loads or leaves at a time
+        self._lock = asyncio.Lock()  # one loads or leaves at a time
         self._rung: Bell | None = None
         self._loading: set[str] = set()  # models that are loaded, or wait for it
         self._facts: dict[str, ModelFacts] = {}
@@ -169,7 +169,7 @@ class ModelHost:
     async def _loaded(self, offer: ServedOffer) -> Served:
         self._loading.add(offer.name)
         try:
-            async with self._door:
+            async with self._lock:
                 return self.loaded.get(offer.name) or await self._load(offer)
         finally:
             self._loading.discard(offer.name)
@@ -211,7 +211,7 @@ class ModelHost:
         """
         name = self.offer(name).name
         if name in self._loading:
-            async with self._door:
+            async with self._lock:
                 pass
         served = self.loaded.get(name)
         if served is None:
@@ -222,7 +222,7 @@ class ModelHost:
         return served.users
 
     async def _unload(self, served: Served) -> None:
-        async with self._door:
+        async with self._lock:
             if self.loaded.get(served.name) is served and not served.users and served.leaving:
                 await self._leave(served)
 
@@ -278,7 +278,7 @@ class ModelHost:
         """Unload models that were unused for a long time, for as long as the server runs."""
         while self.idle_seconds is not None:
             await asyncio.sleep(min(self.idle_seconds / 4, 30))
-            async with self._door:
+            async with self._lock:
                 late = time.monotonic() - self.idle_seconds
                 for served in [each for each in self.loaded.values() if not each.users]:
                     if served.used < late:
@@ -288,7 +288,7 @@ class ModelHost:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        async with self._door:
+        async with self._lock:
             for served in list(self.loaded.values()):
                 await self._leave(served)
         if self._rung is not None:  # and the models' threads, which ring it, have ended

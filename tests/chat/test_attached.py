@@ -152,13 +152,13 @@ def test_wishes_reach_the_server(local, attached):
 
 def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):
     """A parameter that is left out would follow the model's makers."""
-    offer = thinker.app.state.house.offers["scripted"]
+    offer = thinker.app.state.host.offers["scripted"]
     strict = replace(offer, name="strict", usual=Sampling(top_k=1))
-    thinker.app.state.house.offers["strict"] = strict
+    thinker.app.state.host.offers["strict"] = strict
     settings = replace(PLAIN, sampling=WILD, seed=7, max_tokens=50)
     pieces, _ = answered(Door(thinker.address, "", usual).open("strict").ask([said("x")], settings))
     assert pieces == answered(local.ask([said("x")], settings))[0]
-    del thinker.app.state.house.offers["strict"]
+    del thinker.app.state.host.offers["strict"]
 
 
 def test_the_choice_about_thinking_reaches_the_chat_template():
@@ -179,7 +179,7 @@ def test_the_choice_about_thinking_reaches_the_chat_template():
 
 
 def test_models_are_listed_checked_and_loaded_with_their_context(thinker):
-    offers = thinker.app.state.house.offers
+    offers = thinker.app.state.host.offers
     offers["large"] = replace(offers["scripted"], name="large", context=1 << 20)
     door = Door(f"{thinker.address}/v1/", "", usual)
     assert door.names() == ["scripted", "large"]

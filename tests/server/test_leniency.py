@@ -277,8 +277,8 @@ def test_nothing_that_is_taken_switches_off_safety():
 def test_of_several_models_the_first_answers_for_a_name_that_is_not_known():
     made = Server()
     try:
-        house = made.app.state.house
-        house.add(replace(house.offer("scripted"), name="other", aliases=("gpt-4o",)))
+        host = made.app.state.host
+        host.add(replace(host.offer("scripted"), name="other", aliases=("gpt-4o",)))
         for name, names in (("gpt-4o", []), ("", []), ("gpt-5", ["model"])):
             assert told(ask(made, model=name)) == names
         assert ask(made, model="gpt-5").json()["model"] == "scripted"

@@ -118,19 +118,19 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
 
     listening = threading.Thread(target=listen)
     listening.start()
-    until(lambda: len(fresh.app.state.house.events._queues))
+    until(lambda: len(fresh.app.state.host.events._queues))
     fresh.client.post("/models/load", json={"model": "scripted"})
     until(lambda: state(fresh) == "loaded")
     fresh.client.post("/models/unload", json={"model": "scripted"})
     listening.join(10)
     assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
     assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
-    until(lambda: not len(fresh.app.state.house.events._queues))
+    until(lambda: not len(fresh.app.state.host.events._queues))
 
 
 def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
-    offer = fresh.app.state.house.offers["scripted"]
-    monkeypatch.setattr(fresh.app.state.house, "offers", {"broken": broken(offer)})
+    offer = fresh.app.state.host.offers["scripted"]
+    monkeypatch.setattr(fresh.app.state.host, "offers", {"broken": broken(offer)})
     fresh.client.post("/models/load", json={"model": "broken"})
     until(lambda: "failed" in fresh.client.get("/models").json()["data"][0]["status"])
     [found] = fresh.client.get("/models").json()["data"]
@@ -151,8 +151,8 @@ def broken(offer):
 
 @pytest.mark.parametrize("path", ["/models", "/props", "/slots", "/api/v0/models", "/api/tags"])
 def test_a_file_that_is_gone_keeps_no_other_model_out_of_a_list(fresh, monkeypatch, path):
-    offers = fresh.app.state.house.offers
-    monkeypatch.setattr(fresh.app.state.house, "offers", {"broken": broken(offers["scripted"])})
+    offers = fresh.app.state.host.offers
+    monkeypatch.setattr(fresh.app.state.host, "offers", {"broken": broken(offers["scripted"])})
     assert fresh.client.get(path).status_code == 200
 
 

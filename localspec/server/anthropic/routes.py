@@ -23,7 +23,7 @@ UNTHREADED = {
 }
 
 
-def anthropic(desk: RequestHandler) -> APIRouter:
+def anthropic(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, prefix="/v1/messages", tags=["Anthropic"])
 
     @routes.post("")
@@ -32,15 +32,17 @@ def anthropic(desk: RequestHandler) -> APIRouter:
         if body.thread is not None:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
-        errand = ApiRequest(body, body.model, body.prepared, answer, failing, stream=body.stream)
-        return await desk.serve(request, errand)
+        api_request = ApiRequest(
+            body, body.model, body.prepared, answer, failing, stream=body.stream
+        )
+        return await handler.serve(request, api_request)
 
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:
         """Count the tokens of a conversation without answering it."""
-        await desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            [found] = await desk.run(request, partial(body.prepared, served))
+        await handler.take(request, body, body.model)
+        async with handler.host.lease(body.model) as served:
+            [found] = await handler.run(request, partial(body.prepared, served))
             return {"input_tokens": len(found.tokens)}
 
     return routes

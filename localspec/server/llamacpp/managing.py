@@ -58,33 +58,33 @@ class SlotAction(NamedTuple):
         return {**whole, **found, "timings": {timings: seconds * 1000}}
 
 
-def managing(routes: APIRouter, desk: RequestHandler) -> None:
-    allowed = [Depends(desk.manager)]
+def managing(routes: APIRouter, handler: RequestHandler) -> None:
+    allowed = [Depends(handler.manager)]
 
     @routes.post("/models/load", dependencies=allowed)
     async def load(body: ModelNamed) -> Object:
         """Begin to load a model; `/models/sse` tells when it is loaded."""
-        await desk.downloads.look_for(body.model)
-        desk.house.begin_loading(body.model)
+        await handler.downloads.look_for(body.model)
+        handler.host.begin_loading(body.model)
         return {"success": True}
 
     @routes.post("/models/unload", dependencies=allowed)
     async def unload(body: ModelNamed) -> Object:
         """Free a model's memory, at once or when its requests have ended; or stop its download."""
-        if desk.downloads.stop(body.model):
+        if handler.downloads.stop(body.model):
             return {"success": True}
-        return {"success": True, "requests": await desk.house.unload(body.model)}
+        return {"success": True, "requests": await handler.host.unload(body.model)}
 
     @routes.post("/models", dependencies=allowed, include_in_schema=False)
     async def download(body: ModelNamed) -> Object:
         """Begin to download a model; `/models/sse` tells how far that is."""
-        desk.house.work(follow_download(desk, body.model, desk.downloads.begin(body.model)))
+        handler.host.work(follow_download(handler, body.model, handler.downloads.begin(body.model)))
         return {"success": True}
 
     @routes.delete("/models", dependencies=allowed)
     async def delete(model: str) -> Object:
         """Forget a model that was pulled, and free its disk."""
-        await desk.downloads.delete(model)
+        await handler.downloads.delete(model)
         return {"success": True}
 
     @routes.post("/slots/{id}", dependencies=allowed)
@@ -92,23 +92,23 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
         """Save what a slot holds to a file of the cache folder, get it back, or forget it."""
         given, begun = body or FileNamed(), time.perf_counter()
         wanted = SlotAction(id, action, given.filename)
-        async with desk.house.lease(given.model) as served:
+        async with handler.host.lease(given.model) as served:
             found = await asyncio.to_thread(served.runtime.slot_action, wanted.run)
         return wanted.told(*found, time.perf_counter() - begun)
 
     @routes.get("/models/sse")
     async def follow() -> Response:
         """Stream what becomes of the models, for as long as a client listens."""
-        changes = desk.house.events.listen()
+        changes = handler.host.events.listen()
         told = (KEEP_ALIVE if change is None else event(change) async for change in changes)
         return StreamingResponse(told, media_type=SSE, headers={"Cache-Control": "no-store"})
 
 
 async def follow_download(
-    desk: RequestHandler, name: str, downloading: AsyncGenerator[Download]
+    handler: RequestHandler, name: str, downloading: AsyncGenerator[Download]
 ) -> None:
     """Tell listeners how far a download is, and how it ended."""
-    tell, last = desk.house.events.tell, -1
+    tell, last = handler.host.events.tell, -1
     try:
         async with aclosing(downloading) as looks:
             async for look in looks:

@@ -27,23 +27,23 @@ from localspec.server.requests.reading import BoundedRoute
 Object = dict[str, object]
 
 
-def llamacpp(desk: RequestHandler) -> APIRouter:
+def llamacpp(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["llama.cpp"])
-    asking(routes, desk)
-    reading(routes, desk)
-    telling(routes, desk)
-    managing(routes, desk)
+    asking(routes, handler)
+    reading(routes, handler)
+    telling(routes, handler)
+    managing(routes, handler)
     return routes
 
 
-def asking(routes: APIRouter, desk: RequestHandler) -> None:
+def asking(routes: APIRouter, handler: RequestHandler) -> None:
     async def answered(
         request: Request,
         body: LlamaCompletionRequest | InfillRequest,
         prompts: int = 1,
         copies: int = 1,
     ) -> Response:
-        errand = ApiRequest(
+        api_request = ApiRequest(
             body,
             body.model,
             body.prepared,
@@ -53,7 +53,7 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             prompts=prompts,
             copies=copies,
         )
-        return await desk.serve(request, errand)
+        return await handler.serve(request, api_request)
 
     @routes.post("/completions", include_in_schema=False)
     @routes.post("/completion")
@@ -67,13 +67,13 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         return await answered(request, body)
 
 
-def reading(routes: APIRouter, desk: RequestHandler) -> None:
+def reading(routes: APIRouter, handler: RequestHandler) -> None:
     """Add what is told of texts, without answering them."""
 
     async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
-        await desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            written = await desk.run(request, partial(body.answer, served.runtime))
+        await handler.take(request, body, body.model)
+        async with handler.host.lease(body.model) as served:
+            written = await handler.run(request, partial(body.answer, served.runtime))
             return Response(written, media_type="application/json")
 
     @routes.post("/tokenize")
@@ -87,20 +87,20 @@ def reading(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
-        await desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            return await desk.run(request, partial(rendered, body, served))
+        await handler.take(request, body, body.model)
+        async with handler.host.lease(body.model) as served:
+            return await handler.run(request, partial(rendered, body, served))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
-        await desk.take(request, body, body.model)
-        async with desk.house.lease(body.model) as served:
-            [found] = await desk.run(request, partial(body.prepared, served))
+        await handler.take(request, body, body.model)
+        async with handler.host.lease(body.model) as served:
+            [found] = await handler.run(request, partial(body.prepared, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 
-def telling(routes: APIRouter, desk: RequestHandler) -> None:
+def telling(routes: APIRouter, handler: RequestHandler) -> None:
     """Add what is told of the server."""
 
     @routes.get("/lora-adapters")
@@ -117,9 +117,9 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:
-        offer = desk.house.meant(model)
-        facts = await desk.house.facts(offer.name)
-        served = desk.house.loaded.get(offer.name)
+        offer = handler.host.meant(model)
+        facts = await handler.host.facts(offer.name)
+        served = handler.host.loaded.get(offer.name)
         return await asyncio.to_thread(properties, offer, served, facts)  # devices take their time
 
     @routes.post("/props", include_in_schema=False)
@@ -128,8 +128,8 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
 
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
-        offer = desk.house.meant(model)
-        found = slots_of(offer, desk.house.loaded.get(offer.name))
+        offer = handler.host.meant(model)
+        found = slots_of(offer, handler.host.loaded.get(offer.name))
         if fail_on_no_slot and all(each["is_processing"] for each in found):
             raise overloaded(f"all {len(found)} slots are busy")
         return found

@@ -63,9 +63,9 @@ class UnloadModel(RequestPart):
 class Calls:
     """The answers, by namespace and name."""
 
-    def __init__(self, desk: RequestHandler) -> None:
-        self._desk = desk
-        self._house = desk.house
+    def __init__(self, handler: RequestHandler) -> None:
+        self._handler = handler
+        self._host = handler.host
 
     @property
     def known(self) -> Mapping[str, Callable[[JsonValue], Awaitable[object]]]:
@@ -96,45 +96,43 @@ class Calls:
         return {"version": VERSION, "build": 1}
 
     async def downloaded(self, _: JsonValue) -> list[Object]:
-        offers = list(self._house.offers.values())
-        return [info(each, await self._house.facts(each.name)) for each in offers]
+        offers = list(self._host.offers.values())
+        return [info(each, await self._host.facts(each.name)) for each in offers]
 
     async def loaded(self, _: JsonValue) -> list[Object]:
-        return [await self.told(each) for each in list(self._house.loaded.values())]
+        return [await self.told(each) for each in list(self._host.loaded.values())]
 
     async def told(self, served: Served) -> Object:
-        return instance_info(served.offer, served, await self._house.facts(served.name))
+        return instance_info(served.offer, served, await self._host.facts(served.name))
 
     async def found(self, given: JsonValue) -> Object | None:
         """Describe a model, which is loaded where it has to be there."""
         wish = FindModel.model_validate(given)
         name = wish.specifier.name
-        served = self._house.loaded.get(self._house.answering(name).name) if name else None
-        served = served or next(iter(self._house.loaded.values() if not name else ()), None)
+        served = self._host.loaded.get(self._host.answering(name).name) if name else None
+        served = served or next(iter(self._host.loaded.values() if not name else ()), None)
         if served or not wish.raises:
             return await self.told(served) if served else None
-        async with self._house.lease(name) as served:
+        async with self._host.lease(name) as served:
             return await self.told(served)
 
     async def load_config(self, given: JsonValue) -> Object:
-        async with self._house.lease(OneModel.model_validate(given).specifier.name) as served:
+        async with self._host.lease(OneModel.model_validate(given).specifier.name) as served:
             return config({"contextLength": served.runtime.context}, "llm.load.")
 
     async def prediction_config(self, _: JsonValue) -> Object:
         return config({})
 
     async def unload(self, given: JsonValue) -> None:
-        if not self._desk.manager.allowed:
+        if not self._handler.manager.allowed:
             raise Refused(Fault(403, "this server lets no client manage its models"))
-        await self._house.unload(
-            self._house.meant(UnloadModel.model_validate(given).identifier).name
-        )
+        await self._host.unload(self._host.meant(UnloadModel.model_validate(given).identifier).name)
 
     async def tokenize(self, given: JsonValue) -> Object:
         wish = ReadText.model_validate(given)
-        async with self._house.lease(wish.specifier.name) as served:
+        async with self._host.lease(wish.specifier.name) as served:
             work = partial(served.runtime.tokenizer.encode, wish.text)
-            found = await self._desk.preparing.run(work, large=len(wish.text) > LARGE_BYTES)
+            found = await self._handler.preparing.run(work, large=len(wish.text) > LARGE_BYTES)
             return {"tokens": found.tolist()}
 
     async def count(self, given: JsonValue) -> Object:
@@ -144,21 +142,21 @@ class Calls:
 
     async def render(self, given: JsonValue) -> Object:
         """Write a conversation as the model's template does."""
-        run = partial(self._desk.preparing.run, large=True)
+        run = partial(self._handler.preparing.run, large=True)
         wish, chat = await run(partial(rendering, given))
-        async with self._house.lease(wish.specifier.name) as served:
+        async with self._host.lease(wish.specifier.name) as served:
             return {"formatted": await run(partial(chat.rendered, served))}
 
     async def loading(self, endpoint: str, given: JsonValue) -> AsyncIterator[Object]:
         """Load a model, or find it loaded, and tell how that goes."""
         wish = LoadModel.model_validate(given)
-        offer = self._house.answering(wish.name)
-        there, gets = offer.name in self._house.loaded, endpoint == "getOrLoad"
-        described = info(offer, await self._house.facts(offer.name))
+        offer = self._host.answering(wish.name)
+        there, gets = offer.name in self._host.loaded, endpoint == "getOrLoad"
+        described = info(offer, await self._host.facts(offer.name))
         if not there and gets:
             yield {"type": "startLoading", "identifier": offer.name, "info": described}
         if not gets:
             yield {"type": "resolved", "info": described}
-        async with self._house.lease(offer.name) as served:
+        async with self._host.lease(offer.name) as served:
             kind = "success" if not gets else "alreadyLoaded" if there else "loadSuccess"
             yield {"type": kind, "info": await self.told(served)}

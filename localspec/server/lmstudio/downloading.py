@@ -67,17 +67,17 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def downloading(routes: APIRouter, desk: RequestHandler) -> None:
+def downloading(routes: APIRouter, handler: RequestHandler) -> None:
     jobs: dict[str, DownloadJob] = {}
 
-    @routes.post("/api/v1/models/download", dependencies=[Depends(desk.manager)])
+    @routes.post("/api/v1/models/download", dependencies=[Depends(handler.manager)])
     async def download(body: DownloadRequest) -> Object:
         """Begin to download a model, which goes on after the answer."""
-        await desk.downloads.look_for(body.wanted)
-        if desk.house.knows(body.wanted):
+        await handler.downloads.look_for(body.wanted)
+        if handler.host.knows(body.wanted):
             return {"status": "already_downloaded"}
         job = DownloadJob()
-        desk.house.work(job.follow(desk.downloads.begin(body.wanted)))
+        handler.host.work(job.follow(handler.downloads.begin(body.wanted)))
         jobs[job.id] = job
         while len(jobs) > MOST:
             del jobs[next(iter(jobs))]

@@ -25,8 +25,8 @@ TAGS = {"reasoningStartTag": "<think>", "reasoningEndTag": "</think>"}
 class Prediction:
     """One reply, which may be cancelled: then it ends with what has come."""
 
-    def __init__(self, desk: RequestHandler, asked: PredictRequest, *, large: bool) -> None:
-        self._desk = desk
+    def __init__(self, handler: RequestHandler, asked: PredictRequest, *, large: bool) -> None:
+        self._handler = handler
         self._large = large  # whether it came in a large message
         self._asked = asked
         self._choices: Choices | None = None
@@ -41,14 +41,14 @@ class Prediction:
 
     async def messages(self) -> AsyncIterator[Object]:
         """Yield what the client hears of it."""
-        house, name = self._desk.house, self._asked.specifier.name
+        host, name = self._handler.host, self._asked.specifier.name
         chat = await self._prepared(self._asked.chat)
-        self._desk.check(await self._prepared(lambda: list(islice(chat.ignored(), 1))))
-        async with house.lease(name) as served:
+        self._handler.check(await self._prepared(lambda: list(islice(chat.ignored(), 1))))
+        async with host.lease(name) as served:
             prompts = await self._prepared(partial(self._asked.prepared, chat, served))
-            if self._desk.quotes:
+            if self._handler.quotes:
                 quote(prompts)
-            choices = self._choices = Choices(prompts, self._desk.limit, 1)
+            choices = self._choices = Choices(prompts, self._handler.limit, 1)
             try:
                 await choices.begin()
                 async for message in self._told(choices):
@@ -58,7 +58,7 @@ class Prediction:
                 choices.cancel()
 
     async def _prepared(self, work: Callable[[], T]) -> T:
-        return await self._desk.preparing.run(work, large=self._large)
+        return await self._handler.preparing.run(work, large=self._large)
 
     async def _told(self, choices: Choices) -> AsyncIterator[Object]:
         if self._cancelled:
@@ -99,7 +99,7 @@ class Prediction:
         return {"type": "fragment", "fragment": {"content": text, **counted, **more}}
 
     async def _success(self, served: Served, reply: Reply) -> Object:
-        facts = await self._desk.house.facts(served.name)
+        facts = await self._handler.host.facts(served.name)
         return {
             "type": "success",
             "stats": stats(reply, cancelled=self._cancelled),

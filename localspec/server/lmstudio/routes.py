@@ -33,44 +33,44 @@ class UnloadRequest(BaseModel):
     instance_id: str
 
 
-def lmstudio(desk: RequestHandler) -> APIRouter:
+def lmstudio(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["LM Studio"])
-    house, allowed = desk.house, [Depends(desk.manager)]
-    downloading(routes, desk)
-    routes.include_router(sockets(desk))
+    host, allowed = handler.host, [Depends(handler.manager)]
+    downloading(routes, handler)
+    routes.include_router(sockets(handler))
 
     async def told(offer: ServedOffer, words: Told) -> Object:
-        return words(offer, house.loaded.get(offer.name), await house.facts(offer.name))
+        return words(offer, host.loaded.get(offer.name), await host.facts(offer.name))
 
     @routes.get("/api/v0/models")
     async def models() -> Object:
         """List the models."""
-        offers = [await told(offer, described) for offer in list(house.offers.values())]
+        offers = [await told(offer, described) for offer in list(host.offers.values())]
         return {"object": "list", "data": offers}
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await told(house.meant(name), described)
+        return await told(host.meant(name), described)
 
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
         """Answer one text."""
-        errand = ApiRequest(
+        api_request = ApiRequest(
             body, body.model, body.prepared, LmStudioAnswer, failing, stream=body.stream
         )
-        return await desk.serve(request, errand)
+        return await handler.serve(request, api_request)
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:
         """List the models, with those of them that are loaded."""
-        return {"models": [await told(offer, listed) for offer in list(house.offers.values())]}
+        return {"models": [await told(offer, listed) for offer in list(host.offers.values())]}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)
     async def load(body: LoadRequest) -> Object:
         """Load a model; the answer comes when it is loaded."""
         begun = time.perf_counter()
-        await desk.downloads.look_for(body.model)
-        async with house.lease(body.model) as served:
+        await handler.downloads.look_for(body.model)
+        async with host.lease(body.model) as served:
             seconds = time.perf_counter() - begun
             names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
             found: Object = {"type": "llm", "status": "loaded", "config": config(served), **names}
@@ -79,7 +79,7 @@ def lmstudio(desk: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:
         """Free a model's memory, at once or when its requests have ended."""
-        await house.unload(house.meant(body.instance_id).name)
+        await host.unload(host.meant(body.instance_id).name)
         return {"instance_id": body.instance_id}
 
     return routes

@@ -41,8 +41,8 @@ PREDICTING = ("predict", "completeRawText")
 LOADING = ("getOrLoad", "loadModel")
 
 
-def sockets(desk: RequestHandler) -> APIRouter:
-    routes, calls = APIRouter(), Calls(desk)
+def sockets(handler: RequestHandler) -> APIRouter:
+    routes, calls = APIRouter(), Calls(handler)
 
     @routes.get("/lmstudio-greeting", include_in_schema=False)
     async def greeting() -> Object:
@@ -53,7 +53,7 @@ def sockets(desk: RequestHandler) -> APIRouter:
 
         @routes.websocket(f"/{namespace}")
         async def talk(socket: WebSocket, namespace: str = namespace) -> None:
-            await Session(socket, namespace, desk, calls).run()
+            await Session(socket, namespace, handler, calls).run()
 
     return routes
 
@@ -62,11 +62,11 @@ class Session:
     """One connection. Whatever is under way ends with it."""
 
     def __init__(
-        self, socket: WebSocket, namespace: str, desk: RequestHandler, calls: Calls
+        self, socket: WebSocket, namespace: str, handler: RequestHandler, calls: Calls
     ) -> None:
         self._socket = socket
         self._namespace = namespace
-        self._desk = desk
+        self._handler = handler
         self._calls = calls
         self._open: set[asyncio.Task[None]] = set()
         self._predictions: dict[int, Prediction] = {}
@@ -105,8 +105,8 @@ class Session:
         """Read a message within bounds; tell whether it is large, which is read on a thread."""
         large = is_large(text)
         if large:
-            self._desk.preparing.check_room()
-            return await self._desk.preparing.run(partial(parsed, text), large=True), True
+            self._handler.preparing.check_room()
+            return await self._handler.preparing.run(partial(parsed, text), large=True), True
         return parsed(text), False
 
     async def _take(self, text: str) -> None:
@@ -169,8 +169,8 @@ class Session:
     async def _messages(self, call: Call) -> AsyncIterator[Object]:
         if self._namespace == "llm" and call.endpoint in PREDICTING:
             read = partial(PredictRequest.model_validate, call.parameter)
-            asked = await self._desk.preparing.run(read, large=True) if call.large else read()
-            found = self._predictions[call.id] = Prediction(self._desk, asked, large=call.large)
+            asked = await self._handler.preparing.run(read, large=True) if call.large else read()
+            found = self._predictions[call.id] = Prediction(self._handler, asked, large=call.large)
             return found.messages()
         if self._namespace == "llm" and call.endpoint in LOADING:
             return self._calls.loading(call.endpoint, call.parameter)

@@ -106,15 +106,15 @@ class Metrics:
 class Now:
     """The state of the server when metrics are read."""
 
-    def __init__(self, house: ModelHost) -> None:
-        self._house = house
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
 
     def collect(self) -> Iterator[Metric]:
         slots = GaugeMetricFamily("localspec_slots", "Slots by use", labels=("model", "state"))
         queue = GaugeMetricFamily("localspec_queue", "Requests without a slot", labels=("model",))
         about = "Memory of texts that slots gave up; part of what is resident"
         kept = GaugeMetricFamily("localspec_kept_bytes", about, labels=("model",))
-        for served in list(self._house.loaded.values()):
+        for served in list(self._host.loaded.values()):
             slots.add_metric((served.name, "busy"), served.busy)
             slots.add_metric((served.name, "free"), served.runtime.slots - served.busy)
             queue.add_metric((served.name,), served.waiting)
@@ -134,7 +134,7 @@ class Now:
 
     def _devices(self) -> Iterator[Metric]:
         """Tell of the devices that loaded models use, each once."""
-        runtimes = [served.runtime for served in list(self._house.loaded.values())]
+        runtimes = [served.runtime for served in list(self._host.loaded.values())]
         pools = {pool.name: pool for runtime in runtimes for pool in runtime.devices()}
         about = "Memory of a device that models use"
         total = GaugeMetricFamily("localspec_device_bytes", about, labels=("device",))

@@ -11,17 +11,17 @@ from localspec.server.model_host import ModelHost
 from localspec.server.monitoring.metrics import Metrics
 
 
-def status(house: ModelHost, metrics: Metrics) -> APIRouter:
+def status(host: ModelHost, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["Status"])
 
     @routes.get("/v1/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, object]:
         """Tell whether requests are taken, and how many there are."""
-        served = list(house.loaded.values())
+        served = list(host.loaded.values())
         return {
             "status": "ok",
-            "loaded": sorted(house.loaded),
+            "loaded": sorted(host.loaded),
             "slots": sum(each.runtime.slots for each in served),
             "busy": sum(each.busy for each in served),
             "waiting": sum(each.waiting for each in served),

@@ -15,12 +15,12 @@ NEVER = "9999-12-31T23:59:59Z"
 Object = dict[str, object]
 
 
-def tags(house: ModelHost) -> Object:
-    return {"models": [described(offer) for offer in house.offers.values()]}
+def tags(host: ModelHost) -> Object:
+    return {"models": [described(offer) for offer in host.offers.values()]}
 
 
-def running(house: ModelHost) -> Object:
-    return {"models": [loaded(served, house.idle_seconds) for served in house.loaded.values()]}
+def running(host: ModelHost) -> Object:
+    return {"models": [loaded(served, host.idle_seconds) for served in host.loaded.values()]}
 
 
 def loaded(served: Served, idle_seconds: float | None) -> Object:

@@ -42,13 +42,13 @@ class CopyRequest(RequestPart):
     destination: str = Field(min_length=1)
 
 
-def managing(routes: APIRouter, desk: RequestHandler) -> None:
-    allowed = [Depends(desk.manager)]
+def managing(routes: APIRouter, handler: RequestHandler) -> None:
+    allowed = [Depends(handler.manager)]
 
     @routes.post("/api/pull", dependencies=allowed)
     async def pull(request: Request, body: PullRequest) -> Response:
         """Download a model; if the client leaves, the download stops and may go on later."""
-        downloading = desk.downloads.begin(body.wanted)
+        downloading = handler.downloads.begin(body.wanted)
         if body.stream:
             return StreamingResponse(lines(downloading), media_type=LINES)
         await answered(request, finished(downloading))
@@ -57,13 +57,13 @@ def managing(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.delete("/api/delete", dependencies=allowed)
     async def delete(body: Named) -> Response:
         """Forget a model that was pulled, and free its disk."""
-        await desk.downloads.delete(body.wanted)
+        await handler.downloads.delete(body.wanted)
         return Response()
 
     @routes.post("/api/copy", dependencies=allowed)
     async def copy(body: CopyRequest) -> Response:
         """Give a model that was pulled another name."""
-        await desk.downloads.copy(body.source, body.destination)
+        await handler.downloads.copy(body.source, body.destination)
         return Response()
 
 

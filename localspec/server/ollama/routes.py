@@ -25,29 +25,29 @@ class ShowRequest(Named):
     verbose: bool = False  # harmless: there is no more to tell
 
 
-def ollama(desk: RequestHandler) -> APIRouter:
+def ollama(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["Ollama"])
-    asking(routes, desk)
-    telling(routes, desk)
-    managing(routes, desk)
+    asking(routes, handler)
+    telling(routes, handler)
+    managing(routes, handler)
     return routes
 
 
-def asking(routes: APIRouter, desk: RequestHandler) -> None:
+def asking(routes: APIRouter, handler: RequestHandler) -> None:
     async def answered(
         request: Request, body: OllamaChatRequest | GenerateRequest, kind: Kind
     ) -> Response:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
-            await desk.take(request, body, body.model, too_long(desk.house, body))
+            await handler.take(request, body, body.model, too_long(handler.host, body))
             if body.unloads:
-                await desk.manager(request)
-                await desk.house.unload(desk.house.meant(body.model).name)
+                await handler.manager(request)
+                await handler.host.unload(handler.host.meant(body.model).name)
                 return Response(line(words.loaded("unload")), media_type=LINES)
-            await desk.house.preload(body.model)
+            await handler.host.preload(body.model)
             return Response(line(words.loaded()), media_type=LINES)
-        errand = ApiRequest(
+        api_request = ApiRequest(
             body,
             body.model,
             body.prepared,
@@ -55,9 +55,9 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
             failing,
             stream=body.stream,
             media_type=LINES,
-            besides=too_long(desk.house, body),
+            besides=too_long(handler.host, body),
         )
-        return await desk.serve(request, errand)
+        return await handler.serve(request, api_request)
 
     @routes.post("/api/chat")
     async def chat(request: Request, body: OllamaChatRequest) -> Response:
@@ -70,15 +70,15 @@ def asking(routes: APIRouter, desk: RequestHandler) -> None:
         return await answered(request, body, "generate")
 
 
-def too_long(house: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
+def too_long(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
     """A wish for more context than there is, which is answered with what there is."""
-    offer = house.answering(body.model)
-    served = house.loaded.get(offer.name)
+    offer = host.answering(body.model)
+    served = host.loaded.get(offer.name)
     context = served.runtime.context if served else offer.context
     return ["options.num_ctx"] if body.options.num_ctx > context else []
 
 
-def telling(routes: APIRouter, desk: RequestHandler) -> None:
+def telling(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.get("/", include_in_schema=False)
     async def greeting() -> Response:
         return PlainTextResponse("Ollama is running")  # clients look for these words
@@ -90,14 +90,14 @@ def telling(routes: APIRouter, desk: RequestHandler) -> None:
     @routes.get("/api/tags")
     async def models() -> dict[str, object]:
         """List the models."""
-        return tags(desk.house)
+        return tags(handler.host)
 
     @routes.get("/api/ps")
     async def loaded() -> dict[str, object]:
-        return running(desk.house)
+        return running(handler.host)
 
     @routes.post("/api/show")
     async def show(body: ShowRequest) -> dict[str, object]:
-        offer = desk.house.meant(body.wanted)
-        facts = await desk.house.facts(offer.name)
-        return shown(offer, desk.house.loaded.get(offer.name), facts)
+        offer = handler.host.meant(body.wanted)
+        facts = await handler.host.facts(offer.name)
+        return shown(offer, handler.host.loaded.get(offer.name), facts)

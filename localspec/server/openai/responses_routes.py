@@ -25,16 +25,16 @@ ITEMS = TypeAdapter(list[Item])
 Limit = Annotated[int, Query(ge=1, le=100)]
 
 
-def responses(desk: RequestHandler, store: ResponseStore) -> APIRouter:
+def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
-    asking(routes, desk, store)
+    asking(routes, handler, store)
     telling(routes, store)
     return routes
 
 
-def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> None:
+def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
     async def recalled(request: Request, body: ResponsesRequest) -> list[Item]:
-        return await desk.run(request, partial(items_of, body, store, owner(request)))
+        return await handler.run(request, partial(items_of, body, store, owner(request)))
 
     @routes.post("/responses")
     async def respond(request: Request, body: ResponsesRequest) -> Response:
@@ -48,7 +48,7 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
                 await asyncio.to_thread(lambda: store.keep(stored(body, owner(request), response)))
 
         events = Numbered()
-        errand = ApiRequest(
+        api_request = ApiRequest(
             body,
             body.model,
             partial(body.prepared, items),
@@ -56,15 +56,15 @@ def asking(routes: APIRouter, desk: RequestHandler, store: ResponseStore) -> Non
             events.failing,
             stream=body.stream,
         )
-        return await desk.serve(request, errand)
+        return await handler.serve(request, api_request)
 
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
         """Count the tokens of a conversation without answering it."""
-        await desk.take(request, body, body.model)
+        await handler.take(request, body, body.model)
         items = await recalled(request, body)
-        async with desk.house.lease(body.model) as served:
-            [found] = await desk.run(request, partial(body.prepared, items, served))
+        async with handler.host.lease(body.model) as served:
+            [found] = await handler.run(request, partial(body.prepared, items, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 

@@ -25,14 +25,14 @@ from localspec.server.requests.reading import BoundedRoute
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
-def openai(desk: RequestHandler) -> APIRouter:
+def openai(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
 
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:
         """Answer a conversation."""
-        limit = replace(desk.limit, reading_seconds=PROGRESS_SECONDS)
-        errand = ApiRequest(
+        limit = replace(handler.limit, reading_seconds=PROGRESS_SECONDS)
+        api_request = ApiRequest(
             body,
             body.model,
             body.prepared,
@@ -42,12 +42,12 @@ def openai(desk: RequestHandler) -> APIRouter:
             copies=body.n,
             limit=limit if body.return_progress else None,
         )
-        return await desk.serve(request, errand)
+        return await handler.serve(request, api_request)
 
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Continue a text, or fill in what belongs before `suffix`."""
-        return await desk.serve(request, continuing(body, partial(CompletionAnswer.of, body)))
+        return await handler.serve(request, continuing(body, partial(CompletionAnswer.of, body)))
 
     @routes.post("/fim/completions")
     async def middles(request: Request, body: MiddleRequest) -> Response:
@@ -56,17 +56,17 @@ def openai(desk: RequestHandler) -> APIRouter:
         def answer(choices: Choices) -> ChatAnswer:
             return ChatAnswer(choices.served.name, choices, wants_usage=body.wants_usage)
 
-        return await desk.serve(request, continuing(body, answer))
+        return await handler.serve(request, continuing(body, answer))
 
     @routes.get("/models")
     async def models() -> dict[str, object]:
         """List the models."""
-        data = [described(desk, name) for name in desk.house.names]
+        data = [described(handler, name) for name in handler.host.names]
         return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        return described(desk, desk.house.meant(name).name)
+        return described(handler, handler.host.meant(name).name)
 
     return routes
 
@@ -84,12 +84,12 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
     )
 
 
-def described(desk: RequestHandler, name: str) -> dict[str, object]:
+def described(handler: RequestHandler, name: str) -> dict[str, object]:
     """Describe a model, with its context length where clients look for it, once it is known."""
-    house = desk.house
-    offer, served = house.offers[name], house.loaded.get(name)
-    status: dict[str, object] = {"value": house.state(name), "args": []}
-    if name in house.failed:
+    host = handler.host
+    offer, served = host.offers[name], host.loaded.get(name)
+    status: dict[str, object] = {"value": host.state(name), "args": []}
+    if name in host.failed:
         status |= {"failed": True, "exit_code": 1}
     context = served.runtime.context if served else offer.context
     return {

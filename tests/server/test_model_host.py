@@ -39,22 +39,22 @@ class Memory:
 
     @property
     def there(self) -> list[str]:
-        return [name for name in self.models if name in self.house.loaded]
+        return [name for name in self.models if name in self.host.loaded]
 
     def opened(self, *names: str, **terms) -> ModelHost:
         offers = {name: self.offer(name) for name in names}
-        self.house = ModelHost(offers, lambda model, result: None, **terms)
-        return self.house
+        self.host = ModelHost(offers, lambda model, result: None, **terms)
+        return self.host
 
 
 def test_a_model_is_loaded_once_when_somebody_asks():
     memory = Memory(2)
 
     async def story():
-        house = memory.opened("a", "b")
+        host = memory.opened("a", "b")
 
         async def use(name):
-            async with house.lease(name) as served:
+            async with host.lease(name) as served:
                 await asyncio.sleep(0.01)
                 return served.name
 
@@ -62,9 +62,9 @@ def test_a_model_is_loaded_once_when_somebody_asks():
         assert memory.loads == ["a", "b"]
         assert await use("c") == "a"
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
-            house.offer("c")
-        await house.close()
-        assert not house.loaded
+            host.offer("c")
+        await host.close()
+        assert not host.loaded
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
             memory.opened("a", "b", strict=True).answering("c")
 
@@ -75,13 +75,13 @@ def test_who_was_longest_not_asked_leaves_for_another():
     memory = Memory(2)
 
     async def story():
-        house = memory.opened("a", "b", "c")
+        host = memory.opened("a", "b", "c")
         for name in "abac":
-            async with house.lease(name):
+            async with host.lease(name):
                 pass
-        assert sorted(house.loaded) == ["a", "c"]
+        assert sorted(host.loaded) == ["a", "c"]
         assert memory.loads == ["a", "b", "c"]
-        await house.close()
+        await host.close()
 
     asyncio.run(story())
 
@@ -90,15 +90,15 @@ def test_who_is_in_use_does_not_leave():
     memory = Memory(1)
 
     async def story():
-        house = memory.opened("a", "b")
-        async with house.lease("a"):
+        host = memory.opened("a", "b")
+        async with host.lease("a"):
             with pytest.raises(DoesNotFit):
-                async with house.lease("b"):
+                async with host.lease("b"):
                     pass
-            assert list(house.loaded) == ["a"]
-        async with house.lease("b") as served:
+            assert list(host.loaded) == ["a"]
+        async with host.lease("b") as served:
             assert served.name == "b"
-        await house.close()
+        await host.close()
 
     asyncio.run(story())
 
@@ -107,15 +107,15 @@ def test_who_is_idle_for_long_leaves():
     memory = Memory(2)
 
     async def story():
-        house = memory.opened("a", "b", idle_seconds=0.2)
-        tidying = asyncio.create_task(house.tidy())
-        async with house.lease("a"):
-            async with house.lease("b"):
+        host = memory.opened("a", "b", idle_seconds=0.2)
+        tidying = asyncio.create_task(host.tidy())
+        async with host.lease("a"):
+            async with host.lease("b"):
                 pass
             await asyncio.sleep(0.5)
-            assert list(house.loaded) == ["a"]
+            assert list(host.loaded) == ["a"]
         await asyncio.sleep(0.5)
-        assert not house.loaded
+        assert not host.loaded
         tidying.cancel()
 
     asyncio.run(story())
@@ -125,16 +125,16 @@ def test_more_requests_than_places_are_refused():
     memory = Memory(1)
 
     async def story():
-        house = memory.opened("a", waiting=2)
-        async with house.lease("a", 9):
+        host = memory.opened("a", waiting=2)
+        async with host.lease("a", 9):
             with pytest.raises(Refused, match="9 requests are under way or wait; 10 may"):
-                async with house.lease("a", 2):
+                async with host.lease("a", 2):
                     pass
-            async with house.lease("a"):
+            async with host.lease("a"):
                 pass
-        async with house.lease("a", 10):
+        async with host.lease("a", 10):
             pass
-        await house.close()
+        await host.close()
 
     asyncio.run(story())
 
@@ -143,13 +143,13 @@ def test_a_model_that_cannot_be_loaded_can_be_asked_for_again():
     memory = Memory(0)
 
     async def story():
-        house = memory.opened("a")
+        host = memory.opened("a")
         with pytest.raises(DoesNotFit):
-            await house.preload("a")
+            await host.preload("a")
         memory.room = 1
-        await house.preload("a")
-        assert list(house.loaded) == ["a"]
-        await house.close()
+        await host.preload("a")
+        assert list(host.loaded) == ["a"]
+        await host.close()
 
     asyncio.run(story())
 
@@ -158,14 +158,14 @@ def test_a_model_is_known_by_its_other_names():
     memory = Memory(2)
 
     async def story():
-        house = memory.opened("a", "b")
-        house.add(replace(memory.offer("b"), aliases=("gpt-4o", "a")))
-        assert house.offer("gpt-4o").name == house.answering("gpt-4o:latest").name == "b"
-        assert house.offer("a").name == "a"  # a name comes before what others are called too
-        assert house.knows("gpt-4o")
-        assert not house.knows("gpt-5")
-        assert house.answering("gpt-5").name == house.answering("").name == "a"
-        await house.close()
+        host = memory.opened("a", "b")
+        host.add(replace(memory.offer("b"), aliases=("gpt-4o", "a")))
+        assert host.offer("gpt-4o").name == host.answering("gpt-4o:latest").name == "b"
+        assert host.offer("a").name == "a"  # a name comes before what others are called too
+        assert host.knows("gpt-4o")
+        assert not host.knows("gpt-5")
+        assert host.answering("gpt-5").name == host.answering("").name == "a"
+        await host.close()
 
     asyncio.run(story())
 
