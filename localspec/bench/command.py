@@ -88,12 +88,12 @@ def bench(context: click.Context, model: str) -> None:
     setup = Setup(
         heading=(*_heading(resolved, lineup.pairing), ("sampling", _sampling(chosen))),
         modes=tuple(mode.name for mode in lineup.modes),
-        drafter=_drafter(lineup.drafter, given=loading_options.draft is not None),
+        drafter=_drafter(lineup.drafter, chosen_by_user=loading_options.draft is not None),
     )
-    found = report(setup, outcome)
-    click.echo(text(found, details=chosen.details))
+    measurements = report(setup, outcome)
+    click.echo(text(measurements, details=chosen.details))
     if chosen.json:
-        chosen.json.write_text(as_json(found), encoding="utf-8")
+        chosen.json.write_text(as_json(measurements), encoding="utf-8")
     if outcome.interrupted:
         raise click.Abort
 
@@ -102,7 +102,9 @@ def _prompts(chosen: BenchOptions) -> list[Prompt]:
     """Choose prompts, the first of each category before the second, so that a run may end early."""
     available = prompts.read(chosen.prompts) if chosen.prompts else prompts.built_in()
     limit = chosen.limit or (None if chosen.prompts else PROMPTS_OF_A_CATEGORY)
-    return sorted(prompts.choose(available, chosen.category, limit), key=lambda each: each.number)
+    return sorted(
+        prompts.choose(available, chosen.category, limit), key=lambda prompt: prompt.number
+    )
 
 
 def _settings(chosen: BenchOptions) -> Settings:
@@ -114,28 +116,30 @@ def _check_file(path: Path | None) -> None:
     """Refuse a file that cannot be written before minutes are spent."""
     if path is None:
         return
-    there = path.exists()
+    existed = path.exists()
     try:
         path.open("ab").close()
     except OSError as error:
         raise UsageError(f"--json cannot be written: {error}") from error
-    if not there:
+    if not existed:
         path.unlink()
 
 
-def _drafter(proposer: str, *, given: bool) -> Drafter | None:
+def _drafter(proposer: str, *, chosen_by_user: bool) -> Drafter | None:
     """Describe what drafts besides prompt lookup, and how to do without it."""
     if not proposer:
         return None
     name = "this draft model" if proposer == registry.DRAFT else f"the {proposer} head"
     without = (
-        "Leave --draft away" if given else f"Leave it away: --proposer {','.join(registry.AUTO)}"
+        "Leave --draft away"
+        if chosen_by_user
+        else f"Leave it away: --proposer {','.join(registry.AUTO)}"
     )
     return Drafter(name, f"{without}.")
 
 
-def _heading(known: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]]:
-    target, draft = known.target, known.draft
+def _heading(resolved: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]]:
+    target, draft = resolved.target, resolved.draft
     lines = [
         ("command", machine.command("localspec")),
         ("revision", machine.revision()),

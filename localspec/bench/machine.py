@@ -38,7 +38,7 @@ def revision(root: Path = ROOT) -> str:
 def versions(packages: Sequence[str] | None = None) -> str:
     """The versions of Python and of the installed packages that the engines use."""
     if packages is None:
-        packages = [name for each in specs().values() for name in each.packages]
+        packages = [name for spec in specs().values() for name in spec.packages]
     return ", ".join([f"Python {platform.python_version()}", *installed((*packages, "numpy"))])
 
 

@@ -18,7 +18,14 @@ from localspec.backend_spec import files_of
 from localspec.bench import measure, modes
 from localspec.bench.measure import Question
 from localspec.bench.prompts import Prompt
-from localspec.bench.skipping import DEEPEST, Judged, Text, forward_seconds, sayings, search
+from localspec.bench.skipping import (
+    DEEPEST,
+    LayerChoice,
+    Text,
+    forward_seconds,
+    likeliest_tokens,
+    search,
+)
 from localspec.commands.options.declare import READABLE, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
 from localspec.commands.options.loading import EngineOptions
@@ -64,23 +71,27 @@ def make_draft(context: click.Context, model: str) -> None:
     It costs memory of its own: with llama.cpp the layers that it keeps and the embedding, and keys
     and values; on MLX keys and values, or nothing where it keeps the first layers.
     """
-    wanted = read(context, MakeDraftOptions)
+    draft_options = read(context, MakeDraftOptions)
     files = locate(model, read(context, EngineOptions).backend)
     footprint = trial.footprint(str(files.path), files.engine)
     require_alike(footprint)
-    text = wanted.text.read_text(encoding="utf-8", errors="replace") if wanted.text else ""
-    if wanted.skip_layers:
-        layers, depth = left(wanted.skip_layers, footprint.layers), modes.DEPTH
+    text = (
+        draft_options.text.read_text(encoding="utf-8", errors="replace")
+        if draft_options.text
+        else ""
+    )
+    if draft_options.skip_layers:
+        layers, depth = remaining_layers(draft_options.skip_layers, footprint.layers), modes.DEPTH
     elif text:
-        found = chosen(files, footprint, text, wanted.seconds)
-        layers, depth = found.layers, found.depth
+        best = search_layers(files, footprint, text, draft_options.seconds)
+        layers, depth = best.layers, best.depth
     else:
         raise UsageError("say which layers: --skip-layers 8-15, or --text FILE to choose them by")
-    out = wanted.out or Path(named(files.path, len(layers), footprint.layers))
+    out = draft_options.out or Path(default_name(files.path, len(layers), footprint.layers))
     thin(files, layers, out)
     click.echo(f"{out}: {len(layers)} of {footprint.layers} layers, {size(bytes_of(out))}")
     if text:
-        click.echo(verdict(measured(files, out, text, depth), depth))
+        click.echo(verdict(measure_gain(files, out, text, depth), depth))
     click.echo(f"to use it: --draft {out}")
 
 
@@ -96,13 +107,13 @@ def require_alike(footprint: Footprint) -> None:
         raise UsageError(f"{footprint.name} has a drafting head, which drafts better")
 
 
-def left(wish: str, total: int) -> tuple[int, ...]:
+def remaining_layers(ranges: str, total: int) -> tuple[int, ...]:
     """List the layers that stay when those of a wish, as 8-15,20, are left out."""
     skipped: set[int] = set()
-    for part in wish.split(","):
+    for part in ranges.split(","):
         match = RANGE.fullmatch(part.strip())
         if not match:
-            raise UsageError(f"--skip-layers is {wish!r}; write numbers and ranges, as 8-15,20")
+            raise UsageError(f"--skip-layers is {ranges!r}; write numbers and ranges, as 8-15,20")
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < total:
             raise UsageError(f"layers {part} are not among 0 to {total - 1}")
@@ -112,7 +123,7 @@ def left(wish: str, total: int) -> tuple[int, ...]:
     return tuple(sorted(set(range(total)) - skipped))
 
 
-def named(path: Path, count: int, total: int) -> str:
+def default_name(path: Path, count: int, total: int) -> str:
     return f"{path.stem}-{count}of{total}-layers{path.suffix if path.is_file() else ''}"
 
 
@@ -129,70 +140,72 @@ def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
     write(files.path, layers, out)
 
 
-def chosen(files: ModelFiles, footprint: Footprint, text: str, seconds: float) -> Judged:
+def search_layers(
+    files: ModelFiles, footprint: Footprint, text: str, seconds: float
+) -> LayerChoice:
     """Search for the layers whose drafts promise most."""
     end, engine = time.monotonic() + seconds, engines.backend(files.engine)
-    read = gathered(files, text)
-    best: Judged | None = None
+    read = read_text(files, text)
+    best: LayerChoice | None = None
     with tempfile.TemporaryDirectory() as folder:
 
-        def judge(layers: Sequence[int]) -> Judged:
+        def judge(layers: Sequence[int]) -> LayerChoice:
             place = Path(folder) / f"candidate{files.path.suffix if files.path.is_file() else ''}"
             thin(files, layers, place)
             try:
                 cost = bytes_of(place) / bytes_of(files.path)
-                with closing(engine.load(place, wishes(read.tokens))) as draft:
+                with closing(engine.load(place, options_for(read.tokens))) as draft:
                     return read.judge(layers, draft, cost)
             finally:
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
 
         click.echo("layers  agreement  cost of a token  best draft  promised")
-        for found in search(footprint.layers, judge, lambda: time.monotonic() > end):
+        for candidate in search(footprint.layers, judge, lambda: time.monotonic() > end):
             click.echo(
-                f"{len(found.layers):6}{found.agreement:11.0%}{found.cost:17.2f}"
-                f"{found.depth:12}{found.speedup:10.2f}"
+                f"{len(candidate.layers):6}{candidate.agreement:11.0%}{candidate.cost:17.2f}"
+                f"{candidate.depth:12}{candidate.speedup:10.2f}"
             )
-            best = max(best or found, found, key=lambda each: each.speedup)
+            best = max(best or candidate, candidate, key=lambda choice: choice.speedup)
     if best is None:
         raise UsageError("there was no time to try anything: give more --seconds")
     return best
 
 
-def gathered(files: ModelFiles, text: str) -> Text:
+def read_text(files: ModelFiles, text: str) -> Text:
     """Read a text with the target, and time its forwards."""
     with trial.vocabulary(files) as tokenizer:
         tokens = tokenizer.encode(text)[:READ]
     if len(tokens) < PROMPT:
         raise UsageError(f"the text has {len(tokens)} tokens; at least {PROMPT} are needed")
-    with closing(engines.backend(files.engine).load(files.path, wishes(tokens))) as model:
-        said = sayings(model, tokens)
+    with closing(engines.backend(files.engine).load(files.path, options_for(tokens))) as model:
+        likeliest = likeliest_tokens(model, tokens)
         widths = range(1, DEEPEST + 2)
         seconds = {width: forward_seconds(model, tokens, width) for width in widths}
-    return Text(tokens, said, seconds)
+    return Text(tokens, likeliest, seconds)
 
 
-def wishes(tokens: Tokens) -> Options:
+def options_for(tokens: Tokens) -> Options:
     return Options(context=len(tokens) + DEEPEST + 2, batch=128, tentative=63)
 
 
-def measured(files: ModelFiles, out: Path, text: str, depth: int) -> float:
+def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
     places = PairFiles.of(files.path, out, files.engine)
-    mode = f"draft-model:{depth}"
-    seconds = dict.fromkeys((modes.PLAIN, mode, modes.AGAIN), 0.0)
-    with modes.load(places, Loading(backend=files.engine), [mode]) as (lineup, _):
+    drafting = f"draft-model:{depth}"
+    seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
+    with modes.load(places, Loading(backend=files.engine), [drafting]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)
         step = max((len(tokens) - PROMPT) // REPLIES, 1)
         settings = Settings(max_tokens=REPLY, ignore_end=True)
         for at in range(0, max(len(tokens) - PROMPT, 1), step)[:REPLIES]:
             question = Question(Prompt("text", ()), tokens[at : at + PROMPT], settings)
-            for each in lineup.modes:
-                _, rounds = measure.ask(lineup.engine(each), lineup.target, question)
-                seconds[each.name] += sum(one.seconds for one in rounds[1:])
-    return (seconds[modes.PLAIN] + seconds[modes.AGAIN]) / 2 / seconds[mode]
+            for mode in lineup.modes:
+                _, rounds = measure.ask(lineup.engine(mode), lineup.target, question)
+                seconds[mode.name] += sum(one.seconds for one in rounds[1:])
+    return (seconds[modes.PLAIN] + seconds[modes.AGAIN]) / 2 / seconds[drafting]
 
 
 def verdict(gain: float, depth: int) -> str:
     """Tell what was measured."""
-    said = f"measured on this text, {depth} tokens drafted a round: {gain:.2f} of plain decoding"
-    return said if gain > 1 else f"{said}: it does not pay here, replies would be slower"
+    result = f"measured on this text, {depth} tokens drafted a round: {gain:.2f} of plain decoding"
+    return result if gain > 1 else f"{result}: it does not pay here, replies would be slower"

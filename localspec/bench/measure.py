@@ -47,7 +47,7 @@ class Question:
 def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> list[Question]:
     """Tokenise prompts for the target; raise a UsageError for one that does not fit."""
     with Runtime(Engine(target, Silent(), 0)) as reader:
-        found = [
+        questions = [
             Question(
                 prompt,
                 tokens_of(_encode(reader, prompt)),
@@ -55,12 +55,12 @@ def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> l
             )
             for prompt in prompts
         ]
-    for question in found:
+    for question in questions:
         try:
             request.check(target, question.tokens, question.settings)
         except UsageError as error:
             raise UsageError(f"{question.prompt.name}: {error}") from error
-    return found
+    return questions
 
 
 def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
@@ -76,7 +76,7 @@ def warmed_up(lineup: Lineup, question: Question) -> Pace:
         for at, mode in enumerate(lineup.modes)
         if mode.name != AGAIN
     ]
-    rounds = [each.seconds for each in first.decoding] or [first.first_token]
+    rounds = [round_.seconds for round_ in first.decoding] or [first.first_token]
     return Pace(first.first_token / first.prompt_tokens, median(rounds))
 
 

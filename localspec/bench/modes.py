@@ -103,47 +103,47 @@ def _kind(name: str, drafter: str) -> Kind:
     proposer, colon, depth = name.partition(":")
     proposer = registry.meant(proposer, drafter)
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
-        known = ", ".join((PLAIN, AUTO, LOOKUP, *registry.known()))
-        raise UsageError(f"there is no mode {name!r}; known: {known}, or with a depth: ngram:8")
+        names = ", ".join((PLAIN, AUTO, LOOKUP, *registry.known()))
+        raise UsageError(f"there is no mode {name!r}; known: {names}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
     if proposer in (registry.DRAFT, *registry.HEADS) and drafter not in (ANY, proposer):
-        what = "draft model" if proposer == registry.DRAFT else "drafting head"
-        raise UsageError(f"mode {name} needs a {what}: give one with --draft")
+        drafter_kind = "draft model" if proposer == registry.DRAFT else "drafting head"
+        raise UsageError(f"mode {name} needs a {drafter_kind}: give one with --draft")
     return Kind(name, (proposer,), int(depth or DEPTH))
 
 
 @contextmanager
 def load(
     places: PairFiles,
-    wish: Loading,
+    request: Loading,
     names: Sequence[str],
     tell: TellPhase = unheard,
     *,
     details: bool = False,
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and what drafts for it if there is such a thing, for all these modes."""
-    with places.examined(tell) as looks:
-        drafter = looks.drafter
-        wanted = kinds(names, drafter, details=details)
-        wish = _deep_enough(loading.deepened(looks.target.footprint, wish), wanted)
-        used = any(drafter in kind.proposers for kind in wanted)
-        options = replace(wish.options, head=looks.head if used else None)
-        known = checked(looks, options, wish.limits, insists=True)
-    with loaded(known, insists=True, tell=tell) as found:
-        target = Watched(found.pair.target)
-        pair = replace(found.pair, target=target)
-        automatic = any(kind.depth is None for kind in wanted)
-        costs = kept_calibrations.calibrated(found, tell).costs if automatic else Costs
-        modes = tuple(_mode(kind, pair, costs, drafter) for kind in wanted)
+    with places.examined(tell) as examined:
+        drafter = examined.drafter
+        lineup_kinds = kinds(names, drafter, details=details)
+        request = _deep_enough(loading.deepened(examined.target.footprint, request), lineup_kinds)
+        used = any(drafter in kind.proposers for kind in lineup_kinds)
+        options = replace(request.options, head=examined.head if used else None)
+        resolved = checked(examined, options, request.limits, insists=True)
+    with loaded(resolved, insists=True, tell=tell) as loaded_pair:
+        target = Watched(loaded_pair.pair.target)
+        pair = replace(loaded_pair.pair, target=target)
+        automatic = any(kind.depth is None for kind in lineup_kinds)
+        costs = kept_calibrations.calibrated(loaded_pair, tell).costs if automatic else Costs
+        modes = tuple(_mode(kind, pair, costs, drafter) for kind in lineup_kinds)
         models = (target,) if pair.draft is None else (target, pair.draft)
-        yield Lineup(target, models, modes, pair.match, drafter if used else ""), known
+        yield Lineup(target, models, modes, pair.match, drafter if used else ""), resolved
 
 
-def _deep_enough(wish: Loading, wanted: Sequence[Kind]) -> Loading:
+def _deep_enough(request: Loading, modes: Sequence[Kind]) -> Loading:
     """Make room for the drafts of every mode, also where they take memory."""
-    deepest = max(wish.options.tentative, *(kind.depth or 0 for kind in wanted))
-    return replace(wish, options=replace(wish.options, tentative=deepest))
+    deepest = max(request.options.tentative, *(kind.depth or 0 for kind in modes))
+    return replace(request, options=replace(request.options, tentative=deepest))
 
 
 def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs], drafter: str) -> Mode:

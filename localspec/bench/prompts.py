@@ -42,14 +42,15 @@ def read(path: Path) -> list[Prompt]:
 
 def choose(prompts: Sequence[Prompt], categories: Sequence[str], limit: int | None) -> list[Prompt]:
     """Choose at most `limit` prompts of each category; of all where none is named."""
-    known = list(dict.fromkeys(prompt.category for prompt in prompts))
+    available = list(dict.fromkeys(prompt.category for prompt in prompts))
     for category in categories:
-        if category not in known:
-            raise UsageError(f"there is no category {category!r}; known: {', '.join(known)}")
+        if category not in available:
+            raise UsageError(f"there is no category {category!r}; known: {', '.join(available)}")
     return [
         prompt
         for prompt in prompts
-        if prompt.category in (categories or known) and (limit is None or prompt.number <= limit)
+        if prompt.category in (categories or available)
+        and (limit is None or prompt.number <= limit)
     ]
 
 
@@ -73,8 +74,8 @@ def _from_entry(category: str, ask: str, document: str = "", predict: bool = Fal
 def _from_line(line: Line) -> Prompt:
     where, fields = line
     if strange := sorted(fields.keys() - FIELDS):
-        known = ", ".join(sorted(FIELDS))
-        raise UsageError(f"{where}: unknown field {strange[0]!r}; known: {known}")
+        allowed = ", ".join(sorted(FIELDS))
+        raise UsageError(f"{where}: unknown field {strange[0]!r}; known: {allowed}")
     category, prediction = fields.get("category", ""), fields.get("prediction", "")
     if not isinstance(category, str) or not isinstance(prediction, str):
         name = "prediction" if isinstance(category, str) else "category"

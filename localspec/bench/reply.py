@@ -59,5 +59,5 @@ class MeasuredReply:
 
 def speed(rounds: tuple[Round, ...]) -> float | None:
     """The tokens a second of some rounds."""
-    seconds = sum(each.seconds for each in rounds)
-    return sum(each.emitted for each in rounds) / seconds if seconds else None
+    seconds = sum(round_.seconds for round_ in rounds)
+    return sum(round_.emitted for round_ in rounds) / seconds if seconds else None

@@ -35,11 +35,11 @@ class Report:
 
 
 def report(setup: Setup, outcome: Outcome) -> Report:
-    found = tuple(trials(outcome.replies, setup.modes))
-    measured = speeds(found)
+    complete = tuple(trials(outcome.replies, setup.modes))
+    measured = speeds(complete)
     verdict = judge(measured, setup.drafter, outcome.load) if measured else None
-    parts = tuple(sections(found, setup.modes))
-    return Report(setup, outcome, found, verdict, parts, forwards(found))
+    parts = tuple(sections(complete, setup.modes))
+    return Report(setup, outcome, complete, verdict, parts, forwards(complete))
 
 
 def text(report: Report, *, details: bool) -> str:
@@ -117,5 +117,5 @@ def _reply(reply: MeasuredReply) -> dict[str, object]:
         "looping": reply.looping,
         "first_token": reply.first_token,
         "tokens_per_second": reply.tokens_per_second,
-        "rounds": [astuple(each) for each in reply.rounds],
+        "rounds": [astuple(round_) for round_ in reply.rounds],
     }

@@ -24,7 +24,7 @@ CHOICE = 4  # groups that are tried in a step after the first: those that cost l
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class LayerChoice:
     """Layers that stay, and what drafting with them promises."""
 
     layers: tuple[int, ...]
@@ -39,27 +39,29 @@ class Text:
     """A text, what the target says at each of its tokens, and what its forwards take."""
 
     tokens: Tokens
-    said: Tokens
+    likeliest: Tokens
     seconds: Mapping[int, float]  # by tokens in a forward, 1 to one more than the deepest draft
 
-    def judge(self, layers: Sequence[int], draft: Model, cost: float) -> Judged:
-        agreement = float((sayings(draft, self.tokens) == self.said).mean())
-        found = Judged(tuple(layers), agreement, cost)
-        forwards = {width: each / self.seconds[1] for width, each in self.seconds.items()}
-        return promised(found, forwards)
+    def judge(self, layers: Sequence[int], draft: Model, cost: float) -> LayerChoice:
+        agreement = float((likeliest_tokens(draft, self.tokens) == self.likeliest).mean())
+        candidate = LayerChoice(tuple(layers), agreement, cost)
+        forwards = {width: taken / self.seconds[1] for width, taken in self.seconds.items()}
+        return promised(candidate, forwards)
 
 
-def promised(found: Judged, forwards: Mapping[int, float]) -> Judged:
+def promised(candidate: LayerChoice, forwards: Mapping[int, float]) -> LayerChoice:
     """Choose the draft length that pays most; forwards take so many plain rounds, by width."""
 
     def speedup(depth: int) -> float:
-        return tokens_a_round(found.agreement, depth) / (forwards[depth + 1] + depth * found.cost)
+        return tokens_a_round(candidate.agreement, depth) / (
+            forwards[depth + 1] + depth * candidate.cost
+        )
 
     depth = max(range(1, DEEPEST + 1), key=speedup)
-    return Judged(found.layers, found.agreement, found.cost, depth, speedup(depth))
+    return LayerChoice(candidate.layers, candidate.agreement, candidate.cost, depth, speedup(depth))
 
 
-def sayings(model: Model, tokens: Tokens) -> Tokens:
+def likeliest_tokens(model: Model, tokens: Tokens) -> Tokens:
     """Return what a model takes to follow each token, the likeliest."""
     model.truncate(0, 0)
     width = min(model.tentative + 1, model.batch)
@@ -71,18 +73,18 @@ def sayings(model: Model, tokens: Tokens) -> Tokens:
 def forward_seconds(model: Model, tokens: Tokens, width: int) -> float:
     """Time a forward of so many tokens behind a text; the least, for interference only adds."""
     held = model.truncate(0, min(len(tokens), model.context) - width - 1)
-    found = []
+    times = []
     for _ in range(TIMINGS):
         begun = time.perf_counter()
         model.forward([Row(0, tokens[held : held + width], 1)])
-        found.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - begun)
         model.truncate(0, held)
-    return min(found)
+    return min(times)
 
 
 def search(
-    total: int, judge: Callable[[Sequence[int]], Judged], enough: Callable[[], bool]
-) -> Iterator[Judged]:
+    total: int, judge: Callable[[Sequence[int]], LayerChoice], enough: Callable[[], bool]
+) -> Iterator[LayerChoice]:
     """Take out group after group, each time the one whose absence promises most; yield each step.
 
     The first step tries all groups; later ones those that did best alone. Ends when it is enough.
@@ -92,7 +94,7 @@ def search(
     left, merits = frozenset(range(total)), dict.fromkeys(groups, 0.0)
     while len(groups) > 1:
         order = sorted(groups, key=lambda group: -merits[group])
-        tried: dict[frozenset[int], Judged] = {}
+        tried: dict[frozenset[int], LayerChoice] = {}
         for group in order[: CHOICE if any(merits.values()) else len(order)]:
             if enough():
                 break

@@ -52,16 +52,16 @@ class Section:
 
 def trials(replies: Sequence[MeasuredReply], modes: Sequence[str]) -> list[Trial]:
     """Group replies to the same prompt in the same repeat; drop groups that some modes lack."""
-    found: dict[tuple[str, int], dict[str, MeasuredReply]] = {}
+    groups: dict[tuple[str, int], dict[str, MeasuredReply]] = {}
     for reply in replies:
-        found.setdefault((reply.prompt.name, reply.repeat), {})[reply.mode] = reply
-    return [trial for trial in found.values() if trial.keys() == set(modes)]
+        groups.setdefault((reply.prompt.name, reply.repeat), {})[reply.mode] = reply
+    return [trial for trial in groups.values() if trial.keys() == set(modes)]
 
 
 def speeds(trials: Sequence[Trial]) -> list[Speeds]:
     """List the decoding speeds prompt by prompt, without replies that loop if there are others."""
     sound = [trial for trial in trials if not loops(trial)] or trials
-    return [found for trial in sound if (found := _speeds(trial))]
+    return [measured for trial in sound if (measured := _speeds(trial))]
 
 
 def _speeds(trial: Trial) -> Speeds | None:
@@ -169,7 +169,7 @@ def _ratios(mode: str, trials: Sequence[Trial]) -> Iterator[float]:
 
 def _between(rounds: Sequence[Round]) -> tuple[float, float, float] | None:
     """Share the time of a round among the tokens that it brought."""
-    shares = [each.seconds / each.emitted for each in rounds for _ in range(each.emitted)]
+    shares = [round_.seconds / round_.emitted for round_ in rounds for _ in range(round_.emitted)]
     if not shares:
         return None
     p50, p95, p99 = np.percentile(shares, [50, 95, 99]).tolist()
@@ -178,6 +178,6 @@ def _between(rounds: Sequence[Round]) -> tuple[float, float, float] | None:
 
 def _by_position(rounds: Sequence[Round]) -> Iterator[float]:
     """Compute the acceptance rate by position, over the drafts that reach it."""
-    for at in range(max((each.drafted for each in rounds), default=0)):
-        had = [each for each in rounds if each.drafted > at]
-        yield sum(each.accepted > at for each in had) / len(had)
+    for at in range(max((round_.drafted for round_ in rounds), default=0)):
+        had = [round_ for round_ in rounds if round_.drafted > at]
+        yield sum(round_.accepted > at for round_ in had) / len(had)

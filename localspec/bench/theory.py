@@ -30,11 +30,11 @@ def costs(timed: Iterable[tuple[Sequence[Round], float]]) -> dict[int, float]:
 
     Rounds come with the seconds of a plain round of the same prompt.
     """
-    found: dict[int, list[float]] = {}
+    ratios: dict[int, list[float]] = {}
     for rounds, plain in timed:
-        for each in rounds:
-            found.setdefault(each.drafted, []).append(each.checking / plain)
-    return {drafted: median(found[drafted]) for drafted in sorted(found)}
+        for round_ in rounds:
+            ratios.setdefault(round_.drafted, []).append(round_.checking / plain)
+    return {drafted: median(ratios[drafted]) for drafted in sorted(ratios)}
 
 
 def forecast(rounds: Sequence[Round], plain: float, forwards: Mapping[int, float]) -> Forecast:
@@ -56,10 +56,12 @@ def forecast(rounds: Sequence[Round], plain: float, forwards: Mapping[int, float
     width takes its usual time. Where measured and predicted differ, one of the two did not hold:
     acceptance was uneven, or the machine was.
     """
-    accepted = sum(each.accepted for each in rounds)
-    judged = accepted + sum(each.rejects for each in rounds)
+    accepted = sum(round_.accepted for round_ in rounds)
+    judged = accepted + sum(round_.rejects for round_ in rounds)
     chance = accepted / judged if judged else 0.0
-    tokens = fmean(tokens_a_round(chance, each.drafted) for each in rounds)
-    forward = fmean(forwards[each.drafted] for each in rounds)
-    rest = fmean(each.seconds - each.checking for each in rounds) / plain
-    return Forecast(chance if judged else None, tokens, forward, rest, tokens / (forward + rest))
+    tokens = fmean(tokens_a_round(chance, round_.drafted) for round_ in rounds)
+    forward = fmean(forwards[round_.drafted] for round_ in rounds)
+    overhead = fmean(round_.seconds - round_.checking for round_ in rounds) / plain
+    return Forecast(
+        chance if judged else None, tokens, forward, overhead, tokens / (forward + overhead)
+    )

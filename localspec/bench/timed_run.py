@@ -35,23 +35,23 @@ def run(
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Measure all modes by these questions, or by those that are answered until the deadline."""
-    watch, found = LoadWatch(), list[MeasuredReply]()
+    watch, measured = LoadWatch(), list[MeasuredReply]()
     try:
         asked, least = planned(lineup, asked, deadline - clock())
         size, begun = len(lineup.modes), clock()
         answers = len(asked) * repeat * size
         bar = TimeLeft("answers", answers, max(deadline - begun, least))
         for reply in bar(replies(lineup, asked, repeat)):
-            found.append(reply)
-            done, rest = divmod(len(found), size)
+            measured.append(reply)
+            done, partial = divmod(len(measured), size)
             now = clock()
-            whole = not rest and done >= FEWEST
+            whole = not partial and done >= FEWEST
             if now > deadline + LATE or (whole and now + (now - begun) / done > deadline):
                 break
     except KeyboardInterrupt:
         click.echo("interrupted: the figures are of what was answered", err=True)
-        return Outcome(tuple(found), watch.load(), interrupted=True)
-    return Outcome(tuple(found), watch.load())
+        return Outcome(tuple(measured), watch.load(), interrupted=True)
+    return Outcome(tuple(measured), watch.load())
 
 
 def planned(
@@ -63,7 +63,7 @@ def planned(
     """
     pace = warmed_up(lineup, asked[0])
     work = Work(pace, 1 + sum(mode.reads for mode in lineup.modes), len(lineup.modes))
-    firsts = [len(each.tokens) for each in asked if each.prompt.number == 1]
+    firsts = [len(question.tokens) for question in asked if question.prompt.number == 1]
     tokens = asked[0].settings.max_tokens or reply_tokens(work, firsts, seconds)
-    least = sum(work.seconds(len(each.tokens), tokens) for each in asked[:FEWEST])
-    return [each.shortened(tokens) for each in asked], least
+    least = sum(work.seconds(len(question.tokens), tokens) for question in asked[:FEWEST])
+    return [question.shortened(tokens) for question in asked], least

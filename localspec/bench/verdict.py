@@ -87,17 +87,19 @@ class Verdict:
 
 def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) -> Verdict:
     """Judge the modes of a run by their speeds; there is at least one prompt."""
-    noise = Noise.of(speeds)
-    kinds = dict.fromkeys(each.kind for each in speeds)
-    parts = {kind: [each for each in speeds if each.kind == kind] for kind in kinds}
+    noise = Noise.measure(speeds)
+    kinds = dict.fromkeys(prompt.kind for prompt in speeds)
+    parts = {kind: [prompt for prompt in speeds if prompt.kind == kind] for kind in kinds}
     rows = [_row(kind, part, noise) for kind, part in parts.items()] if len(parts) > 1 else []
     everything = _row("all", speeds, noise)
     if not everything.ratios:
         text = f"Plain decoding: {everything.plain:.1f} tokens/s."
-    elif not any(each.sure for each in everything.ratios.values()):
+    elif not any(ratio.sure for ratio in everything.ratios.values()):
         text = "This run cannot tell whether drafts pay."
     elif drafter and {AUTO, LOOKUP} <= everything.ratios.keys():
-        gain = noise.ratio([(each.tokens, each.modes[AUTO], each.modes[LOOKUP]) for each in speeds])
+        gain = noise.ratio(
+            [(prompt.tokens, prompt.modes[AUTO], prompt.modes[LOOKUP]) for prompt in speeds]
+        )
         text = _of_drafter(drafter, everything, rows, gain)
     elif AUTO in everything.ratios:
         text = _of_lookup(everything.ratios[AUTO], rows)
@@ -116,9 +118,9 @@ class Noise:
     factor: float  # standard errors that hold the truth 19 times of 20
 
     @classmethod
-    def of(cls, speeds: Sequence[Speeds]) -> Noise:
-        squares = [math.log(each.after / each.before) ** 2 for each in speeds]
-        weighed = [each.tokens * square for each, square in zip(speeds, squares, strict=True)]
+    def measure(cls, speeds: Sequence[Speeds]) -> Noise:
+        squares = [math.log(prompt.after / prompt.before) ** 2 for prompt in speeds]
+        weighed = [prompt.tokens * square for prompt, square in zip(speeds, squares, strict=True)]
         variance = sum(weighed) / len(speeds) / 2
         count = len(speeds)
         factor = STANDARD_ERRORS[count] if count < len(STANDARD_ERRORS) else MANY
@@ -133,15 +135,17 @@ class Noise:
         middle = sum(count * math.log(one / other) for count, one, other in pairs) / tokens
         error = math.sqrt(once * self.variance / tokens + LEAST_ERROR**2)
         reach = self.factor * error
-        return Ratio(*(math.exp(middle + each) for each in (0, -reach, reach)))
+        return Ratio(*(math.exp(middle + distance) for distance in (0, -reach, reach)))
 
 
 def _row(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
-    tokens = sum(each.tokens for each in speeds)
-    plain = math.exp(sum(each.tokens * math.log(each.plain) for each in speeds) / tokens)
+    tokens = sum(prompt.tokens for prompt in speeds)
+    plain = math.exp(sum(prompt.tokens * math.log(prompt.plain) for prompt in speeds) / tokens)
     ratios = {
         # Plain decoding was measured twice, so its mean varies half as much.
-        mode: noise.ratio([(each.tokens, each.modes[mode], each.plain) for each in speeds], 1.5)
+        mode: noise.ratio(
+            [(prompt.tokens, prompt.modes[mode], prompt.plain) for prompt in speeds], 1.5
+        )
         for mode in speeds[0].modes
     }
     return Row(kind, len(speeds), plain, ratios)

@@ -38,61 +38,63 @@ class Candidate:
     why: str = ""  # it is at hand; "": it is not
 
 
-def chosen(loading: Loading) -> str:
+def choose_model(loading: Loading) -> str:
     """Choose the model of the last conversation, else one that the user picks."""
-    if name := last(loading):
+    if name := last_model(loading):
         return name
-    place = Place(loading)
-    candidates = here(loading, place)
+    machine = MachineFigures(loading)
+    candidates = runnable(loading, machine)
     largest = max((model.bytes for model in candidates), default=0)
-    better = best_to_pull(loading, place)
+    better = best_to_pull(loading, machine)
     if better and better.bytes > largest:
         candidates.append(better)
-    return picked(candidates, loading) if candidates else ""
+    return pick(candidates, loading) if candidates else ""
 
 
 def without_asking(loading: Loading) -> str:
     """Choose the model of the last conversation, else the first that was used or pulled."""
-    candidates = here(loading, Place(loading))
-    return last(loading) or next((one.name for one in candidates if one.why != INSTALLED), "")
+    candidates = runnable(loading, MachineFigures(loading))
+    return last_model(loading) or next((one.name for one in candidates if one.why != INSTALLED), "")
 
 
-def last(loading: Loading) -> str:
+def last_model(loading: Loading) -> str:
     """Name the model of the last conversation, if it is still here."""
-    found, _ = session.last()
-    if found:
+    conversation, _ = session.last()
+    if conversation:
         with suppress(LocalSpecError):
-            locate(found.model, loading.backend)
-            return found.model
+            locate(conversation.model, loading.backend)
+            return conversation.model
     return ""
 
 
-class Place:
+class MachineFigures:
     """An engine's memory here, and how fast it reads weights; each is looked at once."""
 
     def __init__(self, loading: Loading) -> None:
         self._limits = loading.limits
         self.paces: dict[str, Pace] = {}  # by engine
-        self._rooms: dict[str, int] = {}
+        self._free_bytes: dict[str, int] = {}
 
     def tokens_a_second(self, engine: str, count: int, entry: Entry | None) -> float:
         if engine not in self.paces:
             self.paces[engine] = pace(engine, self._limits)
         return self.paces[engine].tokens_a_second(count, entry.active_share if entry else 1.0)
 
-    def room(self, engine: str) -> int:
-        if engine not in self._rooms:
-            self._rooms[engine] = there(engine, self._limits).room
-        return self._rooms[engine]
+    def free_bytes(self, engine: str) -> int:
+        if engine not in self._free_bytes:
+            self._free_bytes[engine] = there(engine, self._limits).room
+        return self._free_bytes[engine]
 
 
-def here(loading: Loading, place: Place) -> list[Candidate]:
+def runnable(loading: Loading, machine: MachineFigures) -> list[Candidate]:
     """List what is here and fits: used lately, then quick ones, the largest of them first."""
     ranked = []
     for model in at_hand(loading.backend):
         with suppress(LocalSpecError):
-            if backend(model.engine).inspect(model.path).weight_bytes <= place.room(model.engine):
-                candidate = candidate_of(model, place)
+            if backend(model.engine).inspect(model.path).weight_bytes <= machine.free_bytes(
+                model.engine
+            ):
+                candidate = candidate_of(model, machine)
                 ranked.append((rank(model, candidate), candidate))
     return [candidate for _, candidate in sorted(ranked, key=itemgetter(0))]
 
@@ -104,22 +106,22 @@ def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
     return (1, -candidate.bytes) if candidate.quick else (2, candidate.bytes)
 
 
-def candidate_of(model: ModelAtHand, place: Place) -> Candidate:
-    speed = place.tokens_a_second(model.engine, model.bytes, model.entry)
+def candidate_of(model: ModelAtHand, machine: MachineFigures) -> Candidate:
+    speed = machine.tokens_a_second(model.engine, model.bytes, model.entry)
     quick = quick_enough(speed, reasons=bool(model.entry and model.entry.reasons))
     about = f"{size(model.bytes)}, {model.why}, {speed_text(speed)}"
     return Candidate(model.name, about, model.bytes, quick, model.why)
 
 
-def best_to_pull(loading: Loading, place: Place) -> Candidate | None:
+def best_to_pull(loading: Loading, machine: MachineFigures) -> Candidate | None:
     """Find the largest model that can be pulled, fits, and is quick enough to talk to."""
     offers = [
-        candidate for entry in entries().values() if (candidate := offer(entry, loading, place))
+        candidate for entry in entries().values() if (candidate := offer(entry, loading, machine))
     ]
     return max(offers, key=lambda candidate: candidate.bytes, default=None)
 
 
-def offer(entry: Entry, loading: Loading, place: Place) -> Candidate | None:
+def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate | None:
     """Offer an entry of the catalogue, if one can talk to it here."""
     if "chat" not in entry.good_at:
         return None
@@ -127,7 +129,7 @@ def offer(entry: Entry, loading: Loading, place: Place) -> Candidate | None:
         engine = choose(entry, loading.backend, tuple(specs()))
         weights = fitting(entry, engine, "", there(engine, loading.limits))
         listed = offer_for(entry, engine).weights[weights]
-        speed = place.tokens_a_second(engine, listed.bytes, entry)
+        speed = machine.tokens_a_second(engine, listed.bytes, entry)
         quick = quick_enough(speed, reasons=entry.reasons)
         if quick and not isinstance(listed.source, Package):
             about = f"{size(listed.bytes)} to download, {speed_text(speed)}; {entry.about}"
@@ -135,9 +137,9 @@ def offer(entry: Entry, loading: Loading, place: Place) -> Candidate | None:
     return None
 
 
-def picked(candidates: Sequence[Candidate], loading: Loading) -> str:
+def pick(candidates: Sequence[Candidate], loading: Loading) -> str:
     """Let the user pick one; where it cannot be pulled, go on with the first that is here."""
-    candidate = candidates[0] if len(candidates) == 1 else asked(candidates)
+    candidate = candidates[0] if len(candidates) == 1 else ask_user(candidates)
     if candidate.why:
         return candidate.name
     from localspec.commands.pull import fetch  # the hub's client takes a third of a start
@@ -152,7 +154,7 @@ def picked(candidates: Sequence[Candidate], loading: Loading) -> str:
     return candidate.name
 
 
-def asked(candidates: Sequence[Candidate]) -> Candidate:
+def ask_user(candidates: Sequence[Candidate]) -> Candidate:
     names = [candidate.name for candidate in candidates]
     width = max(map(len, names))
     click.echo("Which model?", err=True)

@@ -37,8 +37,8 @@ class KeptConversation:
 
     def excerpt(self, word: str) -> str:
         """Quote the text around a word's first place in its messages; empty if it is nowhere."""
-        for said in self.session.said:
-            text = " ".join(said.text.split())
+        for message in self.session.said:
+            text = " ".join(message.text.split())
             at = text.lower().find(word)
             if at >= 0:
                 start, end = max(at - AROUND, 0), at + len(word) + AROUND
@@ -49,7 +49,7 @@ class KeptConversation:
 
 def everything() -> list[KeptConversation]:
     """List what can be read, the newest first."""
-    return [found for place in session.latest() if (found := read(place))]
+    return [kept for place in session.latest() if (kept := read(place))]
 
 
 def read(place: Path) -> KeptConversation | None:
@@ -69,12 +69,12 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
         return by_number(int(name), places)
     text, candidates = name.strip().lower(), everything()
     ways: Sequence[Callable[[KeptConversation], bool]] = (
-        lambda each: text in (each.title.lower(), each.place.stem),
-        lambda each: each.title.lower().startswith(text),
-        lambda each: each.place.stem.startswith(text),
+        lambda kept: text in (kept.title.lower(), kept.place.stem),
+        lambda kept: kept.title.lower().startswith(text),
+        lambda kept: kept.place.stem.startswith(text),
     )
     for way in ways:
-        if fitting := [each for each in candidates if way(each)]:
+        if fitting := [kept for kept in candidates if way(kept)]:
             return only(name, fitting)
     return None
 
@@ -82,15 +82,15 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
 def by_number(number: int, numbered: Sequence[Path]) -> KeptConversation:
     if not 1 <= number <= len(numbered):
         raise UsageError(f"there is no conversation {number}; the last is {len(numbered)}")
-    if found := read(numbered[number - 1]):
-        return found
+    if kept := read(numbered[number - 1]):
+        return kept
     raise UsageError(f"conversation {number} is gone; /list shows those that are there")
 
 
 def only(name: str, fitting: Sequence[KeptConversation]) -> KeptConversation:
     if len(fitting) == 1:
         return fitting[0]
-    titles = "; ".join(each.title for each in fitting[:MAX_NAMED])
+    titles = "; ".join(kept.title for kept in fitting[:MAX_NAMED])
     raise UsageError(
         f"{len(fitting)} conversations begin with {name!r}: {titles}: "
         "say more of one, or its number in /list"
@@ -100,9 +100,9 @@ def only(name: str, fitting: Sequence[KeptConversation]) -> KeptConversation:
 def search(text: str) -> list[tuple[KeptConversation, str]]:
     """Find the conversations that hold all words of a text, with an excerpt of each."""
     words = text.lower().split()
-    found = []
-    for each in everything():
-        excerpts = [each.excerpt(word) for word in words]
+    matches = []
+    for kept in everything():
+        excerpts = [kept.excerpt(word) for word in words]
         if all(excerpts):
-            found.append((each, excerpts[0]))
-    return found
+            matches.append((kept, excerpts[0]))
+    return matches

@@ -40,7 +40,7 @@ def text_of(path: str) -> str:
 
 def quoted(path: str, text: str) -> str:
     """Fence the text of a file with more backticks than it contains."""
-    ticks = max((len(each) for each in re.findall(r"`{3,}", text)), default=2) + 1
+    ticks = max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1
     fence = "`" * ticks
     end = "" if text.endswith("\n") or not text else "\n"
     return f"{path}:\n{fence}\n{text}{end}{fence}"
@@ -52,8 +52,8 @@ def mentioned(question: str) -> list[str]:
 
 
 def _named(question: str) -> Iterator[str]:
-    for found in MENTION.findall(question):
-        for path in (found.strip('"'), found.rstrip(MARKS)):
+    for mention in MENTION.findall(question):
+        for path in (mention.strip('"'), mention.rstrip(MARKS)):
             if _is_there(path):
                 yield path
                 break

@@ -62,10 +62,10 @@ def hear(answer: LiveAnswer, view: View, heard: HeardAnswer | None = None) -> He
 
 def _follow(answer: LiveAnswer, view: View, heard: HeardAnswer) -> None:
     while heard.ended is None:
-        found = answer.next(view.wait(answer.read))
-        while found is not None:
-            heard.take(found)
-            if isinstance(found, Ended):
+        event = answer.next(view.wait(answer.read))
+        while event is not None:
+            heard.take(event)
+            if isinstance(event, Ended):
                 return
-            view.add(found)
-            found = answer.next(0)
+            view.add(event)
+            event = answer.next(0)

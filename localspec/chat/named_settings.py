@@ -87,7 +87,7 @@ SETTINGS = (
     ),
 )
 NAMES = tuple(setting.name for setting in SETTINGS)
-BY_NAME = {name: each for each in SETTINGS for name in (each.name, *each.aliases)}
+BY_NAME = {name: setting for setting in SETTINGS for name in (setting.name, *setting.aliases)}
 
 
 def find(name: str) -> NamedSetting:
@@ -125,7 +125,9 @@ def apply(usual: Settings, changes: Mapping[str, str]) -> Settings:
 
 def differences(usual: Settings, settings: Settings) -> dict[str, str]:
     """Map the names of settings that are not as usual to their values."""
-    texts = {each.name: each.text(settings) for each in SETTINGS}
+    texts = {setting.name: setting.text(settings) for setting in SETTINGS}
     return {
-        each.name: texts[each.name] for each in SETTINGS if each.text(usual) != texts[each.name]
+        setting.name: texts[setting.name]
+        for setting in SETTINGS
+        if setting.text(usual) != texts[setting.name]
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from localspec.chat.hearing import hear
 from localspec.chat.room import fitting
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.terminal.view import TypedView
@@ -17,9 +17,9 @@ from localspec.errors import LocalSpecError, UsageError
 
 def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:
     """Answer one question; notices go to standard error."""
-    asked = Said("user", question)
+    asked = ChatMessage("user", question)
     messages, notice = fitting(session, speaker, asked)
-    told([notice] if notice else [])
+    print_notices([notice] if notice else [])
     try:
         heard = hear(speaker.ask(messages, settings), TypedView(sys.stdout, thoughts=False))
     except BrokenPipeError:
@@ -30,18 +30,18 @@ def once(speaker: Speaker, settings: Settings, session: Session, question: str) 
         raise heard.error
     if heard.stopped or heard.ended is None:
         raise KeyboardInterrupt
-    session.said += [asked, Said("assistant", heard.text, heard.thought)]
-    told(heard.ended.notices)
+    session.said += [asked, ChatMessage("assistant", heard.text, heard.thought)]
+    print_notices(heard.ended.notices)
     if sys.stderr.isatty():
         print(status(heard.ended), file=sys.stderr)
 
 
-def told(notices: Sequence[str]) -> None:
+def print_notices(notices: Sequence[str]) -> None:
     for notice in notices:
         print(f"localspec: {notice}", file=sys.stderr)
 
 
-def whole(question: str) -> str:
+def whole_question(question: str) -> str:
     """Join what comes through a pipe, if anything does, and the question."""
     if sys.stdin is None or sys.stdin.isatty():
         return question.strip()
@@ -53,4 +53,4 @@ def whole(question: str) -> str:
         ) from error
     if "\0" in piped:
         raise UsageError("what comes through the pipe is no text: it has a zero byte")
-    return "\n\n".join(each.strip("\n") for each in (piped, question) if each.strip())
+    return "\n\n".join(part.strip("\n") for part in (piped, question) if part.strip())

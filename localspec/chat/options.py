@@ -37,7 +37,7 @@ class ChatOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatWanted:
+class ChatCommandOptions:
     """All options of a chat, and which of them were given."""
 
     chat: ChatOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.speakers.speaker import Speaker
 from localspec.errors import PromptTooLong
 from localspec.templates.message import Message
@@ -14,7 +14,9 @@ KEPT = 0.7  # of the rest, when that is full: the less is kept, the later it is 
 # until then each prompt begins with the last one, which need not be read again
 
 
-def fitting(session: Session, speaker: Speaker, question: Said) -> tuple[Sequence[Message], str]:
+def fitting(
+    session: Session, speaker: Speaker, question: ChatMessage
+) -> tuple[Sequence[Message], str]:
     """Leave out the oldest turns until the messages fit; return these and a notice of it."""
     context, before = speaker.context, session.forgotten
     messages = session.messages(question)

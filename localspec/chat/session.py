@@ -23,7 +23,7 @@ MAX_TITLE = 60  # characters
 
 
 @dataclass(slots=True)
-class Said:
+class ChatMessage:
     """One message; an answer that was stopped, or cut at its length, is marked as such."""
 
     role: str
@@ -35,28 +35,28 @@ class Said:
     @property
     def text(self) -> str:
         """The whole text as the model gets it, with files."""
-        return "\n\n".join((self.content, *(quoted(*each) for each in self.files.items())))
+        return "\n\n".join((self.content, *(quoted(*file) for file in self.files.items())))
 
     @property
     def message(self) -> Message:
-        found: dict[str, str] = {"role": self.role, "content": self.text}
-        return {**found, "reasoning_content": self.thought} if self.thought else found
+        fields: dict[str, str] = {"role": self.role, "content": self.text}
+        return {**fields, "reasoning_content": self.thought} if self.thought else fields
 
 
 @dataclass(slots=True)
 class Session:
     model: str = ""
     system: str = ""
-    said: list[Said] = field(default_factory=list)
+    said: list[ChatMessage] = field(default_factory=list)
     forgotten: int = 0  # messages that the model hears no more, for want of context
     wishes: dict[str, str] = field(default_factory=dict)  # by the names of /set
     name: str = field(default_factory=lambda: named(time.time()))
     seen: str = ""  # the digest of its file, as it was last read or written
 
-    def messages(self, question: Said) -> list[Message]:
+    def messages(self, question: ChatMessage) -> list[Message]:
         """The messages for the model, the system message first."""
         system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, *(each.message for each in (*self.said[self.forgotten :], question))]
+        return [*system, *(message.message for message in (*self.said[self.forgotten :], question))]
 
     def forget(self) -> bool:
         """Leave out the oldest turn; return False if there is none."""
@@ -70,23 +70,23 @@ class Session:
     @property
     def title(self) -> str:
         """Return the beginning of the first question."""
-        lines = (line.strip() for said in self.said[:1] for line in said.content.splitlines())
+        lines = (line.strip() for message in self.said[:1] for line in message.content.splitlines())
         title = next(filter(None, lines), "without a question")
         return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 3].rstrip()}..."
 
     @property
-    def question(self) -> Said:
+    def question(self) -> ChatMessage:
         """The last question."""
         return self.said[self._asked]
 
     def before(self) -> Session:
         """The conversation before the last question."""
-        said = self.said[: self._asked]
-        return replace(self, said=said, forgotten=min(self.forgotten, len(said)))
+        messages = self.said[: self._asked]
+        return replace(self, said=messages, forgotten=min(self.forgotten, len(messages)))
 
     @property
     def _asked(self) -> int:
-        asked = [at for at, each in enumerate(self.said) if each.role == "user"]
+        asked = [at for at, message in enumerate(self.said) if message.role == "user"]
         if not asked:
             raise UsageError("nothing was asked yet")
         return asked[-1]
@@ -94,7 +94,7 @@ class Session:
     @property
     def answer(self) -> str:
         """The last answer."""
-        answers = [each.content for each in self.said if each.role == "assistant"]
+        answers = [message.content for message in self.said if message.role == "assistant"]
         if not answers:
             raise UsageError("nothing was answered yet")
         return answers[-1]
@@ -120,9 +120,9 @@ class Session:
         parts = [f"# A conversation with {self.model}"]
         if self.system:
             parts.append(f"> {self.system}".replace("\n", "\n> "))
-        for each in self.said:
-            who = "You" if each.role == "user" else self.model
-            parts += [f"## {who}", each.text + ("\n\n(stopped)" if each.stopped else "")]
+        for message in self.said:
+            who = "You" if message.role == "user" else self.model
+            parts += [f"## {who}", message.text + ("\n\n(stopped)" if message.stopped else "")]
         return "\n\n".join(parts) + "\n"
 
 
@@ -170,31 +170,31 @@ def load(place: Path) -> Session:
 def _read(kept: Mapping[str, object]) -> Session:
     if kept["version"] != VERSION:
         raise ValueError(f"it is of another version than {VERSION}")
-    said, forgotten = kept["said"], kept["forgotten"]
-    if not isinstance(said, list) or not isinstance(forgotten, int):
+    messages, forgotten = kept["said"], kept["forgotten"]
+    if not isinstance(messages, list) or not isinstance(forgotten, int):
         raise TypeError("its parts are of other types")
     return Session(
         _text(kept["model"]),
         _text(kept["system"]),
-        [_said(each) for each in said],
-        min(max(forgotten, 0), len(said)),
+        [_message(entry) for entry in messages],
+        min(max(forgotten, 0), len(messages)),
         _texts(kept["wishes"]),
     )
 
 
-def _said(each: object) -> Said:
-    if not isinstance(each, dict):
+def _message(entry: object) -> ChatMessage:
+    if not isinstance(entry, dict):
         raise TypeError("a message is no JSON object")
-    role, content, thought = (_text(each[name]) for name in ("role", "content", "thought"))
+    role, content, thought = (_text(entry[name]) for name in ("role", "content", "thought"))
     if role not in WHO:
         raise ValueError(f"a message is by neither {' nor '.join(WHO)}")
-    return Said(role, content, thought, each["stopped"] is True, _texts(each["files"]))
+    return ChatMessage(role, content, thought, entry["stopped"] is True, _texts(entry["files"]))
 
 
 def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise TypeError("its parts are of other types")
-    return {_text(name): _text(each) for name, each in value.items()}
+    return {_text(name): _text(part) for name, part in value.items()}
 
 
 def _text(value: object) -> str:
@@ -217,9 +217,9 @@ def _changed(place: Path) -> float:
 
 def opened(place: Path) -> Session:
     """Load a conversation to go on with in the same file."""
-    found = load(place)
-    found.name, found.seen = place.stem, digest(place)
-    return found
+    session = load(place)
+    session.name, session.seen = place.stem, digest(place)
+    return session
 
 
 def last(model: str = "") -> tuple[Session | None, list[str]]:
@@ -228,11 +228,11 @@ def last(model: str = "") -> tuple[Session | None, list[str]]:
     others: list[Session] = []
     for place in latest():
         try:
-            found = opened(place)
+            session = opened(place)
         except (UsageError, OSError) as error:
             notices.append(str(error))
             continue
-        if model in ("", found.model):
-            return found, notices
-        others.append(found)
+        if model in ("", session.model):
+            return session, notices
+        others.append(session)
     return (others[0] if others else None), notices

@@ -117,20 +117,20 @@ class Columns:
 
 def answers(heard: Sequence[HeardAnswer]) -> Columns:
     names = ("answer", "tokens", "tokens/s", "rounds", "drafted", "accepted", "read", "known")
-    return Columns(names, [_answer(*each) for each in enumerate(heard, start=1)])
+    return Columns(names, [_answer(*answer) for answer in enumerate(heard, start=1)])
 
 
 def _answer(number: int, heard: HeardAnswer) -> Sequence[str]:
-    found = heard.figures
+    figures = heard.figures
     return (
         str(number),
-        f"{found.tokens:,}",
-        f"{found.per_second:.1f}" if found.per_second else "-",
-        f"{found.rounds:,}",
-        f"{found.drafted:,}",
-        f"{found.accepted:,}",
-        f"{found.prompt - found.cached:,}",
-        f"{found.cached:,}",
+        f"{figures.tokens:,}",
+        f"{figures.per_second:.1f}" if figures.per_second else "-",
+        f"{figures.rounds:,}",
+        f"{figures.drafted:,}",
+        f"{figures.accepted:,}",
+        f"{figures.prompt - figures.cached:,}",
+        f"{figures.cached:,}",
     )
 
 
@@ -138,11 +138,11 @@ def guessed(heard: Sequence[HeardAnswer]) -> Columns | None:
     """Tabulate the share of accepted drafts by proposer and position."""
     drafted: Counter[tuple[str, int]] = Counter()
     accepted: Counter[tuple[str, int]] = Counter()
-    for each in heard:
-        for by, guesses in each.figures.guesses.items():
-            for at, found in enumerate(guesses[:POSITIONS]):
-                drafted[by, at] += found.drafted
-                accepted[by, at] += found.accepted
+    for answer in heard:
+        for by, guesses in answer.figures.guesses.items():
+            for at, counts in enumerate(guesses[:POSITIONS]):
+                drafted[by, at] += counts.drafted
+                accepted[by, at] += counts.accepted
     if not drafted:
         return None
     reach = range(max(at for _, at in drafted) + 1)
@@ -159,7 +159,7 @@ def rate(guesses: PositionCounts) -> str:
 
 
 def most(rounds: Sequence[AnswerRound]) -> int:
-    return max((each.drafted for each in rounds), default=0)
+    return max((round_.drafted for round_ in rounds), default=0)
 
 
 def sparkline(rounds: Sequence[AnswerRound]) -> str:
@@ -168,8 +168,8 @@ def sparkline(rounds: Sequence[AnswerRound]) -> str:
     if not top:
         return ""
     means = (mean(rounds[at : at + size]) for at in range(0, len(rounds), size))
-    return "".join(BARS[-int(-each / top * (len(BARS) - 1) // 1)] for each in means)
+    return "".join(BARS[-int(-depth / top * (len(BARS) - 1) // 1)] for depth in means)
 
 
 def mean(rounds: Sequence[AnswerRound]) -> float:
-    return sum(each.drafted for each in rounds) / len(rounds)
+    return sum(round_.drafted for round_ in rounds) / len(rounds)

@@ -10,7 +10,7 @@ from typing import Protocol
 from localspec.chat import files, named_settings
 from localspec.chat.hearing import HeardAnswer, hear
 from localspec.chat.room import fitting, forgotten
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.terminal.coloured import legend
@@ -20,7 +20,7 @@ from localspec.errors import LocalSpecError, PromptTooLong
 from localspec.grammar.grammar import Grammar
 
 
-class Door(Protocol):
+class ModelSource(Protocol):
     """Opens speakers by name."""
 
     def names(self) -> Sequence[str]: ...
@@ -39,7 +39,7 @@ class Door(Protocol):
 
 @dataclass(slots=True)
 class Talk:
-    door: Door
+    source: ModelSource
     speaker: Speaker
     screen: Screen
     session: Session = field(default_factory=Session)
@@ -60,21 +60,21 @@ class Talk:
 
     @property
     def usual(self) -> Settings:
-        return self.door.usual(self.speaker.name)
+        return self.source.usual(self.speaker.name)
 
     @property
     def settings(self) -> Settings:
-        found = named_settings.apply(self.usual, self.session.wishes)
-        depth = 0 if self.plain else found.depth
-        predicted = found.prediction if self.prediction is None else self.prediction
-        return replace(found, depth=depth, prediction=predicted, grammar=self.schema)
+        settings = named_settings.apply(self.usual, self.session.wishes)
+        depth = 0 if self.plain else settings.depth
+        predicted = settings.prediction if self.prediction is None else self.prediction
+        return replace(settings, depth=depth, prediction=predicted, grammar=self.schema)
 
     @property
     def changes(self) -> Sequence[str]:
         """List the settings that are not default, in a few words each."""
         usual = self.usual
         chosen = named_settings.apply(usual, self.session.wishes)
-        named = [" ".join(each) for each in named_settings.differences(usual, chosen).items()]
+        named = [" ".join(change) for change in named_settings.differences(usual, chosen).items()]
         switches = {
             "no drafts": self.plain,
             "thinking": self.think is True,
@@ -90,7 +90,7 @@ class Talk:
         for path in named:
             self.screen.faint(f"with {path}")
         before = self.session.before() if self.editing else self.session
-        heard = self._answer(Said("user", question, files=self.files | named), before)
+        heard = self._answer(ChatMessage("user", question, files=self.files | named), before)
         if heard.anything:
             self.begun, self.files, self.editing = "", {}, False
         return not heard.stopped
@@ -101,17 +101,17 @@ class Talk:
 
     def edit(self) -> None:
         """Edit the last question; it stays until the new one is answered."""
-        said = self.session.question
-        named = files.mentioned(said.content)
-        self.begun, self.editing = said.content, True
-        self.files = {path: text for path, text in said.files.items() if path not in named}
+        question = self.session.question
+        named = files.mentioned(question.content)
+        self.begun, self.editing = question.content, True
+        self.files = {path: text for path, text in question.files.items() if path not in named}
 
     def unedit(self) -> None:
         """Restore the last question."""
         if self.editing:
             self.files, self.editing = {}, False
 
-    def _answer(self, question: Said, before: Session) -> HeardAnswer:
+    def _answer(self, question: ChatMessage, before: Session) -> HeardAnswer:
         """Answer a question; restore the conversation if no answer comes."""
         session, heard = replace(before, said=list(before.said)), HeardAnswer()
         try:
@@ -123,14 +123,14 @@ class Talk:
         finally:
             if heard.anything:
                 cut = heard.ended is None or heard.stopped
-                session.said += [question, Said("assistant", heard.text, heard.thought, cut)]
+                session.said += [question, ChatMessage("assistant", heard.text, heard.thought, cut)]
                 self.session = session
                 self.heard.append(heard)
                 self.keep()
         self._close(heard)
         return heard
 
-    def _hear(self, session: Session, question: Said, heard: HeardAnswer) -> None:
+    def _hear(self, session: Session, question: ChatMessage, heard: HeardAnswer) -> None:
         messages, notice = fitting(session, self.speaker, question)
         if notice:
             self.screen.notice(notice)
@@ -139,14 +139,14 @@ class Talk:
 
     def change(self, name: str) -> None:
         """Change to another model; if it cannot be opened, keep the present one."""
-        self.door.check(name)
+        self.source.check(name)
         before = self.speaker.name
         self.speaker.close()
         try:
-            self.speaker = self.door.open(name)
+            self.speaker = self.source.open(name)
         except (LocalSpecError, KeyboardInterrupt):
             self.screen.notice(f"{before} goes on")
-            self.speaker = self.door.open(before)
+            self.speaker = self.source.open(before)
             raise
         self.session.model = self.speaker.name
         self.session.forgotten = 0  # its context may be larger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from localspec.chat.options import ChatOptions, ChatWanted
+from localspec.chat.options import ChatCommandOptions, ChatOptions
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import chosen, given, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
@@ -24,7 +24,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
     """
     from localspec.chat.command import chat as talk  # a terminal's libraries take their time
 
-    wanted = ChatWanted(
+    wanted = ChatCommandOptions(
         chat=read(context, ChatOptions),
         load=read(context, LoadingOptions),
         drafting=read(context, DraftingOptions),

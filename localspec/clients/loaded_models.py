@@ -87,7 +87,7 @@ def stop(context: click.Context, model: str) -> None:
         raise UsageError(f"no model is loaded at {wire.address}")
     name = model.removesuffix(LATEST)
     require_known(wire.address, name, names)
-    requests = count(wire.told("/models/unload", {"model": name}), "requests")
+    requests = count(wire.ask("/models/unload", {"model": name}), "requests")
     what = "its request has" if requests == 1 else f"its {requests} requests have"
     click.echo(f"{name} is unloaded" + (f" when {what} ended" if requests else ""))
 
@@ -105,7 +105,7 @@ def loaded_at(wire: Wire) -> list[LoadedModel]:
     from localspec.chat.speakers.http import QUICK_SECONDS
     from localspec.chat.speakers.stream import objects
 
-    listed = wire.told("/api/ps", seconds=QUICK_SECONDS).get("models")
+    listed = wire.ask("/api/ps", seconds=QUICK_SECONDS).get("models")
     return [loaded(objects(each)) for each in listed] if isinstance(listed, list) else []
 
 

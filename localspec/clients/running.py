@@ -43,7 +43,7 @@ def answering(address: str, key: str, model: str = "") -> Endpoint:
 
 def models_of(wire: Wire) -> dict[str, Object]:
     """List the models that a server offers, or raise where it is not LocalSpec."""
-    listed = wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
+    listed = wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
     models = [objects(each) for each in listed] if isinstance(listed, list) else []
     if not models or any(each.get("owned_by") != OURS for each in models):
         raise UsageError(f"what answers at {wire.address} is not LocalSpec")
@@ -88,7 +88,7 @@ def completing(server: Endpoint) -> Endpoint:
     """Ask a server whether its model fills in middles, and by which tokens."""
     wire = Wire(server.address, server.key)
     with suppress(LocalSpecError):
-        shown = wire.told("/api/show", {"model": server.model})
+        shown = wire.ask("/api/show", {"model": server.model})
         able = shown.get("capabilities")
         if isinstance(able, list) and "insert" in able:
             return replace(server, fills_in=True, fill_in_format=fill_in_format(wire, server.model))
@@ -99,7 +99,7 @@ def fill_in_format(wire: Wire, model: str, marks: Mapping[str, str] = FILL_IN_MA
     """Find the family whose mark is one token of the model's."""
     for name, mark in marks.items():
         asked: Json = {"model": model, "content": mark, "parse_special": True}
-        tokens = wire.told("/tokenize", asked).get("tokens")
+        tokens = wire.ask("/tokenize", asked).get("tokens")
         if isinstance(tokens, list) and len(tokens) == 1:
             return name
     return ""

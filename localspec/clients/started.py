@@ -77,7 +77,7 @@ def ready(process: subprocess.Popen[bytes], address: str, key: str, log: Path) -
     wire = Wire(address, key)
     while process.poll() is None:
         with suppress(LocalSpecError):
-            wire.told("/health", seconds=1)
+            wire.ask("/health", seconds=1)
             return answering(address, key)
         time.sleep(POLL_SECONDS)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TOLD_LINES:]

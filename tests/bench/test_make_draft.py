@@ -12,8 +12,8 @@ import pytest
 from gguf import GGUFReader
 
 from localspec.backend import Options, Row
-from localspec.bench.make_draft import left, verdict
-from localspec.bench.skipping import DEEPEST, Judged, promised, search
+from localspec.bench.make_draft import remaining_layers, verdict
+from localspec.bench.skipping import DEEPEST, LayerChoice, promised, search
 from localspec.cli import run
 from localspec.errors import ModelFileError, UsageError
 from localspec.memory.placement import DRAFT_MODEL
@@ -164,7 +164,7 @@ def test_the_search_takes_out_what_costs_least():
         """Only layers 3 to 8 count; each of the others takes its time."""
         tried.append(tuple(layers))
         counts = sum(3 <= at < 9 for at in layers)
-        found = Judged(tuple(layers), counts / 6, len(layers) / 20)
+        found = LayerChoice(tuple(layers), counts / 6, len(layers) / 20)
         return promised(found, dict.fromkeys(range(1, DEEPEST + 2), 1.0))
 
     found = list(search(20, judge, lambda: False))
@@ -176,19 +176,19 @@ def test_the_search_takes_out_what_costs_least():
 
 def test_the_promise_is_the_textbooks():
     forwards = dict.fromkeys(range(1, DEEPEST + 2), 1.0)
-    assert promised(Judged((), 0.5, 0.25), forwards).speedup == pytest.approx(1.2)
-    sure = promised(Judged((), 1.0, 0.0), forwards)
+    assert promised(LayerChoice((), 0.5, 0.25), forwards).speedup == pytest.approx(1.2)
+    sure = promised(LayerChoice((), 1.0, 0.0), forwards)
     assert (sure.depth, sure.speedup) == (DEEPEST, DEEPEST + 1)
     steep = {width: float(width) for width in forwards}
-    assert promised(Judged((), 0.9, 0.1), steep).speedup < 1
+    assert promised(LayerChoice((), 0.9, 0.1), steep).speedup < 1
 
 
 def test_layers_are_left_out_by_number_and_range():
-    assert left("1-3, 5", 7) == (0, 4, 6)
+    assert remaining_layers("1-3, 5", 7) == (0, 4, 6)
     faults = {"5-3": "5-3 are not among", "7": "0 to 6", "x": "write", "0-6": "all"}
     for wish, fault in faults.items():
         with pytest.raises(UsageError, match=fault):
-            left(wish, 7)
+            remaining_layers(wish, 7)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from localspec.chat.command import Beginning, meet
+from localspec.chat.command import Beginning, run_at_terminal
 from localspec.chat.session import Session, last
 from localspec.chat.speakers.local import LocalSpeaker
 from localspec.engine.engine import Engine
@@ -73,7 +73,7 @@ class Waiting(Paused):
 
 
 class Scripted:
-    """A door to models that need no files."""
+    """A source to models that need no files."""
 
     def __init__(self, context: int) -> None:
         self._context = context
@@ -115,7 +115,7 @@ class Scripted:
 
 def main(model: str = "scripted", context: int = 8192, *, resume: bool = False) -> None:
     kept, notices = last() if resume else (None, ())
-    meet(Scripted(context), Beginning(model, kept or Session(), notices, resumes=resume))
+    run_at_terminal(Scripted(context), Beginning(model, kept or Session(), notices, resumes=resume))
 
 
 if __name__ == "__main__":

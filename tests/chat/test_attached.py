@@ -15,7 +15,7 @@ import pytest
 
 from localspec.chat.hearing import hear
 from localspec.chat.speakers.local import LocalSpeaker
-from localspec.chat.speakers.server import AttachedServer as Door
+from localspec.chat.speakers.server import AttachedServer
 from localspec.chat.speakers.speaker import Ended
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
@@ -70,7 +70,7 @@ def thinker():
 
 @pytest.fixture(scope="module")
 def attached(thinker):
-    return Door(thinker.address, "", usual).open("scripted")
+    return AttachedServer(thinker.address, "", usual).open("scripted")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,9 @@ def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):
     strict = replace(offer, name="strict", usual=Sampling(top_k=1))
     thinker.app.state.host.offers["strict"] = strict
     settings = replace(PLAIN, sampling=WILD, seed=7, max_tokens=50)
-    pieces, _ = answered(Door(thinker.address, "", usual).open("strict").ask([said("x")], settings))
+    pieces, _ = answered(
+        AttachedServer(thinker.address, "", usual).open("strict").ask([said("x")], settings)
+    )
     assert pieces == answered(local.ask([said("x")], settings))[0]
     del thinker.app.state.host.offers["strict"]
 
@@ -169,7 +171,7 @@ def test_the_choice_about_thinking_reaches_the_chat_template():
     server = Server({}, template=template + THINKING)
     with closing(server), Runtime(Engine(model, SuffixProposer(), 4)) as runtime:
         here = LocalSpeaker("scripted", runtime)
-        for speaker in (here, Door(server.address, "", usual).open("scripted")):
+        for speaker in (here, AttachedServer(server.address, "", usual).open("scripted")):
             prompts = []
             for think in (None, True, False):
                 _, ended = answered(speaker.ask([said("Hi!")], PLAIN, think=think))
@@ -181,14 +183,14 @@ def test_the_choice_about_thinking_reaches_the_chat_template():
 def test_models_are_listed_checked_and_loaded_with_their_context(thinker):
     offers = thinker.app.state.host.offers
     offers["large"] = replace(offers["scripted"], name="large", context=1 << 20)
-    door = Door(f"{thinker.address}/v1/", "", usual)
-    assert door.names() == ["scripted", "large"]
-    assert door.open("large").context == 8192  # of 1,048,576: as it is loaded, not as it could be
+    source = AttachedServer(f"{thinker.address}/v1/", "", usual)
+    assert source.names() == ["scripted", "large"]
+    assert source.open("large").context == 8192  # of 1,048,576: as it is loaded, not as it could be
     del offers["large"]
     with pytest.raises(UsageError, match="has no large; it has: scripted"):
-        door.open("large")
-    assert door.names() == ["scripted"]
-    assert door.open("scripted").about == (f"scripted at {thinker.address}",)
+        source.open("large")
+    assert source.names() == ["scripted"]
+    assert source.open("scripted").about == (f"scripted at {thinker.address}",)
 
 
 def test_what_is_too_long_is_refused_with_both_numbers(attached):
@@ -202,7 +204,11 @@ def test_what_is_too_long_is_refused_with_both_numbers(attached):
 def test_how_far_a_long_prompt_is_read_is_told():
     server = Server(pause=0.03)
     with closing(server):
-        answer = Door(server.address, "", usual).open("scripted").ask([said("x" * 1600)], PLAIN)
+        answer = (
+            AttachedServer(server.address, "", usual)
+            .open("scripted")
+            .ask([said("x" * 1600)], PLAIN)
+        )
         read = []
         while not isinstance(found := answer.next(0.05), Ended):
             if found and found.text:
@@ -218,14 +224,14 @@ def test_how_far_a_long_prompt_is_read_is_told():
 def test_a_key_is_given_where_one_is_wanted():
     server = Server(terms=Terms(rules=Rules(keys=("secret",))))
     with closing(server):
-        assert Door(server.address, "secret", usual).names() == ["scripted"]
+        assert AttachedServer(server.address, "secret", usual).names() == ["scripted"]
         for key in ("", "wrong"):
             with pytest.raises(UsageError, match="wants a key: give --key"):
-                Door(server.address, key, usual)
+                AttachedServer(server.address, key, usual)
     with pytest.raises(UsageError, match="visible ASCII"):
-        Door(server.address, "schlüssel", usual)
+        AttachedServer(server.address, "schlüssel", usual)
     with pytest.raises(UsageError, match="visible ASCII"):
-        Door(server.address, "a\r\nhost: b", usual)
+        AttachedServer(server.address, "a\r\nhost: b", usual)
 
 
 def listeners() -> int:
@@ -247,7 +253,7 @@ def slow():
 
 
 def test_who_stops_gets_what_was_said_and_frees_the_slot(slow):
-    speaker = Door(slow.address, "", usual).open("scripted")
+    speaker = AttachedServer(slow.address, "", usual).open("scripted")
     answer = speaker.ask([said("go on")], Settings())
     pieces = []
     while len(pieces) < 5:
@@ -263,7 +269,7 @@ def test_who_stops_gets_what_was_said_and_frees_the_slot(slow):
 
 
 def test_fifty_answers_can_be_stopped_at_any_time_and_two_chats_go_on(slow):
-    here, there = (Door(slow.address, "", usual).open("scripted") for _ in range(2))
+    here, there = (AttachedServer(slow.address, "", usual).open("scripted") for _ in range(2))
     other = there.ask([said("Hello")], PLAIN)
     for number in range(50):
         answer = here.ask([said("go on")], Settings())
@@ -287,7 +293,7 @@ class Unseen:
 
 
 def test_ctrl_c_stops_an_answer_of_a_server_in_the_middle(slow):
-    speaker = Door(slow.address, "", usual).open("scripted")
+    speaker = AttachedServer(slow.address, "", usual).open("scripted")
     main = threading.main_thread().ident
     threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
     heard = hear(speaker.ask([said("go on")], Settings()), Unseen())
@@ -371,7 +377,9 @@ def raw(listed: bytes | None, streamed: bytes | None = b""):
 def stranger(streamed: bytes):
     """All that is heard of a server that is not ours."""
     with raw(MODELS, streamed) as server:
-        return answered(Door(server.address, "", usual).open("other").ask([said("Hi")], PLAIN))
+        return answered(
+            AttachedServer(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
+        )
 
 
 @pytest.mark.parametrize(
@@ -402,7 +410,7 @@ def stranger(streamed: bytes):
 )
 def test_a_server_that_cannot_be_used_is_told_of_in_one_sentence(answer, message):
     with raw(answer) as server, pytest.raises(LocalSpecError) as raised:
-        Door(server.address, "", usual)
+        AttachedServer(server.address, "", usual)
     assert str(raised.value).startswith(message.replace("ADDRESS", server.address))
     assert "\n" not in str(raised.value)
 
@@ -412,26 +420,26 @@ def test_a_server_that_cannot_be_used_is_told_of_in_one_sentence(answer, message
 )
 def test_nonsense_is_no_address(address):
     with pytest.raises(UsageError, match=re.escape(repr(address))):
-        Door(address, "", usual)
+        AttachedServer(address, "", usual)
 
 
 def test_where_nobody_answers_that_is_said():
     with raw(MODELS) as server:
         pass
     with pytest.raises(BackendError, match=f"no server answers at {server.address}: .*refused"):
-        Door(server.address, "", usual)
+        AttachedServer(server.address, "", usual)
     with (
         raw(MODELS) as server,
         pytest.raises(BackendError, match=r"no server answers at https://.*SSL"),
     ):
-        Door(server.address.replace("http", "https"), "", usual)
+        AttachedServer(server.address.replace("http", "https"), "", usual)
 
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "//"])
 def test_an_address_may_be_written_in_many_ways(ending):
     with raw(MODELS) as server:
         for address in (server.address, server.address.removeprefix("http://")):
-            assert Door(address + ending, "", usual).names() == ["other"]
+            assert AttachedServer(address + ending, "", usual).names() == ["other"]
         assert all(asked.startswith(b"GET /v1/models HTTP") for asked in server.asked)
 
 
@@ -446,7 +454,7 @@ def test_a_server_of_the_sixth_version_can_be_asked():
                 line.sendall(MODELS)
 
         threading.Thread(target=answer, daemon=True).start()
-        assert Door(f"[::1]:{port}", "", usual).names() == ["other"]
+        assert AttachedServer(f"[::1]:{port}", "", usual).names() == ["other"]
 
 
 def test_no_proxy_leads_to_this_machine(monkeypatch):
@@ -455,18 +463,18 @@ def test_no_proxy_leads_to_this_machine(monkeypatch):
     with raw(MODELS) as server:
         for host in ("127.0.0.1", "localhost"):
             address = server.address.replace("127.0.0.1", host)
-            assert Door(address, "", usual).names() == ["other"]
+            assert AttachedServer(address, "", usual).names() == ["other"]
     with pytest.raises(BackendError, match=r"no server answers at http://far\.example"):
-        Door("http://far.example", "", usual)  # by the proxy, which is not there
+        AttachedServer("http://far.example", "", usual)  # by the proxy, which is not there
     monkeypatch.setenv("all_proxy", "nonsense://here")
     with pytest.raises(UsageError, match="cannot be asked"):
-        Door("ftp.example", "", usual)
+        AttachedServer("ftp.example", "", usual)
 
 
 def test_a_server_that_is_not_ours_is_asked_nothing_that_it_may_not_know():
     stream = events(chunk("Good "), chunk("day."), LAST, {"choices": [], "usage": None}) + DONE
     with raw(MODELS, stream) as server:
-        speaker = Door(server.address, "", usual).open("other")
+        speaker = AttachedServer(server.address, "", usual).open("other")
         assert speaker.context == 0
         assert speaker.count([said("Hi")]) is None
         settings = replace(PLAIN, sampling=Sampling(top_p=0.5), depth=3, proposers=("ngram",))
@@ -500,7 +508,7 @@ def test_llama_cpp_tells_its_context_and_how_far_it_reads():
     )
     progress = {"total": 237, "cache": 0, "processed": 128, "time_ms": 181}
     with raw(listed, events(chunk("", prompt_progress=progress), chunk("Hi"), LAST)) as server:
-        speaker = Door(server.address, "", usual).open("other")
+        speaker = AttachedServer(server.address, "", usual).open("other")
         assert speaker.context == 4096
         answer = speaker.ask([said("Hi")], PLAIN)
         assert text_of([answer.next(5.0) or answer.next(5.0)]) == "Hi"
@@ -539,7 +547,7 @@ def test_llama_cpp_tells_its_context_and_how_far_it_reads():
 )
 def test_a_stream_that_cannot_be_followed_ends_in_one_sentence(stream, message):
     with raw(MODELS, stream) as server:
-        answer = Door(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
+        answer = AttachedServer(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
         with pytest.raises(LocalSpecError) as raised:
             answered(answer)
     assert str(raised.value).startswith(message.replace("ADDRESS", server.address))
@@ -568,7 +576,7 @@ def test_lines_end_in_line_feeds_only():
 
 def test_a_server_that_never_answers_is_left_at_once():
     with raw(MODELS, None) as server:
-        answer = Door(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
+        answer = AttachedServer(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
         assert answer.next(0.05) is None
         wait_for(lambda: server.asked[-1].startswith(b"POST"))
         answer.cancel()
@@ -579,5 +587,5 @@ def test_a_server_that_never_answers_is_left_at_once():
         threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            Door(server.address, "", usual)
+            AttachedServer(server.address, "", usual)
         assert time.monotonic() - begun < 2

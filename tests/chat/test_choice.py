@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from localspec.chat import choice, command, session
-from localspec.chat.choice import STARTER, Candidate, Place
-from localspec.chat.session import Said, Session
-from localspec.chat.speakers.here import Here
+from localspec.chat.choice import STARTER, Candidate, MachineFigures
+from localspec.chat.session import ChatMessage, Session
+from localspec.chat.speakers.local_models import LocalModels
 from localspec.chat.speakers.server import AttachedServer
 from localspec.engine.settings import Settings
 from localspec.errors import NotPulled, PullError, UsageError
@@ -43,20 +43,20 @@ def pull(name, path, *, size=None):
 
 
 def talked(model):
-    found = Session(model, said=[Said("user", "hi"), Said("assistant", "ho")])
+    found = Session(model, said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
     found.keep()
 
 
 def here(loading=ROOMY):
     """List the names of what is here, but for the starter, which may be installed."""
-    found = choice.here(loading, Place(loading))
+    found = choice.runnable(loading, MachineFigures(loading))
     return [one.name for one in found if one.why != INSTALLED]
 
 
 def quick_machine(name="llama-3.2-1b"):
     """Make a place where a model is just quick enough to talk to."""
     [entry] = [entry for entry in entries().values() if entry.name == name]
-    place = Place(ROOMY)
+    place = MachineFigures(ROOMY)
     most = next(iter(entry.offers["gguf"].weights.values())).bytes
     place.paces["llamacpp"] = Pace(1.1 * TALKING * most)
     return place
@@ -107,7 +107,7 @@ def test_the_one_used_last_comes_before_all_others_if_it_is_still_here():
     for name in ("small", "small:Q8_0", str(engines.tiny("llama"))):
         talked(name)
         assert choice.without_asking(ROOMY) == name
-        assert choice.chosen(ROOMY) == name
+        assert choice.choose_model(ROOMY) == name
     talked("gone")
     assert choice.without_asking(ROOMY) == "large:Q8_0"
 
@@ -174,7 +174,7 @@ def test_mlx_is_said_to_be_slow_where_it_has_no_gpu():
 
 def picks(number, monkeypatch, *candidates):
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
-    return choice.picked(candidates, ROOMY)
+    return choice.pick(candidates, ROOMY)
 
 
 SMALL = Candidate("small", "94 MiB, installed", 1, quick=True, why=INSTALLED)
@@ -208,8 +208,8 @@ def test_a_pull_that_fails_names_what_could_be_used_instead():
 
 
 def chosen(name="", before="", *, asks=True, loading=ROOMY):
-    door = Here(loading, None, Settings(), frozenset())
-    return command.chosen(door, name, before, loading, asks=asks)
+    source = LocalModels(loading, None, Settings(), frozenset())
+    return command.model_to_open(source, name, before, loading, asks=asks)
 
 
 def test_a_name_comes_first_then_the_conversation_then_what_suits():
@@ -226,7 +226,7 @@ def test_a_name_comes_first_then_the_conversation_then_what_suits():
 def test_without_a_terminal_nobody_is_asked_and_the_starter_answers(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("2\n"))
     missing = pytest.raises(NotPulled, match="is not installed")
-    with nullcontext() if choice.here(ROOMY, Place(ROOMY)) else missing:
+    with nullcontext() if choice.runnable(ROOMY, MachineFigures(ROOMY)) else missing:
         assert chosen(asks=False) == STARTER
 
 
@@ -253,7 +253,10 @@ class Server(AttachedServer):
 def test_a_lone_argument_with_spaces_that_is_no_file_is_a_question(home, monkeypatch, typed, apart):
     (home / "my model.gguf").touch()
     monkeypatch.chdir(home)
-    assert command.model_and_question(Here(ROOMY, None, Settings(), frozenset()), *typed) == apart
+    assert (
+        command.model_and_question(LocalModels(ROOMY, None, Settings(), frozenset()), *typed)
+        == apart
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,18 +286,18 @@ def test_a_conversation_is_gone_on_with_by_its_name_and_anything_else_is_an_argu
 def test_what_is_here_is_listed_with_its_size():
     path = engines.tiny("llama")
     pull("small", path)
-    door = Here(ROOMY, None, Settings(), frozenset())
-    assert "small:Q8_0" in door.names()
-    assert door.about("small:Q8_0") == size(path.stat().st_size)
+    source = LocalModels(ROOMY, None, Settings(), frozenset())
+    assert "small:Q8_0" in source.names()
+    assert source.about("small:Q8_0") == size(path.stat().st_size)
     installed = any(model.why == INSTALLED for model in at_hand())
-    assert (STARTER in door.names()) == installed
-    assert door.about("nobody") == ""
+    assert (STARTER in source.names()) == installed
+    assert source.about("nobody") == ""
 
 
 def test_a_path_is_the_same_from_wherever_it_is_given(home, monkeypatch):
     (home / "model.gguf").touch()
     monkeypatch.chdir(home)
-    assert command.known("model.gguf") == str(home / "model.gguf")
-    assert command.known("qwen3-8b") == "qwen3-8b"
-    assert command.known("") == ""
-    assert session.last(command.known("model.gguf")) == (None, [])
+    assert command.resolve_path("model.gguf") == str(home / "model.gguf")
+    assert command.resolve_path("qwen3-8b") == "qwen3-8b"
+    assert command.resolve_path("") == ""
+    assert session.last(command.resolve_path("model.gguf")) == (None, [])

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from localspec.chat import once
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, PromptTooLong, UsageError
@@ -33,7 +33,7 @@ def test_the_answer_goes_out_and_thoughts_and_notices_do_not(capsys):
 
 
 def test_an_answer_belongs_to_the_conversation_that_goes_on(capsys):
-    session = Session(said=[Said("user", "hi"), Said("assistant", "ho")])
+    session = Session(said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
     asked(Piece("yes"), STOP, session=session)
     assert [each.content for each in session.said] == ["hi", "ho", "what?", "yes"]
 
@@ -70,7 +70,7 @@ def test_a_question_that_is_too_long_is_refused_with_both_numbers(capsys):
 )
 def test_what_comes_through_a_pipe_is_put_before_the_question(monkeypatch, piped, question, whole):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped)))
-    assert once.whole(question) == whole
+    assert once.whole_question(question) == whole
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_what_comes_through_a_pipe_is_put_before_the_question(monkeypatch, piped
 def test_what_is_no_text_is_refused(monkeypatch, piped, why):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped)))
     with pytest.raises(UsageError, match=why):
-        once.whole("what?")
+        once.whole_question("what?")
 
 
 def test_closed_input_and_a_terminal_are_not_waited_for(monkeypatch):
     for stdin in (None, SimpleNamespace(isatty=lambda: True)):
         monkeypatch.setattr("sys.stdin", stdin)
-        assert once.whole("what?") == "what?"
+        assert once.whole_question("what?") == "what?"
 
 
 def chat(*arguments, **options):

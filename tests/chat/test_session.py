@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from localspec.chat import session
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.errors import LocalSpecError, UsageError
 
 GOOD = {
@@ -32,7 +32,9 @@ def home(tmp_path, monkeypatch):
 
 
 def talked(model="tiny", *words):
-    said = [Said("user" if at % 2 == 0 else "assistant", text) for at, text in enumerate(words)]
+    said = [
+        ChatMessage("user" if at % 2 == 0 else "assistant", text) for at, text in enumerate(words)
+    ]
     return Session(model, said=said)
 
 
@@ -47,7 +49,10 @@ def kept(*words, model="tiny", at=0):
 def test_a_conversation_comes_back_as_it_was():
     one = Session("tiny", "be brief", wishes={"seed": "3"}, forgotten=1)
     files = {"a.py": "print()\n"}
-    one.said = [Said("user", "look", files=files), Said("assistant", "é", "hm", stopped=True)]
+    one.said = [
+        ChatMessage("user", "look", files=files),
+        ChatMessage("assistant", "é", "hm", stopped=True),
+    ]
     one.keep()
     found, notices = session.last()
     assert (found, notices) == (one, [])
@@ -144,7 +149,7 @@ def test_two_that_go_on_with_the_same_one_lose_nothing():
     kept("shared", "yes")
     one, two = session.last()[0], session.last()[0]
     for each, word in ((one, "one"), (two, "two"), (one, "one more"), (two, "two more")):
-        each.said += [Said("user", word), Said("assistant", "yes")]
+        each.said += [ChatMessage("user", word), ChatMessage("assistant", "yes")]
         each.keep()
     found = [session.load(each) for each in session.folder().glob("*.json")]
     texts = sorted([said.content for said in each.said if said.role == "user"] for each in found)

@@ -12,7 +12,7 @@ from rich.console import Console
 from localspec.chat import named_settings, session
 from localspec.chat.commands import table
 from localspec.chat.loop import converse, heed
-from localspec.chat.session import Said, Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.chat.talk import Talk
 from localspec.chat.terminal.screen import Screen
@@ -70,7 +70,7 @@ class Saying:
 
 
 class Only:
-    """A door to one, who is there already."""
+    """A source to one, who is there already."""
 
     def __init__(self, speaker, usual=DEFAULT):
         self.speaker = speaker
@@ -97,8 +97,8 @@ def talk_with(*answers) -> Talk:
     return talk_at(Only(speaker), speaker)
 
 
-def talk_at(door, speaker) -> Talk:
-    return Talk(door, speaker, Screen(Console(file=io.StringIO(), width=200)))
+def talk_at(source, speaker) -> Talk:
+    return Talk(source, speaker, Screen(Console(file=io.StringIO(), width=200)))
 
 
 def shown(talk: Talk) -> str:
@@ -254,7 +254,7 @@ class Lines:
 )
 def test_two_interruptions_the_end_of_input_and_a_command_leave(lines):
     talk = talk_with([Piece("ho"), CANCELLED], [Piece("ho"), CANCELLED])
-    talk.session.said = [Said("user", "hi"), Said("assistant", "ho")]
+    talk.session.said = [ChatMessage("user", "hi"), ChatMessage("assistant", "ho")]
     editor = Lines(*lines)
     converse(talk, editor)
     assert editor.lines == []
@@ -305,14 +305,14 @@ def test_a_model_that_cannot_think_is_told_of():
 
 def test_the_models_that_are_here_are_listed_and_the_present_one_is_marked():
     talk = talk_with()
-    talk.door.names = lambda: ["saying:Q8_0", "other"]
-    talk.door.about = lambda name: "3 MiB" if name == "other" else ""
+    talk.source.names = lambda: ["saying:Q8_0", "other"]
+    talk.source.about = lambda name: "3 MiB" if name == "other" else ""
     heed(talk, "/model")
     assert [line.split() for line in shown(talk).splitlines()] == [
         ["*", "saying:Q8_0"],
         ["other", "3", "MiB"],
     ]
-    talk.door.names, talk.door.about = lambda: ["other"], lambda name: ""
+    talk.source.names, talk.source.about = lambda: ["other"], lambda name: ""
     heed(talk, "/model")
     assert [line.split() for line in shown(talk).splitlines()][2:] == [
         ["*", "saying"],
@@ -363,7 +363,7 @@ def test_a_long_question_is_shown_by_its_beginning():
 
 def test_titles_and_names_of_models_move_no_cursor():
     talk = talk_with([Piece("ho \x1b[2J"), STOP])
-    talk.door.names = lambda: ["saying", "\x1b[31mred"]
+    talk.source.names = lambda: ["saying", "\x1b[31mred"]
     asked(talk, "\x1b[2Jhi", "/list", "/search ho", "/model", "/resume 1", "/delete 1")
     assert "\x1b" not in shown(talk)
     assert shown(talk).count("␛[2Jhi") == 4
@@ -514,8 +514,8 @@ def test_what_the_command_line_wished_holds_until_something_else_is(home):
 
 
 def scripted(context: int) -> Talk:
-    door = Scripted(context)
-    return talk_at(door, door.open("scripted"))
+    source = Scripted(context)
+    return talk_at(source, source.open("scripted"))
 
 
 def test_when_the_context_is_full_the_oldest_turns_leave_in_few_steps():
@@ -530,7 +530,7 @@ def test_when_the_context_is_full_the_oldest_turns_leave_in_few_steps():
         notices += shown(talk).count("is full: the model hears the oldest") - before
         reused.append(found.cached / found.prompt)
     assert len(talk.session.said) == 80
-    heard = talk.session.messages(Said("user", "next"))
+    heard = talk.session.messages(ChatMessage("user", "next"))
     assert heard[0] == {"role": "system", "content": "You are terse."}
     assert heard[1]["role"] == "user"
     assert [each["content"] for each in heard[-3:-1]] == ["question 39", "You said: question 39"]
@@ -558,7 +558,7 @@ def test_a_message_that_is_too_long_changes_nothing():
 
 def test_another_model_is_told_all_that_it_has_room_for():
     talk = scripted(512)
-    talk.session.said = [Said("user", "hi"), Said("assistant", "ho")]
+    talk.session.said = [ChatMessage("user", "hi"), ChatMessage("assistant", "ho")]
     talk.session.forgotten = 2
     heed(talk, "/model slow")
     assert (talk.session.forgotten, talk.session.model) == (0, "slow")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Piece
-from localspec.chat.speakers.stream import StreamTally, named, said_of, spans
+from localspec.chat.speakers.stream import StreamTally, error_message, named, spans
 from localspec.chat.status import explain, sparkline, status
 from localspec.engine.figures import PositionCounts
 from localspec.errors import BackendError
@@ -127,7 +127,7 @@ def test_who_said_what_is_told_of_all_characters_or_of_none():
     ],
 )
 def test_what_is_wrong_is_found_in_every_form_and_is_one_line(told, message):
-    assert said_of(told) == message
+    assert error_message(told) == message
 
 
 ODD = (

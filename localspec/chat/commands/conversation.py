@@ -39,8 +39,8 @@ def list_(talk: Talk, _: str) -> None:
         raise UsageError("no conversation is kept yet")
     number(talk, everything)
     rows = listing()
-    for at, each in enumerate(everything[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, each)
+    for at, kept in enumerate(everything[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, kept)
     talk.screen.show(rows)
     if len(everything) > MAX_LISTED:
         left_out = len(everything) - MAX_LISTED
@@ -53,10 +53,10 @@ def search(talk: Talk, text: str) -> None:
     matches = conversations.search(text)
     if not matches:
         raise UsageError(f"no conversation has {text!r} in it")
-    number(talk, [each for each, _ in matches])
+    number(talk, [kept for kept, _ in matches])
     rows = listing()
-    for at, (each, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, each)
+    for at, (kept, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, kept)
         add(rows, "", "", "", excerpt, style="dim")
     talk.screen.show(rows)
     if len(matches) > MAX_LISTED:
@@ -65,7 +65,7 @@ def search(talk: Talk, text: str) -> None:
 
 def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
     """Let /resume and /delete take the numbers of this list."""
-    talk.listed = [each.place for each in listed]
+    talk.listed = [kept.place for kept in listed]
 
 
 def listing() -> Table:
@@ -75,9 +75,9 @@ def listing() -> Table:
     return rows
 
 
-def add_row(rows: Table, talk: Talk, at: int, each: KeptConversation) -> None:
-    mark = "*" if each.place.stem == talk.session.name else ""
-    add(rows, f"{mark}{at}", each.when, counted(len(each.session.said), "message"), each.title)
+def add_row(rows: Table, talk: Talk, at: int, kept: KeptConversation) -> None:
+    mark = "*" if kept.place.stem == talk.session.name else ""
+    add(rows, f"{mark}{at}", kept.when, counted(len(kept.session.said), "message"), kept.title)
 
 
 def resume(talk: Talk, name: str) -> None:
@@ -89,26 +89,26 @@ def resume(talk: Talk, name: str) -> None:
 
 
 def find(talk: Talk, name: str) -> KeptConversation:
-    found = conversations.find(name, talk.listed)
-    if found is None:
+    kept = conversations.find(name, talk.listed)
+    if kept is None:
         raise UsageError(f"no conversation begins with {name!r}; /search WORDS looks inside them")
-    return found
+    return kept
 
 
-def go_on(talk: Talk, found: Session) -> None:
-    other, found.model = found.model, talk.speaker.name
-    talk.session, talk.heard, talk.files = found, [], {}
+def go_on(talk: Talk, conversation: Session) -> None:
+    other, conversation.model = conversation.model, talk.speaker.name
+    talk.session, talk.heard, talk.files = conversation, [], {}
     recall(talk, other)
 
 
 def delete(talk: Talk, name: str) -> None:
     if not name:
         raise UsageError("say which: /delete NAME, by its number in /list or its beginning")
-    found = find(talk, name)
-    found.session.discard()
-    if found.session.name == talk.session.name:
+    kept = find(talk, name)
+    kept.session.discard()
+    if kept.session.name == talk.session.name:
         begin_anew(talk)
-    talk.screen.faint(f"deleted: {found.title}")
+    talk.screen.faint(f"deleted: {kept.title}")
 
 
 def retry(talk: Talk, _: str) -> bool:
@@ -139,13 +139,13 @@ def load(talk: Talk, path: str) -> None:
 
 def recall(talk: Talk, other: str) -> None:
     """Show the end of a loaded conversation, and check its model and settings."""
-    said = talk.session.said
-    talk.screen.faint(f"{counted(len(said), 'message')}{', the last:' if said else ''}")
-    for each in said[-2:]:
-        if each.role == "user":
-            talk.screen.say(f"> {beginning(each.content)}", "bold")
+    messages = talk.session.said
+    talk.screen.faint(f"{counted(len(messages), 'message')}{', the last:' if messages else ''}")
+    for message in messages[-2:]:
+        if message.role == "user":
+            talk.screen.say(f"> {beginning(message.content)}", "bold")
         else:
-            talk.screen.markdown(each.content)
+            talk.screen.markdown(message.content)
     if other != talk.speaker.name:
         talk.screen.notice(f"it was with {other}: /model {other} goes on with that")
     try:

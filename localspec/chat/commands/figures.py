@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from localspec.chat.commands.command import add, columns, switched
-from localspec.chat.session import Said
+from localspec.chat.session import ChatMessage
 from localspec.chat.status import counted, explain, statistics
 from localspec.chat.talk import Talk
 from localspec.errors import UsageError
@@ -24,8 +24,8 @@ def why(talk: Talk, _: str) -> None:
 def stats(talk: Talk, _: str) -> None:
     if not talk.heard:
         raise UsageError("nothing was answered yet")
-    for each in statistics(talk.heard):
-        talk.screen.show(each)
+    for table in statistics(talk.heard):
+        talk.screen.show(table)
 
 
 def context(talk: Talk, _: str) -> None:
@@ -42,7 +42,7 @@ def contents(talk: Talk) -> Iterator[tuple[str, int, str]]:
     speaker, session = talk.speaker, talk.session
     if not speaker.context:
         raise UsageError(f"{speaker.name} does not tell how long its context is")
-    question = Said("user", "")
+    question = ChatMessage("user", "")
     alone = speaker.count([question.message])
     systemed = speaker.count(replace(session, said=[], forgotten=0).messages(question))
     whole = speaker.count(session.messages(question))

@@ -15,11 +15,11 @@ def model(talk: Talk, name: str) -> None:
     if name:
         talk.change(name)
         return
-    present, names = talk.speaker.name, talk.door.names()
-    marked = [each for each in names if present in (each, each.partition(":")[0])] or [present]
+    present, names = talk.speaker.name, talk.source.names()
+    marked = [name for name in names if present in (name, name.partition(":")[0])] or [present]
     rows = columns()
-    for each in dict.fromkeys((*marked, *names)):
-        add(rows, "*" if each in marked else "", each, talk.door.about(each))
+    for name in dict.fromkeys((*marked, *names)):
+        add(rows, "*" if name in marked else "", name, talk.source.about(name))
     talk.screen.show(rows)
 
 
@@ -80,8 +80,8 @@ def think(talk: Talk, text: str) -> None:
     if talk.speaker.thinks is False:
         raise UsageError(f"{talk.speaker.name} knows no thinking before an answer")
     talk.think = think
-    told = "the model thinks" if think else "the model does not think"
-    talk.screen.faint(f"{told} before it answers, if its chat template has that choice")
+    state = "the model thinks" if think else "the model does not think"
+    talk.screen.faint(f"{state} before it answers, if its chat template has that choice")
 
 
 def json_(talk: Talk, text: str) -> None:

@@ -38,7 +38,7 @@ def thinking(talk: Talk) -> Sequence[str]:
 
 
 def models(talk: Talk) -> Sequence[str]:
-    return talk.door.names()
+    return talk.source.names()
 
 
 WIDTH = 25  # of the first column of /help
@@ -99,7 +99,7 @@ KEYS = {
         "Ctrl-C": "stop the answer; twice, or Ctrl-D: leave",
     }
 }
-COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 ALIASES = {"/clear": "/new", "/exit": "/quit", "/bye": "/quit", "/?": "/help"}  # of other chats
 
 
@@ -110,14 +110,14 @@ def is_one(line: str) -> bool:
 
 def run(talk: Talk, line: str) -> bool:
     """Run a command; return False if it was interrupted."""
-    typed, *rest = line.split(maxsplit=1)
+    typed, *arguments = line.split(maxsplit=1)
     name = ALIASES.get(typed, typed)
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else "/help tells what there is"
         raise UsageError(f"there is no {name}; {hint}")
     talk.unedit()
-    return COMMANDS[name].run(talk, "".join(rest).strip()) is not False
+    return COMMANDS[name].run(talk, "".join(arguments).strip()) is not False
 
 
 class CommandWords:
@@ -130,7 +130,7 @@ class CommandWords:
         return ((name, command.about) for name, command in COMMANDS.items())
 
     def values(self, command: str) -> Sequence[str] | None:
-        found = COMMANDS.get(command)
-        if found is None:
+        chosen = COMMANDS.get(command)
+        if chosen is None:
             return ()
-        return found.values(self._talk) if found.values else None
+        return chosen.values(self._talk) if chosen.values else None

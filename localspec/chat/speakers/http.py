@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import httpcore
 import httpx
 
-from localspec.chat.speakers.stream import Object, objects, said_of
+from localspec.chat.speakers.stream import Object, error_message, objects
 from localspec.errors import BackendError, PromptTooLong, UsageError
 from localspec.templates.message import Json
 
@@ -36,9 +36,9 @@ class HttpLine:
         self._socket: socket.socket | None = None
         self._cut = False
 
-    def trace(self, _: str, told: Mapping[str, object]) -> None:
+    def trace(self, _: str, details: Mapping[str, object]) -> None:
         """Remember the socket as soon as it is connected, long before an answer comes."""
-        stream = told.get("return_value")
+        stream = details.get("return_value")
         if isinstance(stream, httpcore.NetworkStream):
             self._socket = stream.get_extra_info("socket")
             if self._cut:
@@ -82,22 +82,22 @@ class Wire:
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise UsageError(f"{address!r} cannot be asked: {error}") from error
 
-    def told(self, path: str, asked: Json = None, seconds: float = SILENT_SECONDS) -> Object:
+    def ask(self, path: str, asked: Json = None, seconds: float = SILENT_SECONDS) -> Object:
         """Send a request whose answer comes in one piece, and return the answer."""
         method, timeout = "GET" if asked is None else "POST", patient(seconds)
-        ask = self._client.stream(method, path, json=asked, timeout=timeout)
-        with self._translated(seconds), ask as answer:
+        opened = self._client.stream(method, path, json=asked, timeout=timeout)
+        with self._translated(seconds), opened as answer:
             self._succeed(answer)
             return objects(json.loads(self._content(answer)))
 
     def events(self, path: str, asked: Json, line: HttpLine) -> Iterator[Json]:
         """Stream the events of an answer until the server says that it is complete."""
-        ask = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
-        with self._translated(SILENT_SECONDS), ask as answer:
+        opened = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
+        with self._translated(SILENT_SECONDS), opened as answer:
             self._succeed(answer)
             heard = False
-            for each in self._lines(answer):
-                name, _, data = each.partition(b":")
+            for event in self._lines(answer):
+                name, _, data = event.partition(b":")
                 if name == b"data" and data.strip() == b"[DONE]":
                     return
                 if name == b"data":
@@ -112,9 +112,9 @@ class Wire:
         for block in answer.iter_bytes():
             first, *more = block.split(b"\n")
             held += first
-            for each in more:
+            for piece in more:
                 yield bytes(held)
-                held = bytearray(each)
+                held = bytearray(piece)
             self._bounded(held)
 
     def _content(self, answer: httpx.Response) -> bytearray:
@@ -133,16 +133,16 @@ class Wire:
         if answer.is_success:
             return
         if answer.is_redirect:
-            there = answer.headers["location"]
-            raise UsageError(f"{self.address} sends us to {there}: attach to what answers there")
-        found: Object = {}
+            location = answer.headers["location"]
+            raise UsageError(f"{self.address} sends us to {location}: attach to what answers there")
+        body: Object = {}
         with suppress(ValueError, RecursionError):
-            found = objects(json.loads(self._content(answer)))
-        status, message = answer.status_code, said_of(found)
+            body = objects(json.loads(self._content(answer)))
+        status, message = answer.status_code, error_message(body)
         if not message or status == httpx.codes.UNAUTHORIZED:
             usual = f"{self.address} {REFUSALS.get(status, f'fails with status {status}')}"
             message = f"{usual}: {message}".removesuffix(": ")
-        if objects(found.get("error")).get("code") == TOO_LONG:
+        if objects(body.get("error")).get("code") == TOO_LONG:
             raise PromptTooLong(message)
         raise UsageError(message) if answer.is_client_error else BackendError(message)
 
@@ -152,11 +152,11 @@ class Wire:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise BackendError(f"no server answers at {where}: {said(error)}") from error
+            raise BackendError(f"no server answers at {where}: {reason(error)}") from error
         except httpx.TimeoutException as error:
             raise BackendError(f"{where} has said nothing for {seconds:.0f} s") from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            raise BackendError(f"the connection to {where} failed: {said(error)}") from error
+            raise BackendError(f"the connection to {where} failed: {reason(error)}") from error
         except (ValueError, RecursionError) as error:
             raise BackendError(f"{where} sends something that is no JSON") from error
 
@@ -165,13 +165,13 @@ def headers(key: str) -> dict[str, str]:
     """Ask for a connection per request, so that cutting one cuts no other."""
     if not (key.isascii() and key.isprintable()):
         raise UsageError("a key is of visible ASCII letters")
-    found = {"connection": "close"}
-    return found | {"authorization": f"Bearer {key}"} if key else found
+    fields = {"connection": "close"}
+    return fields | {"authorization": f"Bearer {key}"} if key else fields
 
 
 def patient(seconds: float) -> httpx.Timeout:
     return httpx.Timeout(seconds, connect=CONNECT_SECONDS)
 
 
-def said(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return str(error) or type(error).__name__

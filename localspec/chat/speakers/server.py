@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from localspec.chat.asked import wished
+from localspec.chat.request_fields import request_fields
 from localspec.chat.speakers.http import QUICK_SECONDS, HttpLine, Wire
 from localspec.chat.speakers.speaker import Ended, Piece
 from localspec.chat.speakers.stream import Object, StreamTally, count, objects
@@ -51,9 +51,11 @@ class AttachedServer:
         return Attached(self._wire, name, self._models[name])
 
     def _listed(self) -> dict[str, Object]:
-        listed = self._wire.told("/v1/models", seconds=QUICK_SECONDS).get("data")
-        models = [objects(each) for each in listed] if isinstance(listed, list) else []
-        return {name: each for each in models if isinstance(name := each.get("id"), str) and name}
+        listed = self._wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
+        models = [objects(model) for model in listed] if isinstance(listed, list) else []
+        return {
+            name: model for model in models if isinstance(name := model.get("id"), str) and name
+        }
 
 
 def context_of(model: Object) -> int:
@@ -63,27 +65,27 @@ def context_of(model: Object) -> int:
 class Attached:
     thinks = None
 
-    def __init__(self, wire: Wire, name: str, told: Object) -> None:
+    def __init__(self, wire: Wire, name: str, listed: Object) -> None:
         self.name = name
         self.about = (f"{name} at {wire.address}",)
         self._wire = wire
-        self._owner = told.get("owned_by")
-        self.context = context_of(told)
+        self._owner = listed.get("owned_by")
+        self.context = context_of(listed)
         if self._owner == OURS:
             self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
         if self._owner in READS_ALOUD:  # a llama-server loads the model here
-            props = wire.told(f"/props?{urlencode({'model': name})}")
-            found = objects(props.get("default_generation_settings"))
-            self.context = count(found, "n_ctx") or self.context
+            props = wire.ask(f"/props?{urlencode({'model': name})}")
+            defaults = objects(props.get("default_generation_settings"))
+            self.context = count(defaults, "n_ctx") or self.context
 
     def count(self, messages: Sequence[Message]) -> int | None:
         if self._owner != OURS:
             return None
         asked: dict[str, Json] = {"model": self.name, "messages": list(messages)}
         try:
-            text = self._wire.told("/apply-template", asked).get("prompt")
+            text = self._wire.ask("/apply-template", asked).get("prompt")
             asked = {"model": self.name, "content": text, "add_special": True}
-            tokens = self._wire.told("/tokenize", asked).get("tokens")
+            tokens = self._wire.ask("/tokenize", asked).get("tokens")
         except UsageError:  # the request itself gets a better message
             return None
         return len(tokens) if isinstance(tokens, list) else None
@@ -96,7 +98,7 @@ class Attached:
             "messages": list(messages),
             "stream": True,
             "stream_options": {"include_usage": True},
-            **wished(settings, ours=self._owner == OURS),
+            **request_fields(settings, ours=self._owner == OURS),
         }
         if think is not None:
             asked["chat_template_kwargs"] = {SWITCH: think}

@@ -44,32 +44,32 @@ class StreamTally:
 
     def take(self, chunk: Json, now: float) -> Iterator[Piece]:
         """Read one event of the stream, which came at `now`."""
-        told = objects(chunk)
-        if told.get("error"):
-            raise BackendError(said_of(told) or "the server failed in mid-answer")
-        self.timings = objects(told.get("timings")) or self.timings
-        self.usage = objects(told.get("usage")) or self.usage
-        self._progress(objects(told.get("prompt_progress")))
-        choices = told.get("choices")
+        event = objects(chunk)
+        if event.get("error"):
+            raise BackendError(error_message(event) or "the server failed in mid-answer")
+        self.timings = objects(event.get("timings")) or self.timings
+        self.usage = objects(event.get("usage")) or self.usage
+        self._progress(objects(event.get("prompt_progress")))
+        choices = event.get("choices")
         if isinstance(choices, list) and choices:
-            choice, trace = objects(choices[0]), objects(told.get("localspec"))
+            choice, trace = objects(choices[0]), objects(event.get("localspec"))
             if isinstance(reason := choice.get("finish_reason"), str):
                 self.finish = "length" if reason == "length" else "stop"
             self.notices = list(texts(trace.get("notices"))) or self.notices
-            yield from self._said(objects(choice.get("delta")), trace, now)
+            yield from self._pieces(objects(choice.get("delta")), trace, now)
 
-    def _progress(self, told: Object) -> None:
-        if total := count(told, "total"):
+    def _progress(self, progress: Object) -> None:
+        if total := count(progress, "total"):
             self.prompt = total
-            self.read = min(number(told, "processed") / total, 1.0)
+            self.read = min(number(progress, "processed") / total, 1.0)
 
-    def _said(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
+    def _pieces(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
         if "by" in trace:
             drafted, accepted = count(trace, "drafted"), count(trace, "accepted")
-            each = AnswerRound(drafted, min(accepted, drafted), named(trace["by"]))
+            round_ = AnswerRound(drafted, min(accepted, drafted), named(trace["by"]))
             for _ in range(min(max(count(trace, "rounds"), 1), AT_ONCE)):
-                self.rounds.append(each)
-                yield Piece(round=each)
+                self.rounds.append(round_)
+                yield Piece(round=round_)
         kinds = set()
         for name, kind in KINDS.items():
             text = delta.get(name)
@@ -84,87 +84,89 @@ class StreamTally:
 
     def figures(self) -> AnswerFigures:
         """Measure the answer by the server's figures, else by our own clock."""
-        told, used = self.timings, self.usage
+        timings, used = self.timings, self.usage
         tokens = count(used, "completion_tokens") or self._counted()
         seconds = self.last - (self.first or self.last)
         measured = (tokens - 1) / seconds if tokens > 1 and seconds > 0 else 0.0
-        drafted = count(told, "draft_n") or sum(each.drafted for each in self.rounds)
-        accepted = count(told, "draft_n_accepted") or sum(each.accepted for each in self.rounds)
-        rounds = count(told, "rounds") or len(self.rounds)
+        drafted = count(timings, "draft_n") or sum(round_.drafted for round_ in self.rounds)
+        accepted = count(timings, "draft_n_accepted") or sum(
+            round_.accepted for round_ in self.rounds
+        )
+        rounds = count(timings, "rounds") or len(self.rounds)
         return AnswerFigures(
             tokens=tokens,
             prompt=count(used, "prompt_tokens") or self.prompt,
             cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),
             first_seconds=self.first - self.begun if self.first else None,
-            per_second=number(told, "predicted_per_second") or measured or None,
-            speedup=number(told, "speedup") or None,
+            per_second=number(timings, "predicted_per_second") or measured or None,
+            speedup=number(timings, "speedup") or None,
             # Each round brings what was right, and a token of the target's own.
             rounds=rounds or (max(tokens - accepted, 1) if drafted else 0),
             drafted=drafted,
             accepted=min(accepted, drafted),
             by_source=self._sources(),
-            guesses=guesses(objects(told.get("guesses"))),
+            guesses=guesses(objects(timings.get("guesses"))),
         )
 
     def _counted(self) -> int:
-        return sum(each.accepted + 1 for each in self.rounds) or self.pieces
+        return sum(round_.accepted + 1 for round_ in self.rounds) or self.pieces
 
     def _sources(self) -> Mapping[str, int]:
-        if told := objects(self.timings.get("tokens_by_source")):
-            return {named(by): count(told, by) for by in told}
-        found: Counter[str] = Counter()
-        for each in self.rounds:
-            found[TARGET] += 1
-            if each.accepted:
-                found[each.by] += each.accepted
-        return found
+        if by_source := objects(self.timings.get("tokens_by_source")):
+            return {named(by): count(by_source, by) for by in by_source}
+        tokens: Counter[str] = Counter()
+        for round_ in self.rounds:
+            tokens[TARGET] += 1
+            if round_.accepted:
+                tokens[round_.by] += round_.accepted
+        return tokens
 
 
 def objects(value: Json) -> Object:
     return value if isinstance(value, Mapping) else {}
 
 
-def number(told: Object, name: str) -> float:
+def number(data: Object, name: str) -> float:
     """Read a number; a missing or impossible one is 0."""
-    value = told.get(name)
+    value = data.get(name)
     return value if isinstance(value, int | float) and 0 <= value <= MOST else 0.0
 
 
-def count(told: Object, name: str) -> int:
-    return int(number(told, name))
+def count(data: Object, name: str) -> int:
+    return int(number(data, name))
 
 
 def named(value: Json) -> str:
-    return "".join(each for each in str(value)[:NAME] if each.isprintable())
+    return "".join(character for character in str(value)[:NAME] if character.isprintable())
 
 
 def texts(value: Json) -> Iterator[str]:
     yield from (
-        each for each in (value if isinstance(value, list) else ()) if isinstance(each, str)
+        entry for entry in (value if isinstance(value, list) else ()) if isinstance(entry, str)
     )
 
 
-def said_of(told: Object) -> str:
+def error_message(body: Object) -> str:
     """Find the message in any of the usual forms of an error, as one line."""
-    error = told.get("error")
-    forms = (objects(error).get("message"), error, told.get("detail"), told.get("message"))
-    found = next((each for each in forms if isinstance(each, str) and each), "")
-    return " ".join(found.split())[:LETTERS]
+    error = body.get("error")
+    forms = (objects(error).get("message"), error, body.get("detail"), body.get("message"))
+    message = next((form for form in forms if isinstance(form, str) and form), "")
+    return " ".join(message.split())[:LETTERS]
 
 
 def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, list) and len(each) == 2:
-            yield each[0], each[1]
+    for pair in value if isinstance(value, list) else ():
+        if isinstance(pair, list) and len(pair) == 2:
+            yield pair[0], pair[1]
 
 
 def spans(value: Json, length: int) -> list[Span]:
     """Read how many characters came from which source, if all are accounted for."""
-    found = [(size, named(by)) for size, by in pairs(value) if isinstance(size, int) and size > 0]
-    return found if sum(size for size, _ in found) == length else []
+    sources = [(size, named(by)) for size, by in pairs(value) if isinstance(size, int) and size > 0]
+    return sources if sum(size for size, _ in sources) == length else []
 
 
-def guesses(told: Object) -> Mapping[str, Sequence[PositionCounts]]:
+def guesses(data: Object) -> Mapping[str, Sequence[PositionCounts]]:
     """Read drafted and accepted counts by proposer and position."""
     return {
         named(by): tuple(
@@ -174,5 +176,5 @@ def guesses(told: Object) -> Mapping[str, Sequence[PositionCounts]]:
             and isinstance(accepted, int)
             and 0 <= accepted <= drafted <= MOST
         )
-        for by, positions in told.items()
+        for by, positions in data.items()
     }

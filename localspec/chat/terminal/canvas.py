@@ -54,11 +54,11 @@ class Canvas:
             return len(self._gone)
         left, past = letters("".join(self._gone)), 0  # which are in other lines now
         for at, line in enumerate(lines[:-1], start=1):
-            found = letters(line)
-            if not found <= left:
+            needed = letters(line)
+            if not needed <= left:
                 break
-            left -= found
-            past = at if found else past
+            left -= needed
+            past = at if needed else past
         return past
 
     def _changes(self, lines: Sequence[str], *, anew: bool) -> str:

@@ -43,8 +43,8 @@ def parts(source: str, language: str) -> Iterator[list[Line]]:
     """Yield lines of code in parts; colours of a part do not depend on what follows it."""
     lines = split(source)
     while True:
-        count, found = part(lines, language)
-        yield found[:count]
+        count, highlighted = part(lines, language)
+        yield highlighted[:count]
         lines = lines[count:]
         if not lines:
             return
@@ -58,11 +58,11 @@ def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
     """Take so many lines that the rest can be lexed without them."""
     size = PART
     while size < len(lines):
-        found = lexed("".join(lines[:size]), language)
-        ends = [at for at in range(1, size) if found[at - 1][1]]
+        highlighted = lexed("".join(lines[:size]), language)
+        ends = [at for at in range(1, size) if highlighted[at - 1][1]]
         good = [at for at in ends if not lines[at].startswith(CLOSING)]
         if ends:
-            return (good or ends)[-1], [line for line, _ in found]
+            return (good or ends)[-1], [line for line, _ in highlighted]
         size *= 2
     return len(lines), [line for line, _ in lexed("".join(lines), language)]
 
@@ -70,15 +70,15 @@ def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
 @lru_cache(64)
 def lexed(source: str, language: str) -> list[tuple[Line, bool]]:
     """Lex lines; of each, tell whether nothing is open at its end, as a comment might be."""
-    found: list[tuple[Line, bool]] = []
+    lines: list[tuple[Line, bool]] = []
     line: list[Run] = []
     for kind, text in lex(source, lexer(language)):
         first, *others = text.split("\n")
         line.append((first, style_of(kind)))
-        for each in others:
-            found.append((tuple(line), not {String, Comment} & {*kind.split()}))
-            line = [(each, style_of(kind))]
-    return found
+        for following in others:
+            lines.append((tuple(line), not {String, Comment} & {*kind.split()}))
+            line = [(following, style_of(kind))]
+    return lines
 
 
 @lru_cache(64)

@@ -34,9 +34,9 @@ class Coloured:
         self._empty = True  # so that lines left empty at the beginning are left out
         self._half = ""  # of an end of line, that it may go on with
 
-    def add(self, text: str, said: Sequence[Span] = ()) -> None:
+    def add(self, text: str, spans: Sequence[Span] = ()) -> None:
         at = 0
-        for count, by in said:
+        for count, by in spans:
             self._append(text[at : at + count], CODES[COLOURS.get(by, HEAD)])
             at += count
         self._append(text[at:], "")

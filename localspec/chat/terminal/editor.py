@@ -205,12 +205,12 @@ class Completing(Completer):
         if text.startswith("/") and "\n" not in text:
             yield from self._of_command(text, event)
         elif (at := text.rfind(AT)) >= 0 and not text[at - 1 : at].strip():
-            rest = text[at + 1 :]
-            if not any(each.isspace() for each in rest):
-                yield from self._paths.get_completions(Document(rest), event)
+            path = text[at + 1 :]
+            if not any(character.isspace() for character in path):
+                yield from self._paths.get_completions(Document(path), event)
 
     def _of_command(self, text: str, event: CompleteEvent) -> Iterable[Completion]:
-        command, space, rest = text.partition(" ")
+        command, space, argument = text.partition(" ")
         if not space:
             for name, about in self._words.names():
                 if name.startswith(command):
@@ -218,8 +218,8 @@ class Completing(Completer):
             return
         values = self._words.values(command)
         if values is None:
-            yield from self._paths.get_completions(Document(rest), event)
+            yield from self._paths.get_completions(Document(argument), event)
         else:
             for value in values:
-                if value.startswith(rest):
-                    yield Completion(value, -len(rest))
+                if value.startswith(argument):
+                    yield Completion(value, -len(argument))

@@ -35,7 +35,7 @@ class Folds:
         return text.rstrip("\n") if SIGN.search(text) else text
 
     def whole(self, text: str) -> str:
-        return SIGN.sub(lambda found: self._texts.get(found[0], found[0]), text)
+        return SIGN.sub(lambda sign: self._texts.get(sign[0], sign[0]), text)
 
     def drawn(self, sign: str) -> str:
         text = self._texts.get(sign, "")

@@ -52,11 +52,11 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(map(get_character_cell_size, text))
 
 
-def fitting(text: str, room: int) -> int:
+def fitting(text: str, width: int) -> int:
     """Count the characters that there is room for."""
     for at, character in enumerate(text):
-        room -= get_character_cell_size(character)
-        if room < 0:
+        width -= get_character_cell_size(character)
+        if width < 0:
             return at
     return len(text)
 
@@ -69,7 +69,7 @@ class Ink:
 
     def paint(self, text: str, style: str) -> str:
         if not self.colours:
-            style = ";".join(each for each in style.split(";") if not COLOUR.match(each))
+            style = ";".join(code for code in style.split(";") if not COLOUR.match(code))
         return f"\x1b[{style}m{text}\x1b[0m" if style and text.strip() else text
 
     def lines(self, runs: Iterable[Run], width: int, *, words: bool = True) -> list[str]:
@@ -116,8 +116,8 @@ class Page:
             if self._used:
                 self._end()
             self._gap = []
-        for each in (*self._gap, *self._word):
-            self.fill(*each)
+        for run in (*self._gap, *self._word):
+            self.fill(*run)
         self._word, self._gap = [], []
 
     def fill(self, text: str, style: str) -> None:

@@ -134,12 +134,12 @@ class Sheet:
         if node.token.level >= DEEPEST - 1:  # where the library stops, and would leave it out
             first, last = node.token.map or (0, 0)
             return self.ink.lines([("\n".join(self.source[first:last]), "")], width)
-        found: list[str] = []
+        lines: list[str] = []
         for at, child in enumerate(node.children):
             if at and empty_above(child, self.source):
-                found.append("")
-            found += self.lines(child, width)
-        return found
+                lines.append("")
+            lines += self.lines(child, width)
+        return lines
 
     def _item(self, node: Node, width: int) -> list[str]:
         mark = f"{node.token.info}{node.token.markup}" if node.token.info else "•"
@@ -147,11 +147,11 @@ class Sheet:
 
     def _hung(self, node: Node, first: str, others: str, width: int) -> list[str]:
         """Put lines behind a mark, or below it where there is no room."""
-        room = width - len(bare(others))
-        if room < NARROW:
+        inner = width - len(bare(others))
+        if inner < NARROW:
             mark = self.ink.lines([(bare(first), FAINT)], width)
             return [*mark, *self._together(node, width)]
-        return indented(self._together(node, room) or [""], first, others)
+        return indented(self._together(node, inner) or [""], first, others)
 
     def _fence(self, token: Token, width: int, begun: Begun | None) -> list[str]:
         first, last = token.map or (0, 0)
@@ -181,31 +181,31 @@ class Sheet:
 
     def _row(self, row: Node) -> list[list[Run]]:
         """Read a row; cells beyond the columns go into the last, where they would be dropped."""
-        found = [self.inline(cell, "1" if cell.token.tag == "th" else "") for cell in row.children]
+        cells = [self.inline(cell, "1" if cell.token.tag == "th" else "") for cell in row.children]
         written = CELL.findall(self.source[row.begins].lstrip(" \t>").removeprefix("|"))
-        more = "|".join(written[len(found) :]).rstrip(" \t|")
+        more = "|".join(written[len(cells) :]).rstrip(" \t|")
         if more and row.children[0].token.tag == "td":
-            found[-1] = [*found[-1], (f" |{more}", "")]
-        return found
+            cells[-1] = [*cells[-1], (f" |{more}", "")]
+        return cells
 
     def inline(self, node: Node, base: str = "") -> list[Run]:
         """Read the text and styles of a line."""
         [content] = node.children
-        found: list[Run] = []
+        runs: list[Run] = []
         styles, links = [base], list[tuple[Token, int]]()
         for token in content.token.children or ():
             if token.nesting < 0:
                 styles.pop()
                 if token.type == "link_close":
-                    found += self._address(*links.pop(), found)
+                    runs += self._address(*links.pop(), runs)
                 continue
             if token.nesting > 0:
                 styles.append(STYLES.get(token.type, ""))
                 if token.type == "link_open":
-                    links.append((token, len(found)))
+                    links.append((token, len(runs)))
             else:
-                found.append((self._text(token), self._style(token, styles)))
-        return [run for run in found if run[0]]
+                runs.append((self._text(token), self._style(token, styles)))
+        return [run for run in runs if run[0]]
 
     def _address(self, link: Token, at: int, runs: Sequence[Run]) -> list[Run]:
         where = target(link)

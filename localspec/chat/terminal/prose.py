@@ -46,12 +46,12 @@ class Prose:
 
     def _settle(self, width: int) -> list[str]:
         """Settle all but the last block; an incomplete line may yet belong to the one before."""
-        found = blocks(self._source[: self._source.rfind("\n") + 1])
-        if not found:
+        complete = blocks(self._source[: self._source.rfind("\n") + 1])
+        if not complete:
             return []
-        last = found.pop()
-        if found:
-            settled = self._drawn(found, width)
+        last = complete.pop()
+        if complete:
+            settled = self._drawn(complete, width)
             self._gap, self._begun = last.gap, None
             self._leave(0, last.line)
             return settled + self._settle(width)

@@ -51,8 +51,8 @@ class Screen:
     def error(self, text: str) -> None:
         self.say(text, "red")
 
-    def show(self, what: RenderableType) -> None:
-        self.console.print(what)
+    def show(self, content: RenderableType) -> None:
+        self.console.print(content)
 
     def markdown(self, text: str) -> None:
         """Show a complete text as an answer would be shown."""

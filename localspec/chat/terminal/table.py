@@ -25,8 +25,8 @@ class MarkdownTable:
     @property
     def columns(self) -> list[int]:
         """Measure how wide the columns would be if there were room."""
-        known = [self.header, *self.rows[:ROWS]]
-        return [max(map(size, column)) for column in zip(*known, strict=True)]
+        measured = [self.header, *self.rows[:ROWS]]
+        return [max(map(size, column)) for column in zip(*measured, strict=True)]
 
 
 def drawn(
@@ -36,19 +36,19 @@ def drawn(
     columns = fitted(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
     if columns is None:
         return listed(table, ink, width, headed=begun is None)
-    found = [line for row in table.rows for line in across(row, columns, table.sides, ink)]
+    body = [line for row in table.rows for line in across(row, columns, table.sides, ink)]
     if begun is not None:
-        return found
+        return body
     rule = ink.paint("─┼─".join("─" * column for column in columns), FAINT)
-    return [*across(table.header, columns, table.sides, ink), rule, *found]
+    return [*across(table.header, columns, table.sides, ink), rule, *body]
 
 
-def fitted(columns: Sequence[int], room: int) -> list[int] | None:
+def fitted(columns: Sequence[int], width: int) -> list[int] | None:
     """Narrow the widest columns until they fit; None if they would be too narrow."""
     most = max(*columns, LEAST)
-    if sum(columns) > room:
-        most = min(most, room)
-        while most >= LEAST and sum(min(column, most) for column in columns) > room:
+    if sum(columns) > width:
+        most = min(most, width)
+        while most >= LEAST and sum(min(column, most) for column in columns) > width:
             most -= 1
     return [max(min(column, most), 1) for column in columns] if most >= LEAST else None
 
@@ -59,11 +59,11 @@ def across(
     """Draw a row in as many lines as its longest cell takes."""
     written = [ink.lines(cell, column) for cell, column in zip(row, columns, strict=True)]
     between = ink.paint(BETWEEN, FAINT)
-    found = []
+    lines = []
     for parts in zip_longest(*written, fillvalue=""):
         beside = zip(parts, columns, sides, strict=True)
-        found.append(between.join(placed(*each) for each in beside).rstrip(" "))
-    return found
+        lines.append(between.join(placed(*place) for place in beside).rstrip(" "))
+    return lines
 
 
 def placed(text: str, column: int, side: str) -> str:
@@ -76,10 +76,10 @@ def listed(table: MarkdownTable, ink: Ink, width: int, *, headed: bool) -> list[
     """List cells one a line behind their headings, where columns would be too narrow."""
     if not table.rows and headed:
         return [line for head in table.header for line in ink.lines(head, width)]
-    found = []
+    lines = []
     for at, row in enumerate(table.rows):
         if at or not headed:
-            found.append(ink.paint("─" * min(width, LEAST), FAINT))
+            lines.append(ink.paint("─" * min(width, LEAST), FAINT))
         for head, cell in zip(table.header, row, strict=True):
-            found += ink.lines([*head, (": ", "1"), *cell] if head else cell, width)
-    return found
+            lines += ink.lines([*head, (": ", "1"), *cell] if head else cell, width)
+    return lines

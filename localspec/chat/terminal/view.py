@@ -136,7 +136,7 @@ class DrawnView:
         turn = SPINNER[int(seconds / TICK) % len(SPINNER)]
         if read is None or seconds < LENGTHY:
             return f"{turn} {seconds:.0f} s" if seconds >= 1 else turn
-        said = f"{turn} reading {read:.0%}"
-        room = min(self._width() - len(f"{said} []"), BAR)
-        done = int(read * room)
-        return f"{said} [{'#' * done}{'.' * (room - done)}]" if room > 0 else said
+        progress = f"{turn} reading {read:.0%}"
+        bar = min(self._width() - len(f"{progress} []"), BAR)
+        done = int(read * bar)
+        return f"{progress} [{'#' * done}{'.' * (bar - done)}]" if bar > 0 else progress

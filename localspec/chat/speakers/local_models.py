@@ -21,14 +21,14 @@ from localspec.sampling.parameters import Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalModels:
     """Opens models in this process, one at a time."""
 
     loading: Loading
     draft: str | None
     settings: Settings  # as the command line wishes them
-    given: frozenset[str]  # of the ways to draw, those that it set
-    found: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
+    set_by_user: frozenset[str]  # of the ways to draw, those that it set
+    checked: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
 
     def names(self) -> Sequence[str]:
         return list(self._sizes())
@@ -42,37 +42,41 @@ class Here:
         return {model.name: size(model.bytes) for model in at_hand(self.loading.backend)}
 
     def check(self, name: str) -> None:
-        self.found[name] = locate(name, self.loading.backend)
+        self.checked[name] = locate(name, self.loading.backend)
 
     def pull(self, name: str) -> None:
         """See that a model is here, downloaded now if that is wished."""
-        self.found[name] = pulled(name, self.loading)
+        self.checked[name] = pulled(name, self.loading)
 
     def open(self, name: str) -> LocalSpeaker:
-        wish, alone = self.loading.backend, self.loading.alone
-        found = self.found.pop(name, None) or locate(name, wish)
-        places = PairFiles.around(found, self.draft, wish, alone=alone)
+        engine, alone = self.loading.backend, self.loading.alone
+        files = self.checked.pop(name, None) or locate(name, engine)
+        places = PairFiles.around(files, self.draft, engine, alone=alone)
         runtime = opened(name, places, self.loading)
-        return LocalSpeaker(name, runtime, list(described(name, runtime.known, runtime.context)))
+        return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
-        return drawn(name, self.settings, self.given, Sampling())
+        return with_sampling(name, self.settings, self.set_by_user, Sampling())
 
 
-def drawn(name: str, wished: Settings, given: frozenset[str], usual: Sampling) -> Settings:
+def with_sampling(
+    name: str, wished: Settings, set_by_user: frozenset[str], usual: Sampling
+) -> Settings:
     """Combine the wished settings with the sampling that the model's makers recommend."""
     sampling = advised(name, usual)
-    sampling = replace(sampling, **{each: getattr(wished.sampling, each) for each in given})
+    sampling = replace(sampling, **{name: getattr(wished.sampling, name) for name in set_by_user})
     return replace(wished, sampling=sampling)
 
 
-def described(name: str, known: Known, context: int) -> Iterator[str]:
+def describe(name: str, facts: Known, context: int) -> Iterator[str]:
     """Describe the loaded model, its proposers and the memory it takes."""
-    proposers = [each for each in known.guessers or () if known.pairing or each != DRAFT]
+    proposers = [
+        proposer for proposer in facts.guessers or () if facts.pairing or proposer != DRAFT
+    ]
     drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
-    if known.target:
-        kind = f"{known.target.footprint.quantisation}, {known.target.engine.name}"
+    if facts.target:
+        kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
         yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {drafting}"
-    if known.plan:
-        pools = known.plan.pools
-        yield ", ".join(f"{size(known.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)
+    if facts.plan:
+        pools = facts.plan.pools
+        yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)

@@ -9,7 +9,7 @@ from localspec.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.templates.message import Json
 
 
-def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
+def request_fields(settings: Settings, *, ours: bool) -> dict[str, Json]:
     """Leave out of a request to a foreign server the fields at their neutral value."""
     predicted = {"type": "content", "content": settings.prediction}
     more: dict[str, Json] = {
@@ -17,11 +17,11 @@ def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
         "stop": list(settings.stop),
         "ignore_eos": settings.ignore_end,
         "prediction": predicted if settings.prediction else None,
-        "response_format": formed(settings),
-        "localspec": {**guessing(settings), "trace": True} if ours else None,
+        "response_format": response_format(settings),
+        "localspec": {**drafting_fields(settings), "trace": True} if ours else None,
     }
     numbers: dict[str, Json] = {"seed": settings.seed, "max_tokens": settings.max_tokens}
-    drawn, nothing = drawing(settings.sampling), {} if ours else drawing(GREEDY)
+    drawn, nothing = sampling_fields(settings.sampling), {} if ours else sampling_fields(GREEDY)
     return {
         **{name: value for name, value in drawn.items() if value != nothing.get(name)},
         "temperature": settings.sampling.temperature,  # 0 is what does nothing, and not usual
@@ -30,21 +30,21 @@ def wished(settings: Settings, *, ours: bool) -> dict[str, Json]:
     }
 
 
-def drawing(sampling: Sampling) -> dict[str, Json]:
-    return {each.names[0]: each.get(sampling) for each in PARAMETERS}
+def sampling_fields(sampling: Sampling) -> dict[str, Json]:
+    return {parameter.names[0]: parameter.get(sampling) for parameter in PARAMETERS}
 
 
-def formed(settings: Settings) -> Json:
+def response_format(settings: Settings) -> Json:
     if settings.grammar is None:
         return None
     schema = {"name": "answer", "schema": json.loads(settings.grammar.text)}
     return {"type": "json_schema", "json_schema": schema}
 
 
-def guessing(settings: Settings) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def drafting_fields(settings: Settings) -> dict[str, Json]:
+    fields: dict[str, Json] = {}
     if settings.depth is not None:
-        found["depth"] = settings.depth
+        fields["depth"] = settings.depth
     if settings.proposers:
-        found["proposer"] = ",".join(settings.proposers)
-    return found
+        fields["proposer"] = ",".join(settings.proposers)
+    return fields
