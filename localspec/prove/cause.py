@@ -39,8 +39,10 @@ def cause(model: Model, plain: ProofReply, reply: ProofReply, at: int) -> Cause:
         clear = max(map(abs, written))
         return Cause(False, f"one of the tokens led by {clear:.2g}, which rounding does not turn")
     again = [
-        refeed(model, each.steps[: each.heard[at].step + 1], each.slot)[each.heard[at].output]
-        for each in (plain, reply)
+        refeed(model, either.steps[: either.answers[at].step + 1], either.slot)[
+            either.answers[at].output
+        ]
+        for either in (plain, reply)
     ]
     if [int(logits.argmax()) for logits in again] == [one, other]:
         return Cause(True, "both come again in the same batches with nothing drafted or taken back")
@@ -52,12 +54,12 @@ def cause(model: Model, plain: ProofReply, reply: ProofReply, at: int) -> Cause:
         f"with nothing drafted or taken back the plain token leads by {low:.2g} to {high:.2g}; it "
         f"had {written[0]:.2g}, and with speculation {written[1]:.2g}"
     )
-    return Cause(all(abs(each - (low + high) / 2) < 1.5 * reach for each in written), why)
+    return Cause(all(abs(before - (low + high) / 2) < 1.5 * reach for before in written), why)
 
 
 def lead(reply: ProofReply, at: int, token: int) -> float:
-    """The lead of a token over the next, or its distance to the highest, at least."""
-    answer = reply.heard[at].answer
+    """Return the lead of a token over the next one, or minus its least distance to the highest."""
+    answer = reply.answers[at].top_two
     return answer.lead if answer.best == token else -answer.lead
 
 

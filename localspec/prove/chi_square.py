@@ -50,7 +50,7 @@ def _part(sample: Observed) -> tuple[float, int]:
     if 0 < due[order[:rare]].sum() < DUE:
         rare += 1
     cells = [order[:rare], *order[rare:, None]]
-    pairs = [(seen[each].sum(), due[each].sum()) for each in cells if due[each].sum() > 0]
+    pairs = [(seen[cell].sum(), due[cell].sum()) for cell in cells if due[cell].sum() > 0]
     return float(sum((a - b) ** 2 / b for a, b in pairs)), len(pairs)
 
 

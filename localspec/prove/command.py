@@ -28,8 +28,8 @@ from localspec.commands.progress_bar import duration
 from localspec.commands.time_left import TimeLeft
 from localspec.errors import LocalSpecError, UsageError
 from localspec.prove import prompts
-from localspec.prove.proof import Wishes, attempt
-from localspec.prove.words import lines
+from localspec.prove.proof import ProofPlan, attempt
+from localspec.prove.words import verdict_lines
 from localspec.sampling.parameters import Sampling
 from localspec.system.signals import interrupted
 
@@ -62,25 +62,25 @@ def prove(context: click.Context, model: str) -> None:
     is tried depends on the time. Exits with 0 if nothing but rounding makes a difference, and with
     --bit-exact not even that, else with 1. Ctrl-C reports what there is.
     """
-    options, found = read(context, ProveOptions), read(context, LoadingOptions)
-    wanted = wished(options)
+    options, load_options = read(context, ProveOptions), read(context, LoadingOptions)
+    plan = proof_plan(options)
     click.echo(f"loading {model}; proving takes up to {duration(options.seconds)}", err=True)
-    verdict = attempt(model, found.draft, loading(found), wanted, ProofProgress())
+    verdict = attempt(model, load_options.draft, loading(load_options), plan, ProofProgress())
     if options.json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines(verdict, details=options.details)))
+        click.echo("\n".join(verdict_lines(verdict, details=options.details)))
     if not verdict.proven:
         raise LocalSpecError(f"this is no proof: {verdict.faults[0]}")
 
 
-def wished(options: ProveOptions) -> Wishes:
-    """Validate the options as wishes of a proof."""
+def proof_plan(options: ProveOptions) -> ProofPlan:
+    """Plan a proof by the options; refuse those that leave nothing to try."""
     if options.temperature == 0:
         raise UsageError("temperature 0 is greedy, which is tried anyway; give one above 0")
     sampling = Sampling(temperature=options.temperature)
     conversations = prompts.read(options.prompts) if options.prompts else prompts.built_in()
-    return Wishes(conversations, options.max_tokens, options.samples, sampling, options.seconds)
+    return ProofPlan(conversations, options.max_tokens, options.samples, sampling, options.seconds)
 
 
 class ProofProgress:

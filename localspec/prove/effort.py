@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from localspec.backend import Model
 from localspec.proposers.silent import Silent
-from localspec.prove.runs import Want, run
+from localspec.prove.runs import ReplyRequest, run
 from localspec.tokens import Tokens
 
 GREEDY = 0.6  # of the time, for texts; the rest is for samples
 LENGTHS = (64, 32, 16)  # of replies, in tokens: shorter ones where there is time for few prompts
-FEWEST = 3  # prompts, which are answered at once as well
+MIN_PROMPTS = 3  # prompts, which are answered at once as well
 PROBE = 8  # tokens of a reply by which the speed is measured
 # The time of a proposer with a prompt, in that of its plain text: alone, and beside two others.
 # Q4_K_M on a CPU, where a batch of eight tokens costs four to six times one, and one is kept.
-OF_A_PROPOSER = 3.8
+PROPOSER_TIME = 3.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class TextSpeed:
     a_token: float  # of the rest of it
 
     @classmethod
-    def of(
+    def measure(
         cls, model: Model, prompt: Tokens, clock: Callable[[], float] = time.perf_counter
     ) -> TextSpeed:
         """Measure by two short replies."""
         seconds = []
         for tokens in (1, 1 + PROBE):
             begun = clock()
-            run(model, Silent(), [Want(prompt, tokens)])
+            run(model, Silent(), [ReplyRequest(prompt, tokens)])
             seconds.append(clock() - begun)
         short, longer = seconds
         return cls(short, max(longer - short, 0.0) / PROBE)
@@ -53,7 +53,7 @@ class TextSpeed:
         count = 0.0
         for length in (tokens,) if tokens else LENGTHS:
             text = self.reading + length * self.a_token
-            count = seconds / (text * (1 + OF_A_PROPOSER * proposers))
-            if count >= FEWEST:
+            count = seconds / (text * (1 + PROPOSER_TIME * proposers))
+            if count >= MIN_PROMPTS:
                 break
-        return Effort(min(prompts, max(FEWEST, int(min(count, prompts)))), length)
+        return Effort(min(prompts, max(MIN_PROMPTS, int(min(count, prompts)))), length)

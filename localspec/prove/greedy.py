@@ -9,7 +9,7 @@ from localspec.backend import Model
 from localspec.proposer import Proposer
 from localspec.prove.cause import cause
 from localspec.prove.proposers import Proposers
-from localspec.prove.runs import ProofReply, Want, run
+from localspec.prove.runs import ProofReply, ReplyRequest, run
 from localspec.tokens import common_prefix, tokens_of
 
 
@@ -71,15 +71,15 @@ def sizes(model: Model, prompts: int) -> list[int]:
 
 
 def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Iterator[Comparison]:
-    wants = [
-        Want(tokens_of(each.text[: each.prompt]), tokens, depth)
-        for each, depth in zip(group.plain, group.depths, strict=True)
+    requests = [
+        ReplyRequest(tokens_of(reply.text[: reply.prompt]), tokens, depth)
+        for reply, depth in zip(group.plain, group.depths, strict=True)
     ]
-    for at, reply in enumerate(run(model, proposer, wants)):
+    for at, reply in enumerate(run(model, proposer, requests)):
         yield Comparison(
             proposer=group.proposer,
             prompt=group.first + at + 1,
-            together=len(wants),
+            together=len(requests),
             depth=group.depths[at],
             drafted=reply.drafted,
             accepted=reply.accepted,
@@ -90,29 +90,29 @@ def _compare(model: Model, proposer: Proposer, group: Group, tokens: int) -> Ite
 def differ(model: Model, plain: ProofReply, reply: ProofReply) -> Difference | None:
     """Find the first place where a reply is not the plain one, or not what the model answered."""
     at = common_prefix(tokens_of(plain.text), tokens_of(reply.text))
-    for each, name in ((plain, "plain decoding"), (reply, "speculation")):
-        if (wrong := unfounded(each)) is not None:
+    for either, name in ((plain, "plain decoding"), (reply, "speculation")):
+        if (wrong := first_unfounded(either)) is not None:
             why = f"{name} did not say what the model answered to the text before"
             return _difference(model, plain, reply, wrong, why)
     if at == len(plain.text) == len(reply.text):
         return None
     if at == min(len(plain.text), len(reply.text)):
         return _difference(model, plain, reply, at, "one of the two ended there, and should not")
-    found = cause(model, plain, reply, at)
-    return _difference(model, plain, reply, at, found.why, explained=found.rounding)
+    reason = cause(model, plain, reply, at)
+    return _difference(model, plain, reply, at, reason.why, explained=reason.rounding)
 
 
-def unfounded(reply: ProofReply) -> int | None:
+def first_unfounded(reply: ProofReply) -> int | None:
     """Find the first token that was not the model's answer to the text before it."""
     for at in range(reply.prompt, len(reply.text)):
-        if at not in reply.heard or reply.heard[at].answer.best != reply.text[at]:
+        if at not in reply.answers or reply.answers[at].top_two.best != reply.text[at]:
             return at
     return None
 
 
-def spelled(model: Model, token: int) -> str:
-    said = model.tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
-    return said or model.tokenizer.token_text(token)
+def spelling(model: Model, token: int) -> str:
+    text = model.tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
+    return text or model.tokenizer.token_text(token)
 
 
 def _difference(
@@ -125,8 +125,8 @@ def _difference(
     explained: bool = False,
 ) -> Difference:
     one, other = (
-        spelled(model, each.text[at]) if at < len(each.text) else "(the end)"
-        for each in (plain, reply)
+        spelling(model, either.text[at]) if at < len(either.text) else "(the end)"
+        for either in (plain, reply)
     )
-    margin = plain.heard[at].answer.lead if at in plain.heard else None
+    margin = plain.answers[at].top_two.lead if at in plain.answers else None
     return Difference(at - reply.prompt + 1, one, other, margin, explained, why)

@@ -34,20 +34,20 @@ def read(path: Path) -> list[list[Message]]:
 
 
 def encode(tokenizer: Tokenizer, conversations: Sequence[Sequence[Message]]) -> list[Tokens]:
-    """Tokenise each, as `generate` would."""
+    """Tokenise conversations, as `generate` would."""
     template = ChatTemplate(tokenizer) if tokenizer.chat_template else None
-    return [_encode(tokenizer, template, each) for each in conversations]
+    return [_encode(tokenizer, template, messages) for messages in conversations]
 
 
 def _encode(
     tokenizer: Tokenizer, template: ChatTemplate | None, messages: Sequence[Message]
 ) -> Tokens:
     if template:
-        found = tokenizer.encode(template.render(messages), special=True).tolist()
+        tokens = tokenizer.encode(template.render(messages), special=True).tolist()
     elif len(messages) == 1:
-        found = tokenizer.encode(text(messages[0])).tolist()
+        tokens = tokenizer.encode(text(messages[0])).tolist()
     else:
         raise UsageError('this model has no chat template: give a "prompt", not "messages"')
-    if tokenizer.bos is not None and tokenizer.starts and found[:1] != [tokenizer.bos]:
-        found.insert(0, tokenizer.bos)
-    return tokens_of(found)
+    if tokenizer.bos is not None and tokenizer.starts and tokens[:1] != [tokenizer.bos]:
+        tokens.insert(0, tokenizer.bos)
+    return tokens_of(tokens)

@@ -17,10 +17,19 @@ from localspec.proposers.silent import Silent
 from localspec.prove import prompts
 from localspec.prove.effort import GREEDY, TextSpeed
 from localspec.prove.greedy import Comparison, compare, sizes
-from localspec.prove.proposers import Slips, drawn, usual
-from localspec.prove.room import roomy, stages
+from localspec.prove.proposers import Slips, drawn_drafts, usual_proposers
 from localspec.prove.runs import ProofReply, plain
-from localspec.prove.sampled import LEAST, MOST, PLAIN, FitTest, SampleCounts, enough, hold, throws
+from localspec.prove.sampled import (
+    MAX_SAMPLES,
+    MIN_SAMPLES,
+    PLAIN,
+    FitTest,
+    SampleCounts,
+    draw_samples,
+    fit_tests,
+    take_samples,
+)
+from localspec.prove.spare_slots import open_with_spare_slots, slot_counts
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
 from localspec.runtime.loaded_pair import PairFiles
@@ -52,10 +61,12 @@ class ProofWatch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ProofPlan:
+    """The texts and samples to try, and the time for them."""
+
     conversations: Sequence[Sequence[Message]]
     tokens: int | None = None  # most of a reply; None: by speed
-    samples: int | None = None  # a proposer; None: as many as the time brings
+    samples: int | None = None  # per proposer; None: as many as the time brings
     sampling: Sampling = field(default_factory=lambda: Sampling(temperature=1.0))
     seconds: float = math.inf  # that all of it may take
 
@@ -64,7 +75,7 @@ def attempt(
     target: str,
     draft: str | None,
     loading: Loading,
-    wishes: Wishes,
+    plan: ProofPlan,
     watch: ProofWatch,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
@@ -72,35 +83,35 @@ def attempt(
     compared: list[Comparison] = []
     tallies: dict[str, SampleCounts] = {}
     tests: list[FitTest] = []
-    places = PairFiles.of(target, draft, loading.backend)
-    ways, end = stages(places), clock() + wishes.seconds
-    for at, slots in enumerate(ways):
-        with roomy(places, loading, slots) as models, watch.listening():
-            left = max(end - clock(), 0.0)
-            replies, found = greedy(models.pair, wishes, watch, left * GREEDY / (len(ways) - at))
-            compared += found
-            if slots == ways[-1]:
+    files = PairFiles.of(target, draft, loading.backend)
+    counts, end = slot_counts(files), clock() + plan.seconds
+    for at, slots in enumerate(counts):
+        with open_with_spare_slots(files, loading, slots) as models, watch.listening():
+            left = max(end - clock(), 0.0) / (len(counts) - at)
+            replies, comparisons = greedy(models.pair, plan, watch, left * GREEDY)
+            compared += comparisons
+            if slots == counts[-1]:
                 left = max(end - clock(), 0.0)
-                tallies, tests = sampled(models.pair, wishes, replies, watch, left)
+                tallies, tests = sampled(models.pair, plan, replies, watch, left)
         if watch.stopped:
             break
-    exact, temperature = loading.options.bit_exact, wishes.sampling.temperature
+    exact, temperature = loading.options.bit_exact, plan.sampling.temperature
     return judge(compared, tallies, tests, temperature, bit_exact=exact)
 
 
 def greedy(
-    models: Pair, wishes: Wishes, watch: ProofWatch, seconds: float = math.inf
+    models: Pair, plan: ProofPlan, watch: ProofWatch, seconds: float = math.inf
 ) -> tuple[list[ProofReply], list[Comparison]]:
     """Write the plain replies, and compare speculative ones with them."""
     model = models.target
-    texts = prompts.encode(model.tokenizer, wishes.conversations)
+    texts = prompts.encode(model.tokenizer, plan.conversations)
     for text in texts:
-        request.check(model, text, Settings(max_tokens=wishes.tokens))
-    names = len(usual(models)) + 1  # and slips
-    effort = TextSpeed.of(model, texts[0]).effort(len(texts), names, seconds, wishes.tokens)
+        request.check(model, text, Settings(max_tokens=plan.tokens))
+    names = len(usual_proposers(models)) + 1  # and slips
+    effort = TextSpeed.measure(model, texts[0]).effort(len(texts), names, seconds, plan.tokens)
     texts = texts[: effort.prompts]
     replies = list(watch(plain(model, texts, effort.tokens), len(texts), "plain texts"))
-    proposers = {**usual(models), "slips": lambda: Slips(replies)}
+    proposers = {**usual_proposers(models), "slips": lambda: Slips(replies)}
     length = len(proposers) * len(sizes(model, len(texts))) * len(texts)
     compared = compare(model, replies, proposers, effort.tokens)
     return replies, list(watch(compared, length, "speculative texts"))
@@ -108,20 +119,21 @@ def greedy(
 
 def sampled(
     models: Pair,
-    wishes: Wishes,
+    plan: ProofPlan,
     replies: Sequence[ProofReply],
     watch: ProofWatch,
     seconds: float = math.inf,
 ) -> tuple[dict[str, SampleCounts], list[FitTest]]:
     """Sample after beginnings of the replies, and test the samples."""
-    model, sampling = models.target, wishes.sampling
+    model, sampling = models.target, plan.sampling
     places = spots(replies, max(1, model.slots // 2))
     proposers: dict[str, Proposer] = {PLAIN: Silent()}
-    proposers |= {name: make() for name, make in usual(models).items()}
-    proposers["drawn"] = drawn(model, places, sampling)
-    thrown, count = throws(model, places, proposers, sampling), len(proposers)
+    proposers |= {name: make() for name, make in usual_proposers(models).items()}
+    proposers["drawn"] = drawn_drafts(model, places, sampling)
+    stream, count = draw_samples(model, places, proposers, sampling), len(proposers)
     tallies = {name: SampleCounts() for name in proposers}
-    found = enough(thrown, count, wishes.samples, seconds)
-    for throw in watch(found, count * (wishes.samples or MOST), "samples", seconds, count * LEAST):
-        tallies[throw.proposer].add(throw)
-    return tallies, hold(model, tallies, sampling)
+    stream = take_samples(stream, count, plan.samples, seconds)
+    most, least = count * (plan.samples or MAX_SAMPLES), count * MIN_SAMPLES
+    for sample in watch(stream, most, "samples", seconds, least):
+        tallies[sample.proposer].add(sample)
+    return tallies, fit_tests(model, tallies, sampling)

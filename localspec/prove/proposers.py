@@ -17,7 +17,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.prove.runs import ProofReply
-from localspec.prove.spots import Case, Spot, state
+from localspec.prove.spots import Case, Spot, reference_logits
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import DRAFT, Dice
@@ -26,24 +26,24 @@ from localspec.tokens import tokens_of
 Proposers = Mapping[str, Callable[[], Proposer]]  # by the names under which they are reported
 
 FREE = {1: 1000.0, 100: 1001.0}  # seconds of a forward to which any draft adds nothing
-FLATTER = 1.5  # how much warmer than the target `DrawnDrafts` draws
+WARMER = 1.5  # how much warmer than the target `DrawnDrafts` draws
 
 
-def usual(models: Pair) -> Proposers:
+def usual_proposers(models: Pair) -> Proposers:
     """Make the usual proposers, each drafting as much as it is allowed to, and the best of them."""
-    found: dict[str, Callable[[], Proposer]] = {
+    proposers: dict[str, Callable[[], Proposer]] = {
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
     }
     if (draft_model := models.draft) is not None:
-        found["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
+        proposers["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
     if (head := models.target.head) is not None:
-        found[head.proposer] = lambda: HeadProposer(head, floor=0)
-    alone = dict(found)
-    found["auto"] = lambda: Unpriced(
+        proposers[head.proposer] = lambda: HeadProposer(head, floor=0)
+    alone = dict(proposers)
+    proposers["auto"] = lambda: Unpriced(
         Best({name: make() for name, make in alone.items()}, Depth(Costs(FREE)))
     )
-    return found
+    return proposers
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Unpriced:
 
 
 class Slips:
-    """Drafts known texts, but with the second most likely token at one place.
+    """Drafts the plain replies, but with the second most likely token at one place.
 
     So drafts of every length occur with a mistake at every place, and without one.
     """
@@ -77,13 +77,13 @@ class Slips:
 
     def _draft(self, ask: Ask) -> Draft:
         history = ask.history.tolist()
-        known = len(history)
+        length = len(history)
         for reply in self._replies:
-            if reply.text[:known] == history:
-                tokens = reply.text[known : known + ask.limit]
-                slip = int(self._dice.uniform(known, DRAFT) * (ask.limit + 1))
-                if slip < len(tokens) and known + slip in reply.heard:
-                    tokens[slip] = reply.heard[known + slip].answer.second
+            if reply.text[:length] == history:
+                tokens = reply.text[length : length + ask.limit]
+                slip = int(self._dice.uniform(length, DRAFT) * (ask.limit + 1))
+                if slip < len(tokens) and length + slip in reply.answers:
+                    tokens[slip] = reply.answers[length + slip].top_two.second
                 return Draft(tokens_of(tokens), "slips")
         return EMPTY
 
@@ -110,7 +110,7 @@ class DrawnDrafts:
         return Draft(tokens_of(tokens), "drawn", (distribution,) * len(tokens))
 
 
-def drawn(model: Model, spots: Sequence[Spot], sampling: Sampling) -> DrawnDrafts:
-    warm = replace(sampling, temperature=FLATTER * sampling.temperature)
-    states = [(spot, state(model, Case(spot, width=1))) for spot in spots]
+def drawn_drafts(model: Model, spots: Sequence[Spot], sampling: Sampling) -> DrawnDrafts:
+    warm = replace(sampling, temperature=WARMER * sampling.temperature)
+    states = [(spot, reference_logits(model, Case(spot, width=1))) for spot in spots]
     return DrawnDrafts({spot.text.tobytes(): warm.distribution(logits) for spot, logits in states})

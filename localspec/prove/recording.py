@@ -40,7 +40,7 @@ class AnswerPlace:
 
     step: int
     output: int
-    answer: TopTwo
+    top_two: TopTwo
 
 
 class Recorder:
@@ -58,7 +58,7 @@ class Recorder:
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         logits = self._model.forward(rows)
-        answers = tuple(tuple(map(answer, each)) for each in logits)
+        answers = tuple(tuple(map(top_two, outputs)) for outputs in logits)
         self.steps.append(RecordedForward(tuple(rows), answers))
         return logits
 
@@ -88,29 +88,29 @@ class Recorder:
         self._model.close()
 
 
-def answer(logits: Logits) -> TopTwo:
+def top_two(logits: Logits) -> TopTwo:
     best, second = top(logits, 2).tolist()
     return TopTwo(best, second, float(logits[best] - logits[second]))
 
 
-def heard(
+def find_answers(
     steps: Sequence[RecordedForward], slot: int, text: list[int]
 ) -> Mapping[int, AnswerPlace]:
     """Find the answers at those places of a text before which the slot held exactly the text."""
     held: list[int] = []
-    found: dict[int, AnswerPlace] = {}
+    places: dict[int, AnswerPlace] = {}
     for at, step in enumerate(steps):
         for row, answers in zip(step.rows, step.answers, strict=True):
             if row.slot == slot:
                 held += row.tokens.tolist()
                 first = len(held) - row.outputs + 1
-                for output, said in enumerate(answers):
+                for output, answer in enumerate(answers):
                     place = first + output
                     if place < len(text) and held[:place] == text[:place]:
-                        found[place] = AnswerPlace(at, output, said)
+                        places[place] = AnswerPlace(at, output, answer)
         for _, length in (cut for cut in step.cuts if cut[0] == slot):
             del held[length:]
-    return found
+    return places
 
 
 def survivors(steps: Sequence[RecordedForward]) -> Mapping[tuple[int, int], int]:

@@ -17,19 +17,19 @@ from localspec.tokens import Logits
 
 def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
     """Compute the logits of a slot's row in the last step. All slots are empty before and after."""
-    empty(model)
+    empty_slots(model)
     kept = survivors(steps)
     spare = model.slots // 2  # a slot that no recording has used stands this far behind each
-    found: dict[int, Logits] = {}
+    logits: dict[int, Logits] = {}
     for at, step in enumerate(steps):
         parts = [part for row in step.rows for part in split(row, kept[at, row.slot], spare)]
         if any(kept[at, row.slot] for row in step.rows):
-            found = dict(zip((part.slot for part in parts), model.forward(parts), strict=True))
+            logits = dict(zip((part.slot for part in parts), model.forward(parts), strict=True))
         for part in parts:
             if spare and part.slot >= spare:
                 model.truncate(part.slot, 0)
-    answer = found[slot].copy()
-    empty(model)
+    answer = logits[slot].copy()
+    empty_slots(model)
     return answer
 
 
@@ -42,6 +42,6 @@ def split(row: Row, kept: int, spare: int) -> Iterator[Row]:
         yield Row(row.slot + spare, row.tokens[kept:], min(row.outputs, lost))
 
 
-def empty(model: Model) -> None:
+def empty_slots(model: Model) -> None:
     for slot in range(model.slots):
         model.truncate(slot, 0)

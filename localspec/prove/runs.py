@@ -11,15 +11,17 @@ from localspec.engine.job import Event, Job
 from localspec.engine.settings import Settings
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
-from localspec.prove.recording import AnswerPlace, RecordedForward, Recorder, heard
-from localspec.prove.refeed import empty
+from localspec.prove.recording import AnswerPlace, RecordedForward, Recorder, find_answers
+from localspec.prove.refeed import empty_slots
 from localspec.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class ReplyRequest:
+    """A prompt to be answered; `depth` 0 is plain decoding."""
+
     prompt: Tokens
-    tokens: int  # most of the reply
+    tokens: int  # of the reply, at most
     depth: int = 0
 
 
@@ -33,7 +35,7 @@ class ProofReply:
     steps: Sequence[RecordedForward]
     drafted: int
     accepted: int
-    heard: Mapping[int, AnswerPlace]
+    answers: Mapping[int, AnswerPlace]
 
 
 @dataclass(slots=True)
@@ -47,15 +49,15 @@ class Listener:
             self.failure = event
 
 
-def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[ProofReply]:
+def run(model: Model, proposer: Proposer, requests: Sequence[ReplyRequest]) -> list[ProofReply]:
     """Run all requests at once, in an engine of their own."""
-    empty(model)  # so that no run finds the memory as another left it
+    empty_slots(model)  # so that no run finds the memory as another left it
     recorder, listener = Recorder(model), Listener()
     engine = Engine(recorder, proposer, model.tentative)
     jobs = []
-    for want in wants:
-        settings = Settings(max_tokens=want.tokens, depth=want.depth)
-        jobs.append(engine.prepare(want.prompt, settings, listener))
+    for request in requests:
+        settings = Settings(max_tokens=request.tokens, depth=request.depth)
+        jobs.append(engine.prepare(request.prompt, settings, listener))
         engine.add(jobs[-1])
     while engine.busy:
         engine.step()
@@ -67,11 +69,11 @@ def run(model: Model, proposer: Proposer, wants: Sequence[Want]) -> list[ProofRe
 def reply(steps: Sequence[RecordedForward], job: Job) -> ProofReply:
     g, figures = job.generation, job.ledger.report()
     text = g.tokens.tolist()
-    found = heard(steps, g.slot, text)
+    answers = find_answers(steps, g.slot, text)
     counts = figures.drafted, figures.accepted
-    return ProofReply(g.prompt_tokens, text, g.slot, steps, *counts, found)
+    return ProofReply(g.prompt_tokens, text, g.slot, steps, *counts, answers)
 
 
 def plain(model: Model, prompts: Sequence[Tokens], tokens: int) -> Iterator[ProofReply]:
     for prompt in prompts:
-        yield from run(model, Silent(), [Want(prompt, tokens)])
+        yield from run(model, Silent(), [ReplyRequest(prompt, tokens)])

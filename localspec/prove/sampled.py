@@ -23,26 +23,26 @@ from localspec.decoding.generation import Ending, Generation
 from localspec.decoding.round import Turn, conclude, propose, run
 from localspec.proposer import Proposer
 from localspec.prove.chi_square import Fit, Observed, fit
-from localspec.prove.spots import Case, Spot, state
+from localspec.prove.spots import Case, Spot, reference_logits
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History
 
 DRAFT_LENGTH = 2  # tokens
-MOST, LEAST = 2000, 150  # samples a proposer, where no number is wished
+MAX_SAMPLES, MIN_SAMPLES = 2000, 150  # samples per proposer, where no number is given
 PLAIN = "plain"  # sampling without drafts: a control
-FEWEST = 25  # samples of a case that justify computing its distribution
+MIN_CASE_SAMPLES = 25  # samples of a case that justify computing its distribution
 
 
 @dataclass(frozen=True, slots=True)
-class Throw:
+class Sample:
     """The draft and the tokens of one round."""
 
     proposer: str
     spot: Spot
     drafted: tuple[int, ...]
-    said: tuple[int, ...]
+    emitted: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -54,12 +54,12 @@ class SampleCounts:
     accepted: int = 0
     cases: defaultdict[Case, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def add(self, throw: Throw) -> None:
+    def add(self, sample: Sample) -> None:
         self.rounds += 1
-        self.drafted += len(throw.drafted)
-        self.accepted += len(throw.said) - 1
-        for at, token in enumerate(throw.said[:DRAFT_LENGTH]):
-            case = Case(throw.spot, 1 + len(throw.drafted), throw.drafted[:at])
+        self.drafted += len(sample.drafted)
+        self.accepted += len(sample.emitted) - 1
+        for at, token in enumerate(sample.emitted[:DRAFT_LENGTH]):
+            case = Case(sample.spot, 1 + len(sample.drafted), sample.drafted[:at])
             self.cases[case][token] += 1
 
 
@@ -73,17 +73,17 @@ class FitTest:
     fit: Fit
 
 
-def throws(
+def draw_samples(
     model: Model, spots: Sequence[Spot], proposers: Mapping[str, Proposer], sampling: Sampling
-) -> Iterator[Throw]:
+) -> Iterator[Sample]:
     """Sample for ever, in turns. The seeds are always the same, so a failure can be repeated."""
     turns = cycle(product(spots, proposers.items()))
     for seed, (spot, (name, proposer)) in enumerate(turns):
-        yield _throw(model, spot, name, proposer, Sampler(sampling, seed, spot.text))
+        yield _sample(model, spot, name, proposer, Sampler(sampling, seed, spot.text))
 
 
-def _throw(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sampler) -> Throw:
-    known = len(spot.text) - 1
+def _sample(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sampler) -> Sample:
+    held = len(spot.text) - 1
     g = Generation(
         History(spot.text),
         sampler,
@@ -92,12 +92,12 @@ def _throw(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sam
         depth=min(DRAFT_LENGTH, model.tentative),
         slot=spot.slot,
     )
-    g.cached = model.truncate(g.slot, known)
-    while g.cached < known:
-        _round(model, proposer, Turn(g, min(known - g.cached, model.batch), 0, emits=False))
+    g.cached = model.truncate(g.slot, held)
+    while g.cached < held:
+        _round(model, proposer, Turn(g, min(held - g.cached, model.batch), 0, emits=False))
     drafted = _round(model, proposer, Turn(g, 1, g.depth, emits=True))
     proposer.release(g.slot)
-    return Throw(name, spot, drafted, tuple(g.tokens[len(spot.text) :].tolist()))
+    return Sample(name, spot, drafted, tuple(g.tokens[len(spot.text) :].tolist()))
 
 
 def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
@@ -108,31 +108,33 @@ def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
     return tuple(draft.tokens.tolist())
 
 
-def enough(
-    thrown: Iterator[Throw],
+def take_samples(
+    stream: Iterator[Sample],
     proposers: int,
     samples: int | None,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Throw]:
-    """Take as many samples of each proposer as wished; else `MOST`, or what the time brings."""
+) -> Iterator[Sample]:
+    """Take as many samples of each proposer as asked for; else by time, up to `MAX_SAMPLES`."""
     end = clock() + seconds
-    for count, throw in enumerate(islice(thrown, proposers * (samples or MOST)), 1):
-        yield throw
-        if samples is None and count >= proposers * LEAST and clock() > end:
+    for count, sample in enumerate(islice(stream, proposers * (samples or MAX_SAMPLES)), 1):
+        yield sample
+        if samples is None and count >= proposers * MIN_SAMPLES and clock() > end:
             return
 
 
-def hold(model: Model, tallies: Mapping[str, SampleCounts], sampling: Sampling) -> list[FitTest]:
+def fit_tests(
+    model: Model, tallies: Mapping[str, SampleCounts], sampling: Sampling
+) -> list[FitTest]:
     """Test samples against the target's distributions; too certain ones make no test."""
     distributions: dict[Case, Distribution] = {}
-    found = []
+    fits = []
     for (name, tally), at in product(tallies.items(), range(DRAFT_LENGTH)):
         samples = []
         for case, counts in tally.cases.items():
-            if len(case.accepted) == at and counts.total() >= FEWEST:
+            if len(case.accepted) == at and counts.total() >= MIN_CASE_SAMPLES:
                 if case not in distributions:
-                    distributions[case] = sampling.distribution(state(model, case))
+                    distributions[case] = sampling.distribution(reference_logits(model, case))
                 samples.append(Observed(distributions[case], counts))
-        found.append(FitTest(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
-    return [test for test in found if test.fit.freedom]
+        fits.append(FitTest(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
+    return [test for test in fits if test.fit.freedom]

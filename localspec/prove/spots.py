@@ -10,7 +10,7 @@ import numpy as np
 from localspec.backend import Model, Row
 from localspec.proposer import Ask
 from localspec.proposers.ngram import NgramProposer
-from localspec.prove.refeed import empty
+from localspec.prove.refeed import empty_slots
 from localspec.prove.runs import ProofReply
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -45,7 +45,8 @@ class Place:
 
 def spots(plain: Sequence[ProofReply], count: int) -> list[Spot]:
     """Choose one spot in each reply, where n-grams may be right and the target is least certain."""
-    best = [min(found, key=rank) for reply in plain if (found := list(places(reply)))]
+    candidates = [list(places(reply)) for reply in plain]
+    best = [min(some, key=rank) for some in candidates if some]
     return [Spot(slot, place.text) for slot, place in enumerate(sorted(best, key=rank)[:count])]
 
 
@@ -58,20 +59,20 @@ def places(reply: ProofReply) -> Iterator[Place]:
     text = tokens_of(reply.text)
     for at in range(reply.prompt, len(text)):
         [draft] = proposer.propose([Ask(0, text[:at], 1, sampler)])
-        if at in reply.heard:
-            answer = reply.heard[at].answer
+        if at in reply.answers:
+            answer = reply.answers[at].top_two
             likely = len(draft) > 0 and draft.tokens[0] in (answer.best, answer.second)
             yield Place(text[:at], likely, answer.lead)
 
 
-def state(model: Model, case: Case) -> Logits:
+def reference_logits(model: Model, case: Case) -> Logits:
     """Compute the logits of a case, from an empty slot, with nothing drafted or taken back."""
-    empty(model)
+    empty_slots(model)
     spot = case.spot
     for begin in range(0, len(spot.text) - 1, model.batch):
         model.forward([Row(spot.slot, spot.text[:-1][begin : begin + model.batch], outputs=0)])
     row = np.resize(tokens_of([spot.text[-1], *case.accepted]), case.width)
     [logits] = model.forward([Row(spot.slot, row, outputs=case.width)])
-    found: Logits = logits[len(case.accepted)].copy()
-    empty(model)
-    return found
+    after: Logits = logits[len(case.accepted)].copy()
+    empty_slots(model)
+    return after

@@ -60,12 +60,12 @@ def judge(
 
 
 def _greedy(compared: Sequence[Comparison]) -> GreedyVerdict:
-    differing = [each for each in compared if each.difference]
-    names = dict.fromkeys(each.proposer for each in compared)
+    differing = [comparison for comparison in compared if comparison.difference]
+    names = dict.fromkeys(comparison.proposer for comparison in compared)
     drafts = {
         name: Drafts(
-            sum(each.drafted for each in compared if each.proposer == name),
-            sum(each.accepted for each in compared if each.proposer == name),
+            sum(c.drafted for c in compared if c.proposer == name),
+            sum(c.accepted for c in compared if c.proposer == name),
         )
         for name in names
     }
@@ -81,13 +81,13 @@ def _sampled(
 
 
 def greedy_faults(greedy: GreedyVerdict) -> Iterator[str]:
-    defects = sum(each.defective for each in greedy.differences)
+    defects = sum(comparison.defective for comparison in greedy.differences)
     if defects:
         yield f"{defects} of {greedy.texts} greedy texts differ, and rounding does not explain it"
     if not greedy.texts:
         yield "no greedy text was compared"
     else:
-        yield from silence("greedy text", greedy.drafts)
+        yield from untested("greedy text", greedy.drafts)
 
 
 def sampled_faults(sampled: SampledVerdict) -> Iterator[str]:
@@ -105,16 +105,16 @@ def sampled_faults(sampled: SampledVerdict) -> Iterator[str]:
     for name in sampled.drafts:
         if name not in tested:
             yield f"{name} was sampled too seldom, or from distributions too certain, to be tested"
-    yield from silence("sampled text", sampled.drafts)
+    yield from untested("sampled text", sampled.drafts)
 
 
-def silence(where: str, drafts: Mapping[str, Drafts]) -> Iterator[str]:
+def untested(where: str, drafts: Mapping[str, Drafts]) -> Iterator[str]:
     """Yield what was never tested: a silent proposer, no accepted token, no rejected one."""
-    for name, each in drafts.items():
-        if not each.drafted:
+    for name, counts in drafts.items():
+        if not counts.drafted:
             yield f"{name} drafted nothing in {where}, so it is not tested"
-    drafted = sum(each.drafted for each in drafts.values())
-    accepted = sum(each.accepted for each in drafts.values())
+    drafted = sum(counts.drafted for counts in drafts.values())
+    accepted = sum(counts.accepted for counts in drafts.values())
     if drafted and not accepted:
         yield f"no draft token was accepted in {where}, so accepting is not tested"
     if drafted and accepted == drafted:

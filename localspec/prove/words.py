@@ -20,8 +20,8 @@ ABOUT = {
 }
 
 
-def lines(verdict: Verdict, *, details: bool = False) -> Iterator[str]:
-    """Format a verdict: what was found first, then how, and by which proposer if `details`."""
+def verdict_lines(verdict: Verdict, *, details: bool = False) -> Iterator[str]:
+    """Format a verdict: the outcome first, then how, and by which proposer if `details`."""
     yield _sentence(verdict)
     yield from _greedy(verdict.greedy, details=details)
     yield from _sampled(verdict.sampled, details=details)
@@ -39,9 +39,9 @@ def _sentence(verdict: Verdict) -> str:
 
 
 def _greedy(greedy: GreedyVerdict, *, details: bool) -> Iterator[str]:
-    differing = sorted(greedy.differences, key=lambda each: not each.defective)
-    defects = sum(each.defective for each in differing)
-    ties = [each.difference for each in differing if each.difference and not each.defective]
+    differing = sorted(greedy.differences, key=lambda comparison: not comparison.defective)
+    defects = sum(comparison.defective for comparison in differing)
+    ties = [c.difference for c in differing if c.difference and not c.defective]
     parts = [f"{greedy.equal} of {greedy.texts} texts equal"]
     if ties:
         differ = "differs" if len(ties) == 1 else "differ"
@@ -52,7 +52,7 @@ def _greedy(greedy: GreedyVerdict, *, details: bool) -> Iterator[str]:
     yield f"greedy: {'; '.join(parts)}"
     if details:
         for name, drafts in greedy.drafts.items():
-            yield f"  {name:<12} {_right(drafts):<31}{ABOUT[name]}"
+            yield f"  {name:<12} {_accepted(drafts):<31}{ABOUT[name]}"
     for compared in differing[: None if details else defects]:
         yield from _difference(compared)
 
@@ -64,7 +64,7 @@ def _margins(ties: Sequence[Difference]) -> str:
     return f"margins {margins[0]:.2g} to {margins[-1]:.2g}"
 
 
-def _right(drafts: Drafts) -> str:
+def _accepted(drafts: Drafts) -> str:
     return f"{drafts.accepted:,} of {drafts.drafted:,} accepted"
 
 
@@ -93,7 +93,7 @@ def _sampled(sampled: SampledVerdict, *, details: bool) -> Iterator[str]:
         f"below {sampled.limit:.2g} one fails"
     )
     for name in (PLAIN, *sampled.drafts) if details else ():
-        found = [f"{test.fit.p:.2g}" for test in sampled.tests if test.proposer == name]
-        p = f"p {' and '.join(found)}" if found else "not tested"
-        right = _right(sampled.drafts[name]) if name in sampled.drafts else ABOUT[PLAIN]
-        yield f"  {name:<12} {right:<31}{p}"
+        values = [f"{test.fit.p:.2g}" for test in sampled.tests if test.proposer == name]
+        p = f"p {' and '.join(values)}" if values else "not tested"
+        accepted = _accepted(sampled.drafts[name]) if name in sampled.drafts else ABOUT[PLAIN]
+        yield f"  {name:<12} {accepted:<31}{p}"

@@ -21,11 +21,11 @@ from localspec.prove.chi_square import Fit
 from localspec.prove.command import ProofProgress
 from localspec.prove.effort import Effort, TextSpeed
 from localspec.prove.greedy import Comparison, Difference
-from localspec.prove.proof import Wishes, attempt, greedy, sampled
-from localspec.prove.room import CONTEXT, SLOTS, roomy, stages
+from localspec.prove.proof import ProofPlan, attempt, greedy, sampled
 from localspec.prove.sampled import FitTest, SampleCounts
+from localspec.prove.spare_slots import CONTEXT, SLOTS, open_with_spare_slots, slot_counts
 from localspec.prove.verdict import LEVEL, judge
-from localspec.prove.words import lines
+from localspec.prove.words import verdict_lines
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
@@ -84,7 +84,7 @@ def verdict(compared=(EQUAL,), tallies=SAID, tests=FITS):
 
 
 def said(found):
-    return "\n".join(lines(found, details=True))
+    return "\n".join(verdict_lines(found, details=True))
 
 
 def test_a_pair_is_proven_in_words(model, few, capsys):
@@ -124,21 +124,23 @@ def test_json_holds_every_figure(model, few, capsys):
 def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     loading = Loading(Options(threads=1, context=512))
     path = str(engines.tiny("qwen35"))
-    assert stages(PairFiles.of(path, None, "auto")) == [1, SLOTS]
-    assert stages(PairFiles.of(engines.tiny("llama"), None, "auto")) == [SLOTS]
-    wishes = Wishes(prompts.built_in()[:2], 10, 60)
+    assert slot_counts(PairFiles.of(path, None, "auto")) == [1, SLOTS]
+    assert slot_counts(PairFiles.of(engines.tiny("llama"), None, "auto")) == [SLOTS]
+    plan = ProofPlan(prompts.built_in()[:2], 10, 60)
     watch = Silence()
-    found = attempt(path, None, loading, wishes, watch)
+    found = attempt(path, None, loading, plan, watch)
     assert found.greedy.texts == 2 * 4 + 2 * 8
     assert not [each for each in found.greedy.differences if each.defective]
     assert found.sampled.rounds == watch.labels.count("samples") == 60 * 5
     with pytest.raises(UnknownModel):
-        attempt(path, "no-such-model", loading, wishes, watch)
+        attempt(path, "no-such-model", loading, plan, watch)
 
 
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     draft = str(engines.tiny("llama", seed=3))
-    with roomy(PairFiles.of(engines.tiny("llama"), draft, "auto"), Loading(), 4) as models:
+    with open_with_spare_slots(
+        PairFiles.of(engines.tiny("llama"), draft, "auto"), Loading(), 4
+    ) as models:
         found = models.pair
         assert (found.target.slots, found.draft.slots) == (4, 4)
         assert found.target.pool >= 4 * CONTEXT
@@ -223,16 +225,16 @@ def test_every_prompt_is_checked_before_the_first_is_answered():
     model.context = 12
     texts = [[{"role": "user", "content": each}] for each in ("abc", "abc" * 9)]
     with pytest.raises(PromptTooLong):
-        greedy(Pair(model), Wishes(texts), watch)
+        greedy(Pair(model), ProofPlan(texts), watch)
     assert not watch.labels
 
 
 @pytest.mark.parametrize("patience", [1, 4, 9, 60])
 def test_a_proof_that_is_stopped_tells_what_there_is(patience):
     watch, models = Silence(patience), Pair(ScriptedModel(hashed_logits(1)))
-    wishes = Wishes(prompts.built_in()[:4], 8, 50)
-    replies, compared = greedy(models, wishes, watch)
-    tallies, tests = sampled(models, wishes, replies, watch)
+    plan = ProofPlan(prompts.built_in()[:4], 8, 50)
+    replies, compared = greedy(models, plan, watch)
+    tallies, tests = sampled(models, plan, replies, watch)
     found = judge(compared, tallies, tests, 1.0)
     assert len(watch.labels) == patience
     assert found.greedy.texts == min(max(patience - 4, 0), 32)
@@ -270,7 +272,7 @@ def test_a_slow_model_is_tried_with_fewer_and_shorter_texts():
 def test_the_speed_is_measured_by_two_short_replies():
     ticks = iter([0.0, 2.0, 10.0, 16.0])
     text = tokens_of([1, 2, 3])
-    found = TextSpeed.of(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
+    found = TextSpeed.measure(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
     assert found == TextSpeed(reading=2.0, a_token=0.5)
 
 
@@ -303,7 +305,7 @@ def test_a_defect_is_no_proof_and_comes_first():
     text = said(found)
     assert text.index("' cow'") < text.index("' a'")
     assert text.startswith("Not proven: 1 of 2")
-    short = "\n".join(lines(found))
+    short = "\n".join(verdict_lines(found))
     assert "' cow'" in short
     assert "' a'" not in short
 

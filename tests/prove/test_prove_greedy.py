@@ -14,10 +14,10 @@ from localspec.pairing.pair import Pair
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.prove.greedy import compare, differ, sizes
-from localspec.prove.proposers import Slips, usual
-from localspec.prove.recording import Recorder, answer, heard
+from localspec.prove.proposers import Slips, usual_proposers
+from localspec.prove.recording import Recorder, find_answers, top_two
 from localspec.prove.refeed import refeed
-from localspec.prove.runs import Want, plain, run
+from localspec.prove.runs import ReplyRequest, plain, run
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines
@@ -108,7 +108,10 @@ def leaking():
 
 def compared(model, draft=None, proposers=None):
     replies = list(plain(model, PROMPTS, TOKENS))
-    proposers = proposers or {**usual(Pair(model, draft)), "slips": lambda: Slips(replies)}
+    proposers = proposers or {
+        **usual_proposers(Pair(model, draft)),
+        "slips": lambda: Slips(replies),
+    }
     return list(compare(model, replies, proposers, TOKENS))
 
 
@@ -140,14 +143,14 @@ def test_every_proposer_is_right_and_wrong_alone_and_in_company_at_many_depths()
 def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
     model = scripted()
     replies = list(plain(model, PROMPTS, TOKENS))
-    [reply] = run(model, Slips(replies), [Want(PROMPTS[0], TOKENS, depth=3)])
+    [reply] = run(model, Slips(replies), [ReplyRequest(PROMPTS[0], TOKENS, depth=3)])
     right = defaultdict(int)
     for step in reply.steps[2:]:
         [row], [answers] = step.rows, step.answers
         drafts = row.tokens[len(row.tokens) - row.tentative :].tolist()
         if len(drafts) == 3:
-            said = [answer.best for answer in answers]
-            right[next((at for at in range(3) if drafts[at] != said[at]), 3)] += 1
+            best = [answer.best for answer in answers]
+            right[next((at for at in range(3) if drafts[at] != best[at]), 3)] += 1
     assert set(right) == {0, 1, 2, 3}
 
 
@@ -194,11 +197,11 @@ def test_neighbours_that_turn_a_clear_choice_are_not_taken_for_rounding():
 def test_a_text_the_model_did_not_say_is_a_defect_though_it_be_equal():
     model = scripted()
     [text] = plain(model, PROMPTS[:1], 9)
-    said = text.heard[len(text.text) - 1]
-    other = replace(said, answer=replace(said.answer, best=said.answer.second))
+    last = text.answers[len(text.text) - 1]
+    other = replace(last, top_two=replace(last.top_two, best=last.top_two.second))
     for bad in (
-        replace(text, heard={**text.heard, len(text.text) - 1: other}),
-        replace(text, heard={at: each for at, each in text.heard.items() if at != 5}),
+        replace(text, answers={**text.answers, len(text.text) - 1: other}),
+        replace(text, answers={at: each for at, each in text.answers.items() if at != 5}),
     ):
         for pair in ((text, bad), (bad, text)):
             found = differ(model, *pair)
@@ -227,26 +230,26 @@ def test_a_difference_names_its_place_its_tokens_and_its_margin():
     assert found.place == at + 1
     assert found.plain == "abcdefg"[text.text[3 + at]]
     assert found.speculative == "abcdefg"[other.text[3 + at]]
-    assert found.margin == text.heard[3 + at].answer.lead
+    assert found.margin == text.answers[3 + at].top_two.lead
     assert not found.explained
     assert not differ(model, other, text).explained
 
 
 def test_only_answers_to_the_very_text_are_heard():
     recorder = Recorder(scripted())
-    [reply] = run(scripted(), NgramProposer(3, 1), [Want(PROMPTS[1], TOKENS, depth=4)])
-    assert sorted(reply.heard) == list(range(len(PROMPTS[1]), len(reply.text)))
-    assert not heard(reply.steps, reply.slot + 1, reply.text)
+    [reply] = run(scripted(), NgramProposer(3, 1), [ReplyRequest(PROMPTS[1], TOKENS, depth=4)])
+    assert sorted(reply.answers) == list(range(len(PROMPTS[1]), len(reply.text)))
+    assert not find_answers(reply.steps, reply.slot + 1, reply.text)
     changed = [*reply.text[:9], (reply.text[9] + 1) % 7, *reply.text[10:]]
-    assert sorted(heard(reply.steps, reply.slot, changed)) == [7, 8, 9]
+    assert sorted(find_answers(reply.steps, reply.slot, changed)) == [7, 8, 9]
     assert recorder.slots == 4
 
 
 @pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
 def test_refeeding_takes_nothing_back_but_whole_slots_and_keeps_every_width(recurrent):
     model = scripted(recurrent=recurrent)
-    wants = [Want(prompt, TOKENS, depth=3) for prompt in PROMPTS[:4]]
-    replies = run(model, DraftModelProposer(scripted(9), floor=0), wants)
+    requests = [ReplyRequest(prompt, TOKENS, depth=3) for prompt in PROMPTS[:4]]
+    replies = run(model, DraftModelProposer(scripted(9), floor=0), requests)
 
     widths = []
 
@@ -267,10 +270,10 @@ def test_refeeding_takes_nothing_back_but_whole_slots_and_keeps_every_width(recu
 
     for reply in replies:
         widths.clear()
-        heard = reply.heard[len(reply.text) - 1]
-        steps = reply.steps[: heard.step + 1]
+        place = reply.answers[len(reply.text) - 1]
+        steps = reply.steps[: place.step + 1]
         logits = refeed(Altered(model, says, forgets), steps, reply.slot)
-        assert answer(logits[heard.output]) == heard.answer
+        assert top_two(logits[place.output]) == place.top_two
         fed = [sum(len(row.tokens) for row in step.rows) for step in steps[1:]]
         # What a recurrent model took back as a whole need not be fed.
         assert set(widths) <= set(fed) if recurrent else widths == fed
@@ -285,7 +288,7 @@ def test_real_engines_write_the_plain_texts(name, slots):
     model, draft = engines.target(name, slots=slots), engines.draft(slots=slots)
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = list(plain(model, texts, 24))
-    proposers = {**usual(Pair(model, draft)), "slips": lambda: Slips(replies)}
+    proposers = {**usual_proposers(Pair(model, draft)), "slips": lambda: Slips(replies)}
     found = list(compare(model, replies, proposers, 24))
     assert len(found) == 5 * 2 * len(sizes(model, 2))
     assert sum(each.accepted for each in found) > 10
@@ -304,5 +307,5 @@ def test_the_engines_error_is_the_proofs():
 
 def test_drafts_are_not_foretold_where_the_text_is_another():
     replies = list(plain(scripted(), PROMPTS[:1], 9))
-    [reply] = run(scripted(2), Slips(replies), [Want(PROMPTS[0], 9, depth=3)])
+    [reply] = run(scripted(2), Slips(replies), [ReplyRequest(PROMPTS[0], 9, depth=3)])
     assert reply.drafted < 9

@@ -14,10 +14,19 @@ from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.prove.chi_square import Observed, fit, survival
-from localspec.prove.proposers import drawn
-from localspec.prove.runs import Want, plain, run
-from localspec.prove.sampled import FEWEST, LEAST, MOST, SampleCounts, Throw, enough, hold, throws
-from localspec.prove.spots import Case, Spot, spots, state
+from localspec.prove.proposers import drawn_drafts
+from localspec.prove.runs import ReplyRequest, plain, run
+from localspec.prove.sampled import (
+    MAX_SAMPLES,
+    MIN_CASE_SAMPLES,
+    MIN_SAMPLES,
+    Sample,
+    SampleCounts,
+    draw_samples,
+    fit_tests,
+    take_samples,
+)
+from localspec.prove.spots import Case, Spot, reference_logits, spots
 from localspec.prove.verdict import LEVEL
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
@@ -36,9 +45,9 @@ def scripted(seed=1, **options):
 
 def sample(model, proposers, rounds, sampling=WARM, places=SPOTS):
     tallies = {name: SampleCounts() for name in proposers}
-    for throw in islice(throws(model, places, proposers, sampling), rounds * len(proposers)):
-        tallies[throw.proposer].add(throw)
-    return tallies, hold(model, tallies, sampling)
+    for sample in islice(draw_samples(model, places, proposers, sampling), rounds * len(proposers)):
+        tallies[sample.proposer].add(sample)
+    return tallies, fit_tests(model, tallies, sampling)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +151,7 @@ def test_what_is_sampled_with_drafts_fits_the_targets_distribution(recurrent, sa
     proposers = {
         "plain": Silent(),
         "ngram": NgramProposer(3, 1),
-        "drawn": drawn(model, SPOTS, sampling),
+        "drawn": drawn_drafts(model, SPOTS, sampling),
         "draft-model": DraftModelProposer(scripted(9), floor=0),
     }
     tallies, tests = sample(model, proposers, 300, sampling)
@@ -182,47 +191,47 @@ def test_a_model_that_does_not_forget_is_found_out():
 
 
 def test_samples_differ_and_come_again_in_the_next_proof():
-    def said():
-        thrown = throws(scripted(), SPOTS, {"plain": Silent(), "again": Silent()}, WARM)
-        return [throw.said for throw in islice(thrown, 120)]
+    def emitted():
+        drawn = draw_samples(scripted(), SPOTS, {"plain": Silent(), "again": Silent()}, WARM)
+        return [sample.emitted for sample in islice(drawn, 120)]
 
-    assert said() == said()
-    assert said()[0::2] != said()[1::2]
+    assert emitted() == emitted()
+    assert emitted()[0::2] != emitted()[1::2]
 
 
 def test_every_spot_is_sampled_by_every_proposer_in_turn():
-    thrown = throws(scripted(), SPOTS, {"a": Silent(), "b": Silent()}, WARM)
-    found = Counter((throw.proposer, throw.spot.slot) for throw in islice(thrown, 12))
+    drawn = draw_samples(scripted(), SPOTS, {"a": Silent(), "b": Silent()}, WARM)
+    found = Counter((sample.proposer, sample.spot.slot) for sample in islice(drawn, 12))
     assert set(found.values()) == {2}
     assert len(found) == 6
 
 
 def test_proposers_hear_that_a_sample_is_over_before_the_next():
-    heard = []
+    calls = []
 
     class Noting(Silent):
         def propose(self, asks):
-            heard.append("ask")
+            calls.append("ask")
             return super().propose(asks)
 
         def release(self, slot):
-            heard.append(slot)
+            calls.append(slot)
 
-    list(islice(throws(scripted(), SPOTS[1:2], {"a": Noting()}, WARM), 3))
-    assert heard == ["ask", "ask", 1, "ask", 1, "ask", 1]  # the first ask is for the text
+    list(islice(draw_samples(scripted(), SPOTS[1:2], {"a": Noting()}, WARM), 3))
+    assert calls == ["ask", "ask", 1, "ask", 1, "ask", 1]  # the first ask is for the text
 
 
 def test_cases_that_came_up_too_seldom_are_left_out():
     model = scripted()
     tally = SampleCounts()
-    tally.cases[Case(SPOTS[0], 1)] = Counter({0: FEWEST})
-    tally.cases[Case(SPOTS[1], 1)] = Counter({0: FEWEST - 1})
-    [test] = hold(model, {"x": tally}, WARM)
-    assert test.samples == FEWEST
+    tally.cases[Case(SPOTS[0], 1)] = Counter({0: MIN_CASE_SAMPLES})
+    tally.cases[Case(SPOTS[1], 1)] = Counter({0: MIN_CASE_SAMPLES - 1})
+    [test] = fit_tests(model, {"x": tally}, WARM)
+    assert test.samples == MIN_CASE_SAMPLES
 
 
 def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
-    proposer = drawn(scripted(), SPOTS, WARM)
+    proposer = drawn_drafts(scripted(), SPOTS, WARM)
     ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, 0, SPOTS[0].text))
     [draft] = proposer.propose([ask])
     logits = hashed_logits(1)(SPOTS[0].text.tolist())
@@ -232,8 +241,8 @@ def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
 
 def test_a_tally_tells_cases_apart_by_width_and_by_what_was_accepted():
     tally = SampleCounts()
-    for drafted, said in (((4, 5), (4, 5, 6)), ((4, 5), (4, 2)), ((4, 5), (3,)), ((), (1,))):
-        tally.add(Throw("x", SPOTS[0], drafted, said))
+    for drafted, emitted in (((4, 5), (4, 5, 6)), ((4, 5), (4, 2)), ((4, 5), (3,)), ((), (1,))):
+        tally.add(Sample("x", SPOTS[0], drafted, emitted))
     assert (tally.rounds, tally.drafted, tally.accepted) == (4, 6, 3)
     assert tally.cases == {
         Case(SPOTS[0], 3): Counter({4: 2, 3: 1}),
@@ -253,7 +262,7 @@ def test_the_law_of_a_case_comes_from_an_empty_slot_in_a_batch_as_wide():
     model.held[1] = [5, 5, 5]
     model.batch, model.forward = 4, watched
     text = [1, 2, 3, 4, 5, 6]
-    found = state(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
+    found = reference_logits(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
     assert found.tolist() == hashed_logits(1)([*text, 2]).tolist()
     assert widths == [[4], [1], [3]]
     assert not any(model.held.values())
@@ -268,36 +277,40 @@ def test_spots_are_where_ngrams_may_be_right_and_the_target_is_undecided():
     for place in places:
         [reply] = [e for e in replies if e.text[: len(place.text)] == place.text.tolist()]
         assert len(place.text) >= reply.prompt
-        heard = reply.heard[len(place.text)].answer
-        leads.append(heard.lead)
-        [throw] = islice(throws(scripted(), [place], {"ngram": NgramProposer(3, 1)}, WARM), 1)
-        assert throw.drafted[0] in (heard.best, heard.second)
+        top_two = reply.answers[len(place.text)].top_two
+        leads.append(top_two.lead)
+        [sample] = islice(
+            draw_samples(scripted(), [place], {"ngram": NgramProposer(3, 1)}, WARM), 1
+        )
+        assert sample.drafted[0] in (top_two.best, top_two.second)
     assert leads == sorted(leads)
-    assert leads[0] < np.median([each.answer.lead for r in replies for each in r.heard.values()])
+    assert leads[0] < np.median([each.top_two.lead for r in replies for each in r.answers.values()])
 
 
 def test_as_many_samples_as_wished_or_what_a_minute_brings_but_not_too_few():
     def taken(samples, seconds_each):
         ticks = count()
-        thrown = enough(iter([None] * 9999), 2, samples, 60, lambda: next(ticks) * seconds_each)
-        return len(list(thrown))
+        drawn = take_samples(
+            iter([None] * 9999), 2, samples, 60, lambda: next(ticks) * seconds_each
+        )
+        return len(list(drawn))
 
     assert taken(50, 10.0) == 100
     assert taken(3000, 10.0) == 6000
-    assert taken(None, 1e-6) == 2 * MOST
-    assert taken(None, 100.0) == 2 * LEAST
-    assert 2 * LEAST < taken(None, 0.05) < 2 * MOST
+    assert taken(None, 1e-6) == 2 * MAX_SAMPLES
+    assert taken(None, 100.0) == 2 * MIN_SAMPLES
+    assert 2 * MIN_SAMPLES < taken(None, 0.05) < 2 * MAX_SAMPLES
 
 
 @pytest.mark.parametrize("name", ["llama", "mamba2", "qwen35"])
 def test_real_engines_sample_from_the_law_they_state(name):
     model, draft = engines.target(name), engines.draft()
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
-    replies = run(model, Silent(), [Want(text, 12) for text in texts])
+    replies = run(model, Silent(), [ReplyRequest(text, 12) for text in texts])
     places = spots(replies, 2)
     proposers = {
         "plain": Silent(),
-        "drawn": drawn(model, places, WARM),
+        "drawn": drawn_drafts(model, places, WARM),
         "draft-model": DraftModelProposer(draft, floor=0),
     }
     tallies, tests = sample(model, proposers, 120, places=places)
