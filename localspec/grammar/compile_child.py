@@ -1,4 +1,4 @@
-"""The process in which a grammar is first compiled: one that crashes or never ends is no harm.
+"""The process in which a grammar is first compiled; it may crash or be ended without harm.
 
 It is run as a file, and imports nothing of LocalSpec: that would take longer than the compiling.
 """
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from llguidance import LLParserLimits
 
 STACK_BYTES = 4 << 20  # llguidance takes 1 to 3 kB for each rule within another
-DEEPER_BYTES = 8 << 20  # for who compiles a grammar after it fitted into the former
+DEEPER_BYTES = 8 << 20  # to compile a grammar again that fitted into the former
 STACKS = threading.Lock()
 NICENESS = 5  # beside three large grammars on two cores, a token took up to a second without it
 
 
 def main() -> None:
     """Read a grammar as JSON, and answer with its fault, or with its translation from GBNF."""
-    given = json.load(sys.stdin)
-    bound_processor(given["seconds"])
+    request = json.load(sys.stdin)
+    bound_processor(request["seconds"])
     answer: dict[str, str] = {}
 
-    def compile_it() -> None:
-        if "gbnf" in given:
-            answer.update(translated(given["gbnf"]))
+    def compile_grammar() -> None:
+        if "gbnf" in request:
+            answer.update(translate_gbnf(request["gbnf"]))
         else:
-            answer["fault"] = fault(given["source"])
+            answer["fault"] = fault(request["source"])
 
-    on_stack(STACK_BYTES, compile_it)
+    on_stack(STACK_BYTES, compile_grammar)
     json.dump(answer, sys.stdout)
 
 
 def on_stack(size: int, work: Callable[[], None]) -> None:
-    """Do something on a stack of this many bytes, while others go first.
+    """Run work on a stack of this many bytes, at a lower priority than other threads.
 
     The stack of a thread is 1 MB on some systems.
     """
@@ -50,9 +50,9 @@ def on_stack(size: int, work: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=work_behind_others)
     with STACKS:
-        usual = threading.stack_size(size)
+        default = threading.stack_size(size)
         thread.start()
-        threading.stack_size(usual)
+        threading.stack_size(default)
     thread.join()
 
 
@@ -81,7 +81,7 @@ def limits() -> LLParserLimits:
     )
 
 
-def translated(text: str) -> dict[str, str]:
+def translate_gbnf(text: str) -> dict[str, str]:
     from llguidance.gbnf_to_lark import gbnf_to_lark
 
     try:

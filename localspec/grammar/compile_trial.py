@@ -1,7 +1,7 @@
 """Compiles grammars in a process of their own before they are compiled in this one.
 
 llguidance cannot be interrupted: an intersection of a hundred patterns takes it hours, and rules
-that are nested 2,000 deep end its process. Here such a process is one that nobody else needs.
+that are nested 2,000 deep end its process. Here that process does nothing else.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 COMPILE_SECONDS = 2  # of processor time; the largest that is of use takes 0.3
 PATIENCE_SECONDS = 30  # by the clock, on a machine that does much besides
-SHORT = 4096  # characters of a schema without what is demanding, which takes 20 ms
-SHORT_PATTERN = 1024  # characters of one that stands alone, which takes 80 ms at most
+MAX_QUICK_SCHEMA = 4096  # characters of a schema that asks for little, which takes 20 ms
+MAX_QUICK_PATTERN = 1024  # characters of a pattern that stands alone, which takes 80 ms at most
 DEMANDING = re.compile(r"pattern|allOf|\\u")  # an escape may spell either
-DEMANDS = 8  # that take no time yet, whatever they say
+MAX_DEMANDS = 8  # in a schema that is quick to compile, whatever they ask for
 TOO_LONG = f"it takes more than {COMPILE_SECONDS} s to compile"
 
 # A token of the model by its number or name, of which the trial's own vocabulary has none. The same
@@ -43,12 +43,12 @@ REPEATED = re.compile(
 
 @lru_cache(maxsize=64)
 def fault(source: str) -> str:
-    """Tell why llguidance cannot compile a grammar; empty if it can."""
-    return tried({"source": TOKEN.sub(ANY_TOKEN, source)})["fault"]
+    """Return why llguidance cannot compile a grammar; empty if it can."""
+    return compile_in_child({"source": TOKEN.sub(ANY_TOKEN, source)})["fault"]
 
 
 def fault_of_schema(schema: str, options: JsonCompileOptions | None = None) -> str:
-    """Tell why a JSON Schema cannot be followed; raises ValueError if it is no object."""
+    """Return why a JSON Schema cannot be followed; raises ValueError if it is no object."""
     from llguidance import LLMatcher
 
     source = LLMatcher.grammar_from_json_schema(schema, defaults=options)
@@ -56,48 +56,50 @@ def fault_of_schema(schema: str, options: JsonCompileOptions | None = None) -> s
 
 
 def fault_of_pattern(pattern: str) -> str:
-    """Tell why a string cannot be held to a pattern; raises ValueError if that is no text."""
+    """Return why a string cannot be held to a pattern; raises ValueError if that is no text."""
     from llguidance import LLMatcher
 
     schema = {"type": "string", "pattern": pattern}
     source = LLMatcher.grammar_from_json_schema(schema)
-    quick = len(pattern) <= SHORT_PATTERN
+    quick = len(pattern) <= MAX_QUICK_PATTERN
     return compile_child.fault(source) if quick else fault(source)
 
 
 def is_quick(schema: str) -> bool:
-    """Tell whether a schema takes no time worth a process."""
-    return len(schema) <= SHORT and len(DEMANDING.findall(schema)) <= DEMANDS
+    """Return whether a schema compiles too quickly to be worth a process."""
+    return len(schema) <= MAX_QUICK_SCHEMA and len(DEMANDING.findall(schema)) <= MAX_DEMANDS
 
 
 @lru_cache(maxsize=64)
 def lark_of_gbnf(text: str) -> str:
     """Translate a grammar in GBNF; raises UsageError if it is none."""
-    bracketed = REPEATED.sub(lambda found: f'{found[1]} ""' if found[1] else found[0], text)
-    answer = tried({"gbnf": bracketed})
+    bracketed = REPEATED.sub(lambda match: f'{match[1]} ""' if match[1] else match[0], text)
+    answer = compile_in_child({"gbnf": bracketed})
     if "lark" not in answer:
         raise UsageError(f"the grammar is not GBNF: {answer['fault'][:200]}")
     return answer["lark"]
 
 
-def tried(request: Mapping[str, object], seconds: int = COMPILE_SECONDS) -> dict[str, str]:
-    """Ask a new process; what ends it is a fault of the grammar."""
+def compile_in_child(
+    request: Mapping[str, object], seconds: int = COMPILE_SECONDS
+) -> dict[str, str]:
+    """Compile in a new process; return its answer, or a fault if the grammar ended it."""
     command = [sys.executable, "-I", compile_child.__file__]
-    asked = json.dumps({**request, "seconds": seconds}).encode()
+    payload = json.dumps({**request, "seconds": seconds}).encode()
     try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, timeout=PATIENCE_SECONDS, check=False
+        process = subprocess.run(
+            command, input=payload, capture_output=True, timeout=PATIENCE_SECONDS, check=False
         )
-    except subprocess.TimeoutExpired as error:  # which tells of the machine, and is not kept
+    except subprocess.TimeoutExpired as error:  # the machine was busy: not a fault of the grammar
         raise UsageError(f"a grammar could not be compiled in {PATIENCE_SECONDS} s") from error
-    if done.returncode == 0:
-        answer: dict[str, str] = json.loads(done.stdout)
+    if process.returncode == 0:
+        answer: dict[str, str] = json.loads(process.stdout)
         return answer
-    return {"fault": end_of(done.returncode)}
+    return {"fault": describe_exit(process.returncode)}
 
 
-def end_of(code: int) -> str:
-    """Tell why a process ended that compiled a grammar."""
+def describe_exit(code: int) -> str:
+    """Describe why the process ended that compiled a grammar."""
     name = signal.Signals(-code).name if code < 0 else ""
     if name in ("SIGXCPU", "SIGKILL"):
         return TOO_LONG

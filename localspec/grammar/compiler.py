@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     import llguidance
 
 CONTROL = b"\xff"  # marks a control token for llguidance, before its text
-FAR = 1024  # characters of a forced text that are tokenised, of which the first tokens count
-LINE = 300  # characters of an error
+MAX_FORCED_CHARACTERS = (
+    1024  # characters of a forced text that are tokenised, of which the first tokens count
+)
+MAX_ERROR = 300  # characters of an error
 
 
 class Lexicon:
     """Compiles grammars; built when the first one is. Any thread may call it.
 
-    It takes up to some seconds, in which others go on: llguidance holds no lock of Python's then.
-    `clock` tells the processor time of the thread that asks.
+    Compiling takes up to some seconds. Other threads go on: llguidance releases Python's lock.
+    `clock` returns the processor time of the calling thread.
     """
 
     def __init__(self, tokenizer: Tokenizer, clock: Callable[[], float] = time.thread_time) -> None:
@@ -60,10 +62,10 @@ class Lexicon:
         words = self._vocabulary()
         matchers: list[llguidance.LLMatcher] = []
 
-        def compile_it() -> None:
+        def compile_grammar() -> None:
             matchers.append(llguidance.LLMatcher(words, source, log_level=0, limits=limits()))
 
-        on_stack(DEEPER_BYTES, compile_it)
+        on_stack(DEEPER_BYTES, compile_grammar)
         return matchers[0]
 
     def _vocabulary(self) -> llguidance.LLTokenizer:
@@ -96,15 +98,15 @@ class GrammarTokens:
 
     def __call__(self, text: bytes) -> list[int]:
         """Tokenise the beginning of a text, as the model would within a reply."""
-        said = text.decode()[:FAR]
-        wanted = said.encode()
+        beginning = text.decode()[:MAX_FORCED_CHARACTERS]
+        spelling = beginning.encode()
         for lead in ("", "\n"):  # some tokenizers begin every text with a space
-            tokens: list[int] = self._tokenizer.encode(lead + said).tolist()
-            while len(spelled := self._spelled(tokens)) > len(wanted):
+            tokens: list[int] = self._tokenizer.encode(lead + beginning).tolist()
+            while len(spelled := self._spelled(tokens)) > len(spelling):
                 del tokens[0]
-            if spelled == wanted:
+            if spelled == spelling:
                 return tokens
-        letters = [wanted[at : at + 1] for at in range(len(wanted))]
+        letters = [spelling[at : at + 1] for at in range(len(spelling))]
         return [self._letters[letter] for letter in letters if letter in self._letters]
 
     def _spelled(self, tokens: Sequence[int]) -> bytes:
@@ -127,4 +129,4 @@ def _source(grammar: Grammar) -> str:
 
 def _refusal(grammar: Grammar, why: str) -> UsageError:
     line = " ".join(why.split())
-    return UsageError(f"the {grammar.kind} cannot be followed: {line[:LINE]}")
+    return UsageError(f"the {grammar.kind} cannot be followed: {line[:MAX_ERROR]}")

@@ -17,15 +17,15 @@ from localspec.tokens import NONE, History, Logits, Tokens, tokens_of
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-REACH = 16  # most forced tokens that are looked for
-LONGEST_DRAFT = 1 << 20  # where masks take no time
-PIECE = 32  # tokens of a reply that are read again at once
+MAX_FORCED = 16  # tokens that are looked for
+MAX_DRAFT = 1 << 20  # where masks take no time
+MAX_PIECE = 32  # tokens of a reply that are read again at once
 
 # Seconds of processor time, in each round and for each reply. All other replies wait meanwhile, and
 # llguidance cannot be interrupted. Masks of grammars as people use them take 0.01 to 3 ms, with a
 # vocabulary of 152k; those of an ambiguous one grow with the reply, without end.
-MOST_SECONDS = 0.05  # a reply that needs more ends with an error
-DRAFT_SECONDS = 0.015  # no more tokens are drafted than have their masks in this
+MAX_SECONDS = 0.05  # a reply that needs more ends with an error
+MAX_DRAFT_SECONDS = 0.015  # no more tokens are drafted than have their masks in this
 
 # Added to eight logits for the eight bits of a byte: 0 or -inf. Looking bytes up here masks 49k
 # tokens in 15 us and 152k in 60 us; choosing by a boolean mask took ten times that.
@@ -59,7 +59,7 @@ class Constraint:
     """Follows the emitted tokens of a reply, and one draft at a time beyond them.
 
     Taking a token takes microseconds, computing the mask after it a hundred times that: so masks
-    are computed on demand. `clock` tells the processor time of the thread that asks.
+    are computed on demand. `clock` returns the processor time of the calling thread.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class Constraint:
         state = self._after(drafted)
         if not state.count:
             return logits
-        found: Logits = FORBIDDEN.take(state.bits, axis=0).reshape(-1)[: len(logits)]
-        found += logits
-        return found
+        masked: Logits = FORBIDDEN.take(state.bits, axis=0).reshape(-1)[: len(logits)]
+        masked += logits
+        return masked
 
     @property
     def overrun(self) -> str:
-        """Tell that more time was spent in this round than may be; empty if it was not."""
-        if self._spent <= MOST_SECONDS:
+        """Return the message that this round took more time than it may; empty if it did not."""
+        if self._spent <= MAX_SECONDS:
             return ""
-        took = f"a token took {self._spent:.2f} s of work, and {MOST_SECONDS:g} s is the limit"
+        took = f"a token took {self._spent:.2f} s of work, and {MAX_SECONDS:g} s is the limit"
         return f"{took}: write it so that a text can be read in fewer ways"
 
     @property
     def affordable(self) -> int:
         """Count the tokens that may be drafted: their masks take their time."""
-        return int(DRAFT_SECONDS / self._pace) if self._pace else LONGEST_DRAFT
+        return int(MAX_DRAFT_SECONDS / self._pace) if self._pace else MAX_DRAFT
 
     def over(self, drafted: Sequence[int]) -> bool:
         """Whether nothing could follow `drafted` but the end, or it is outside of the grammar."""
@@ -150,12 +150,13 @@ class Constraint:
 
     def _find_forced(self) -> Tokens:
         """Find the tokens that must follow. Their masks are needed later, anyway."""
-        found: list[int] = []
-        while len(found) < min(REACH, self.affordable) and (state := self._after(found)).count == 1:
-            if self.over([*found, state.only]):
+        forced: list[int] = []
+        most = min(MAX_FORCED, self.affordable)
+        while len(forced) < most and (state := self._after(forced)).count == 1:
+            if self.over([*forced, state.only]):
                 break
-            found.append(state.only)
-        return tokens_of(found)
+            forced.append(state.only)
+        return tokens_of(forced)
 
     def _after(self, drafted: Sequence[int]) -> State:
         return self._state(len(drafted)) if self._walk(drafted) == len(drafted) else NOWHERE
@@ -171,13 +172,13 @@ class Constraint:
         del self._path[shared:], self._states[shared + 1 :]
         if self.overrun:
             return shared
-        rest = [*itertools.takewhile(lambda token: token not in self._ends, drafted[shared:])]
-        if rest:
+        new = [*itertools.takewhile(lambda token: token not in self._ends, drafted[shared:])]
+        if new:
             begun = self._clock()
-            del rest[self._matcher.validate_tokens(rest) :]
+            del new[self._matcher.validate_tokens(new) :]
             self._spent += self._clock() - begun
-        self._path += rest
-        self._states += [None] * len(rest)
+        self._path += new
+        self._states += [None] * len(new)
         return len(self._path)
 
     def _go(self, length: int) -> None:
@@ -193,11 +194,11 @@ class Constraint:
 
     def _take(self, tokens: list[int]) -> None:
         """Let the matcher follow tokens, piece by piece as long as there is time."""
-        for at in range(0, len(tokens), PIECE):
+        for at in range(0, len(tokens), MAX_PIECE):
             if self.overrun:
                 break
             begun = self._clock()
-            self._matcher.consume_tokens(tokens[at : at + PIECE])
+            self._matcher.consume_tokens(tokens[at : at + MAX_PIECE])
             self._spent += self._clock() - begun
 
     def _may_end(self, length: int) -> bool:
@@ -209,10 +210,10 @@ class Constraint:
         state = self._states[length]
         if state is None:
             self._go(length)
-            state = self._states[length] = self._look()
+            state = self._states[length] = self._compute_state()
         return state
 
-    def _look(self) -> State:
+    def _compute_state(self) -> State:
         if self.overrun:
             return NOWHERE
         words = np.zeros(self._size // 32 + 1, np.uint32)

@@ -12,7 +12,7 @@ import pytest
 
 from localspec.errors import UsageError
 from localspec.grammar.compile_child import DEEPER_BYTES, NICENESS, on_stack
-from localspec.grammar.compile_trial import TOO_LONG, is_quick, lark_of_gbnf, tried
+from localspec.grammar.compile_trial import TOO_LONG, compile_in_child, is_quick, lark_of_gbnf
 from localspec.grammar.compiler import Lexicon
 from localspec.grammar.grammar import Grammar
 from localspec.testing import Alphabet
@@ -93,7 +93,7 @@ def test_compiling_that_takes_long_is_given_up():
     from llguidance import LLMatcher
 
     request = {"source": LLMatcher.grammar_from_lark(ENDLESS)}
-    assert tried(request, seconds=1) == {"fault": TOO_LONG}
+    assert compile_in_child(request, seconds=1) == {"fault": TOO_LONG}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of processor time")
