@@ -71,9 +71,9 @@ def test_a_build_for_many_processors_is_enough_to_start_and_not_to_test(site, mo
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("bench", "plain  "),
+        ("bench", "engine  "),
         ("bench peers", "--max-tokens     of a reply"),
-        ("bench plain", "a bare loop of llama_decode"),
+        ("bench engine", "a bare loop of llama_decode"),
         ("soak", "--folder"),
         ("zoo", "make|check|keep"),
         ("simulate", "depth controller"),
