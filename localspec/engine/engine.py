@@ -63,7 +63,7 @@ class EngineParts:
 
     costs: Costs | None = None  # by which drafts are chosen and cut; None: they are not
     relief: MemoryRelief | None = None  # frees memory when it runs short
-    keeping: CacheTiers | None = None  # the prefix cache behind the slots
+    tiers: CacheTiers | None = None  # the prefix cache behind the slots
     files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
 
@@ -89,13 +89,13 @@ class Engine:
         self._notes = notes_of([proposer])
         self._costs = parts.costs
         self._relief = parts.relief
-        self.keeping = parts.keeping or CacheTiers()
+        self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
         self._pace = Pace(parts.max_gap)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
-        self.slots = Slots(target, self.keeping, parts.files)
+        self.slots = Slots(target, self.tiers, parts.files)
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; return the job to `add`."""
@@ -254,7 +254,7 @@ class Engine:
 
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
-        notices += self.keeping.take_notices()
+        notices += self.tiers.take_notices()
         for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)

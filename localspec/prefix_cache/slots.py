@@ -21,9 +21,9 @@ LOSS = 4  # one in so many tokens of a text may be lost to another, as when a re
 class Slots:
     """Gives slots to texts, and keeps the texts of free slots for as long as possible."""
 
-    def __init__(self, model: Model, keeping: CacheTiers, files: SlotFiles | None = None) -> None:
+    def __init__(self, model: Model, tiers: CacheTiers, files: SlotFiles | None = None) -> None:
         self._model = model
-        self._keeping = keeping
+        self._tiers = tiers
         self._files = files
         self._shared = model.pool < model.slots * model.context
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
@@ -46,8 +46,8 @@ class Slots:
         """Make a slot hold the beginning of a text, from wherever most of it is cached."""
         held = self._held[place.slot]
         if len(held) - place.own > len(held) // LOSS:
-            self._keeping.keep(self._model, place.slot, held)
-        found = self._keeping.recall(self._model, place, tokens)
+            self._tiers.keep(self._model, place.slot, held)
+        found = self._tiers.recall(self._model, place, tokens)
         return found or matching.settle(self._model, place)
 
     def leave(self, slot: int, held: Tokens) -> None:
@@ -58,7 +58,7 @@ class Slots:
 
     def tidy(self, tokens: int) -> None:
         """Move an idle text out of a pool in which a round ran so many tokens of others."""
-        if not self._shared or not self._keeping.has_memory:
+        if not self._shared or not self._tiers.has_memory:
             return
         for slot in self._free:
             self._idle[slot] += tokens
@@ -71,7 +71,7 @@ class Slots:
 
     def put_aside(self, slot: int) -> None:
         """Save the KV cache of a free slot elsewhere, and empty the slot."""
-        self._keeping.keep(self._model, slot, self._held[slot])
+        self._tiers.keep(self._model, slot, self._held[slot])
         self.empty(slot)
 
     def give_up(self) -> bool:
@@ -90,7 +90,7 @@ class Slots:
         full = [slot for slot in self._free if len(self._held[slot])]
         for slot in full:
             self.empty(slot)
-        return self._keeping.spare() or bool(full)
+        return self._tiers.spare() or bool(full)
 
     def save(self, slot: int, name: str) -> tuple[int, int]:
         """Save a free slot to a file; return its tokens and bytes."""
@@ -133,4 +133,4 @@ class Slots:
 
     def close(self) -> None:
         """Save the texts of free slots to disk, if there is one."""
-        self._keeping.close(self._model, [(slot, self._held[slot]) for slot in self._free])
+        self._tiers.close(self._model, [(slot, self._held[slot]) for slot in self._free])

@@ -32,7 +32,7 @@ from localspec.runtime.loaded_pair import (
     loaded,
 )
 from localspec.runtime.phases import TellPhase, unheard
-from localspec.runtime.runtime import Known, Runtime
+from localspec.runtime.runtime import LoadedFacts, Runtime
 
 LOG = logging.getLogger("localspec")
 DEEP = 16  # tokens that are drafted at most where the depth is left open
@@ -104,8 +104,8 @@ def load_pair(places: PairFiles, loading: Loading, tell: TellPhase = unheard) ->
         wanted, pair = chosen(looks, loading)
     with ExitStack() as closing:
         found = closing.enter_context(loaded(pair, insists=loading.insists, tell=tell))
-        keeping, files = kept(loading, found)
-        parts = EngineParts(keeping=keeping, files=files, max_gap=loading.max_gap)
+        tiers, files = kept(loading, found)
+        parts = EngineParts(tiers=tiers, files=files, max_gap=loading.max_gap)
         if loading.depth is None and wanted:
             costs = kept_calibrations.calibrated(found, tell).costs()
             depth = Depth(costs, even=found.plan.options.shared is False)
@@ -114,7 +114,7 @@ def load_pair(places: PairFiles, loading: Loading, tell: TellPhase = unheard) ->
             engine = assembly.fixed(found, wanted, loading.depth or 0, parts)
         closing.callback(engine.close)
         hints = tuple(advice(found))
-        known = Known(found.pair.match, found.plan, wanted, found.known.target, hints)
+        known = LoadedFacts(found.pair.match, found.plan, wanted, found.known.target, hints)
         return Runtime(engine, closing.pop_all(), known)
 
 

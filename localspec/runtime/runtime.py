@@ -44,17 +44,17 @@ ORDINARY_TOKEN = 16  # bytes of a token, up to which a text needs no look at the
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LoadedFacts:
     """Facts about a model that loading established."""
 
     pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
     plan: Plan | None = None  # by which the models were loaded
-    guessers: Sequence[str] | None = None  # by name; None: whoever the engine has
+    proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
     target: ResolvedModel | None = None
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
 
 
-NOTHING = Known()
+NOTHING = LoadedFacts()
 
 
 class Runtime:
@@ -72,13 +72,13 @@ class Runtime:
         self,
         engine: Engine,
         closing: ExitStack | None = None,
-        known: Known = NOTHING,
+        facts: LoadedFacts = NOTHING,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
         self.slots = engine.target.slots
-        self.known = known
-        self._keeping = engine.keeping
+        self.known = facts
+        self._tiers = engine.tiers
         self._worker = Worker(engine)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
@@ -93,7 +93,7 @@ class Runtime:
     @property
     def kept_bytes(self) -> int:
         """The bytes of the prefix cache in memory."""
-        return self._keeping.bytes
+        return self._tiers.bytes
 
     def devices(self) -> list[Pool]:
         """Look at the memories that the models are in; empty where that is not known."""
@@ -174,12 +174,10 @@ class Runtime:
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
         """Continue tokens and tell a listener, on the models' thread, what each round brings."""
-        wanted = set(settings.proposers or ())
-        guessers = self.known.guessers
-        if guessers is not None and not wanted <= set(guessers):
-            strange = min(wanted - set(guessers))
-            known = ", ".join(guessers) or "none"
-            raise UsageError(f"{strange} does not draft for this model; these do: {known}")
+        proposers, chosen = self.known.proposers, set(settings.proposers or ())
+        if proposers is not None and (unknown := chosen - set(proposers)):
+            names = ", ".join(proposers) or "none"
+            raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def encode(self, text: str) -> list[int]:
@@ -205,8 +203,8 @@ class Runtime:
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
         self._check_length("".join(map(text_of, messages)))
-        told, rest = instructed(messages, tools, self._template.takes)
-        return self._template.render(told, rest, extra or {}, continued=continued)
+        messages, tools = instructed(messages, tools, self._template.takes)
+        return self._template.render(messages, tools, extra or {}, continued=continued)
 
     def read(self, text: str) -> list[int]:
         """Tokenise a rendered text, in which the texts of control tokens stand for them."""
@@ -215,9 +213,9 @@ class Runtime:
     def control_token(self, text: str) -> int | None:
         """Find the control token that has this text, if one has."""
         if text not in self._control_tokens:
-            found = self.tokenizer.encode(text, special=True).tolist()
-            is_control = len(found) == 1 and not self.tokenizer.token_bytes(found[0])
-            self._control_tokens[text] = found[0] if is_control else None
+            tokens = self.tokenizer.encode(text, special=True).tolist()
+            is_control = len(tokens) == 1 and not self.tokenizer.token_bytes(tokens[0])
+            self._control_tokens[text] = tokens[0] if is_control else None
         return self._control_tokens[text]
 
     @cached_property
@@ -257,10 +255,10 @@ class Runtime:
         self._close()
 
     def __repr__(self) -> str:
-        target, guessers = self.known.target, self.known.guessers
+        target, proposers = self.known.target, self.known.proposers
         model = f"{target.files.path.name} ({target.engine.name})" if target else "a model"
         slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
-        drafts = f"drafts by {', '.join(guessers)}" if guessers else "no drafts"
+        drafts = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
         return f"<Runtime of {model}: {self.context:,} tokens, {slots}, {drafts}>"
 
     def __enter__(self) -> Runtime:

@@ -104,7 +104,7 @@ def test_a_model_goes_without_a_head_that_does_not_fit(caplog, tmp_path):
     loading = Loading(options=replace(engines.OPTIONS, context=256), depth=2)
     with load(path, wrong, loading) as runtime:
         assert runtime.known.plan.options.head is None
-        assert "eagle3" not in runtime.known.guessers
+        assert "eagle3" not in runtime.known.proposers
         assert len(runtime.generate("the", Settings(max_tokens=3, ignore_end=True)).tokens) == 3
     assert "the drafting head is left away: wrong.gguf was made for another model" in caplog.text
     with pytest.raises(ModelFileError, match="was made for another model"):
@@ -135,7 +135,7 @@ def test_a_head_is_left_away_before_the_context_is_cut_short():
     with load(path, head, tight) as runtime:
         [conceded] = runtime.known.plan.concessions
         assert conceded.what.startswith("no drafting head")
-        assert "eagle3" not in runtime.known.guessers
+        assert "eagle3" not in runtime.known.proposers
 
 
 def test_an_assistant_takes_memory_for_a_token_of_each_slot_whatever_a_batch_is():

@@ -101,12 +101,12 @@ class Scripted:
         model.context, model.slots = self._context, 1
         model.batch = 64 if name == "slow" else 4096
         model.pause = SLOW if name == "slow" else 0.0
-        guessing = {
+        proposers = {
             "forced": ForcedProposer(),
             "prediction": PredictionProposer(),
             "suffix": SuffixProposer(),
         }
-        runtime = Runtime(Engine(model, FirstOf(guessing), 4))
+        runtime = Runtime(Engine(model, FirstOf(proposers), 4))
         return LocalSpeaker(name, runtime, (f"{name}, {self._context:,} tokens of context",))
 
     def usual(self, name: str) -> Settings:

@@ -79,12 +79,12 @@ def local():
     tokenizer.bos, tokenizer.starts = BEGIN, True
     model = ScriptedModel(script(tokenizer, REPLIES), tokenizer)
     model.context = 8192
-    guessing = {
+    proposers = {
         "forced": ForcedProposer(),
         "prediction": PredictionProposer(),
         "suffix": SuffixProposer(),
     }
-    with Runtime(Engine(model, FirstOf(guessing), 4)) as runtime:
+    with Runtime(Engine(model, FirstOf(proposers), 4)) as runtime:
         yield LocalSpeaker("scripted", runtime)
 
 

@@ -37,8 +37,8 @@ def few(slots, *, recurrent=False):
 
 
 def engine(model, ram=GB, disk=None, proposer=None):
-    keeping = CacheTiers(Ram(ram), disk)
-    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=keeping))
+    tiers = CacheTiers(Ram(ram), disk)
+    return Engine(model, proposer or Silent(), parts=EngineParts(tiers=tiers))
 
 
 def ask(running, prompt, settings=SHORT):
@@ -123,17 +123,17 @@ def test_an_idle_text_leaves_a_pool_once_others_ran_enough_tokens(count, pooled,
 
 def test_what_is_put_aside_never_takes_more_than_it_may(free):
     ram = Ram(4000)  # one text
-    running = Engine(few(1), Silent(), parts=EngineParts(keeping=CacheTiers(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram)))
     for seed in range(4):
         ask(running, text(seed))
-    assert 0 < running.keeping.bytes <= 4000
+    assert 0 < running.tiers.bytes <= 4000
     assert ram.surplus() == []
     assert len(ram.clear()) == 1
 
 
 def test_what_a_slot_has_got_back_is_not_kept_as_well():
     ram = Ram(GB)
-    running = Engine(few(1), Silent(), parts=EngineParts(keeping=CacheTiers(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram)))
     first = ask(running, text(1))
     ask(running, text(2))
     ask(running, [*text(1), *first.tokens, 4])

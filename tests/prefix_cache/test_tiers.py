@@ -255,7 +255,7 @@ SHORT = Settings(max_tokens=6, ignore_end=True)
 
 
 def engine(model, store, proposer=None):
-    return Engine(model, proposer or Silent(), parts=EngineParts(keeping=CacheTiers(disk=store)))
+    return Engine(model, proposer or Silent(), parts=EngineParts(tiers=CacheTiers(disk=store)))
 
 
 def once(model, store, prompt, proposer=None):

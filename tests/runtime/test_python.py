@@ -14,7 +14,7 @@ from localspec.engine.engine import Engine
 from localspec.errors import UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.loading import load
-from localspec.runtime.runtime import Known, Runtime
+from localspec.runtime.runtime import LoadedFacts, Runtime
 from localspec.testing import ScriptedModel
 from tests import engines
 from tests.server.scripted import TEMPLATE, Bytes, script
@@ -224,7 +224,7 @@ def test_a_runtime_says_what_it_is():
         assert repr(model).startswith(f"<Runtime of {engines.tiny('llama').name} (llamacpp): ")
         assert "drafts by " in repr(model)
     model = scripted()
-    model.known = Known(guessers=("suffix", "ngram"))
+    model.known = LoadedFacts(proposers=("suffix", "ngram"))
     assert "drafts by suffix, ngram>" in repr(model)
 
 

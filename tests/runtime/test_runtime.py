@@ -18,7 +18,7 @@ from localspec.errors import BackendError, LocalSpecError, ModelFileError, Unkno
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.runtime.loading import Loading, load
-from localspec.runtime.runtime import Known, Runtime
+from localspec.runtime.runtime import LoadedFacts, Runtime
 from localspec.templates.chat_template import ChatTemplate
 from tests import engines
 from tests.runs import LETTERS, scripted
@@ -59,8 +59,8 @@ def test_a_prompt_may_be_tokens(runtime):
 
 def test_only_who_is_there_can_be_asked_to_guess():
     repeats = "abcabcabcabcabc"
-    known = Known(guessers=("ngram",))
-    with Runtime(Engine(scripted(), NgramProposer(3, 1)), known=known) as runtime:
+    facts = LoadedFacts(proposers=("ngram",))
+    with Runtime(Engine(scripted(), NgramProposer(3, 1)), facts=facts) as runtime:
         assert runtime.generate(repeats, Settings(max_tokens=5, proposers=("ngram",)))
         with pytest.raises(UsageError, match=r"suffix does not draft for this model; .*: ngram"):
             runtime.stream(repeats, Settings(proposers=("ngram", "suffix")))

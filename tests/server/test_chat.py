@@ -223,7 +223,7 @@ def test_a_prediction_is_accepted_where_it_is_right(server, client):
     assert wrong.usage.completion_tokens_details.rejected_prediction_tokens > 0
 
 
-def test_guessing_can_be_left_away_or_chosen(client):
+def test_drafting_can_be_left_away_or_chosen(client):
     plain = ask(client, "abc " * 30, extra_body={"localspec": {"plain": True}})
     assert plain.timings["draft_n"] == 0
     usual = ask(client, "abc " * 30)

@@ -16,7 +16,7 @@ from localspec.proposers.registry import DRAFT
 from localspec.pulling.at_hand import at_hand
 from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
-from localspec.runtime.runtime import Known
+from localspec.runtime.runtime import LoadedFacts
 from localspec.sampling.parameters import Sampling
 
 
@@ -68,10 +68,10 @@ def with_sampling(
     return replace(wished, sampling=sampling)
 
 
-def describe(name: str, facts: Known, context: int) -> Iterator[str]:
+def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
     """Describe the loaded model, its proposers and the memory it takes."""
     proposers = [
-        proposer for proposer in facts.guessers or () if facts.pairing or proposer != DRAFT
+        proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
     ]
     drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
     if facts.target:
