@@ -36,7 +36,8 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
-from localspec.runtime.loaded_pair import PairFiles, ResolvedPair
+from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.sampling.parameters import Sampling
 
 WHOLE_RUN = 150.0  # seconds: with what a slow machine adds, no more than three minutes
@@ -78,7 +79,7 @@ def bench(context: click.Context, model: str) -> None:
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
     prompts_to_ask = _prompts(chosen)
     _check_file(chosen.json)
-    files = PairFiles.of(model, loading_options.draft, loading.backend)
+    files = PairFiles.locate(model, loading_options.draft, loading.backend)
     with ExitStack() as closing:
         with LoadingLine(model) as line:
             opened = modes.load(files, loading, names, line, details=chosen.details)

@@ -34,8 +34,8 @@ from localspec.errors import UsageError
 from localspec.memory.machine import size
 from localspec.models import engines, trial
 from localspec.models.locate import ModelFiles, locate
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.tokens import Tokens
 
 NEW: click.Path[Path] = click.Path(path_type=Path)
@@ -190,7 +190,7 @@ def options_for(tokens: Tokens) -> Options:
 
 def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
-    places = PairFiles.of(files.path, out, files.engine)
+    places = PairFiles.locate(files.path, out, files.engine)
     drafting = f"draft-model:{depth}"
     seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
     with modes.load(places, Loading(backend=files.engine), [drafting]) as (lineup, _):

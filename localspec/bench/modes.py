@@ -20,16 +20,18 @@ from localspec.pairing.pair import Pair
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, checked, loaded
+from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.phases import TellPhase, unheard
+from localspec.runtime.proposer_factory import ProposerFactory
+from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
 from localspec.tokens import NONE, Tokens
 
 PLAIN = "plain"
 AGAIN = "plain again"  # after the other modes: the difference is the machine's
 DEPTH = 4  # where a mode names none
-DEEPEST = loading.DEEP
+DEEPEST = loading.MAX_OPEN_DEPTH
 DETAILS = ("suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
 DETAILS_OF_DRAFTER = ("suffix:4", "{}:2", "{}:4", "{}:8")
 ANY = "*"  # in place of a drafter, before one is known
@@ -123,27 +125,22 @@ def load(
     details: bool = False,
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and what drafts for it if there is such a thing, for all these modes."""
-    with places.examined(tell) as examined:
+    with places.examine(tell) as examined:
         drafter = examined.drafter
         lineup_kinds = kinds(names, drafter, details=details)
-        request = _deep_enough(loading.deepened(examined.target.footprint, request), lineup_kinds)
+        options = loading.with_long_drafts(request, examined.target.footprint)
+        deepest = max(options.tentative, *(kind.depth or 0 for kind in lineup_kinds))
         used = any(drafter in kind.proposers for kind in lineup_kinds)
-        options = replace(request.options, head=examined.head if used else None)
-        resolved = checked(examined, options, request.limits, insists=True)
-    with loaded(resolved, insists=True, tell=tell) as loaded_pair:
-        target = Watched(loaded_pair.pair.target)
-        pair = replace(loaded_pair.pair, target=target)
+        options = replace(options, tentative=deepest, head=examined.head if used else None)
+        resolved = resolve_pair(examined, options, request.limits, insists=True)
+    with load_models(resolved, insists=True, tell=tell) as loaded:
+        target = Watched(loaded.pair.target)
+        pair = replace(loaded.pair, target=target)
         automatic = any(kind.depth is None for kind in lineup_kinds)
-        costs = kept_calibrations.calibrated(loaded_pair, tell).costs if automatic else Costs
+        costs = kept_calibrations.calibrated(loaded, tell).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs, drafter) for kind in lineup_kinds)
         models = (target,) if pair.draft is None else (target, pair.draft)
         yield Lineup(target, models, modes, pair.match, drafter if used else ""), resolved
-
-
-def _deep_enough(request: Loading, modes: Sequence[Kind]) -> Loading:
-    """Make room for the drafts of every mode, also where they take memory."""
-    deepest = max(request.options.tentative, *(kind.depth or 0 for kind in modes))
-    return replace(request, options=replace(request.options, tentative=deepest))
 
 
 def _mode(kind: Kind, pair: Pair, costs: Callable[[], Costs], drafter: str) -> Mode:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from localspec.cli.supervision import start_supervised
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import INTEGER, flag, option, options, read
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
@@ -42,30 +43,32 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     If PROMPT is `-`, standard input is the prompt. A model with a chat template is asked through
     it, unless --raw is given.
     """
-    from localspec.commands.interactive_load import loaded  # engines take their time to import
+    from localspec.commands.interactive_load import (
+        locate_and_load,  # engines take their time to import
+    )
 
     shown = read(context, GenerateOptions)
     if shown.logprobs is not None and not shown.json:
         raise UsageError("--logprobs are part of the result as JSON: add --json")
-    # A wrong wish fails before anything is loaded.
-    wanted = settings(read(context, ReplyOptions), shown.logprobs)
-    found = read(context, LoadingOptions)
-    loading = how_to_load(found, read(context, DraftingOptions))
+    # A wrong option fails before anything is loaded.
+    reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
+    options = read(context, LoadingOptions)
+    loading = how_to_load(options, read(context, DraftingOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
-        context.obj(again=False)
-    with loaded(model, found.draft, loading) as runtime:
-        stream = ask(runtime, text, wanted, raw=shown.raw)
+        start_supervised(context)
+    with locate_and_load(model, options.draft, loading) as runtime:
+        stream = ask(runtime, text, reply_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream)
 
 
-def ask(runtime: Runtime, text: str, wanted: Settings, *, raw: bool) -> Stream:
+def ask(runtime: Runtime, text: str, settings: Settings, *, raw: bool) -> Stream:
     if raw or not runtime.tokenizer.chat_template:
-        return runtime.stream(text, wanted, raw=True)
-    return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), wanted)
+        return runtime.stream(text, settings, raw=True)
+    return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), settings)
 
 
 def show(stream: Stream) -> None:

@@ -22,11 +22,11 @@ from localspec.clients.endpoint import Endpoint
 from localspec.clients.running import answering, found
 from localspec.clients.started import SLOTS, Start, free_port, started
 from localspec.commands.configuration import HIDDEN
-from localspec.commands.interactive_load import pulled
+from localspec.commands.interactive_load import locate_or_pull
 from localspec.errors import DoesNotFit, UsageError
-from localspec.memory.planner import planned
-from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, deepened, wished
+from localspec.memory.planner import plan_pair
+from localspec.runtime.loading import Loading, choose_proposers
+from localspec.runtime.pair_files import PairFiles
 from localspec.server.options import FOR_AGENTS, ServingOptions
 from localspec.system.signals import handled, leaving
 
@@ -97,7 +97,7 @@ def beginning(wanted: Wanted) -> Start:
     name = wanted.model or choice.without_asking(wanted.loading)
     if not name:
         raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
-    pulled(name, wanted.loading)
+    locate_or_pull(name, wanted.loading)
     asked = wanted.loading.options.context
     context = asked or roomy(name, wanted)
     larger = ("--context", str(context)) if not asked and context == LARGE else ()
@@ -107,17 +107,16 @@ def beginning(wanted: Wanted) -> Start:
 def roomy(name: str, wanted: Wanted, large: int = LARGE) -> int:
     """Choose a large context if it takes no concession, else what is planned by default."""
     loading = replace(wanted.loading, options=replace(wanted.loading.options, slots=SLOTS))
-    places = PairFiles.of(name, wanted.draft, loading.backend, alone=loading.alone)
-    with places.examined() as looks:
-        trained = looks.target.footprint().context or large
+    places = PairFiles.locate(name, wanted.draft, loading.backend, alone=loading.alone)
+    with places.examine() as examined:
+        trained = examined.target.footprint().context or large
         usual = min(trained, CONTEXT)
         if trained < large:
             return usual
-        loading = deepened(looks.target.footprint, loading)
-        _, options = wished(looks, loading)
+        _, options = choose_proposers(examined, loading)
         options = replace(options, context=large)
         try:
-            plan = planned(*looks, options, loading.limits, insists=loading.insists)
+            plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
         except DoesNotFit:
             return usual
     return usual if plan.concessions else large

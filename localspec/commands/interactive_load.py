@@ -17,74 +17,76 @@ from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
 from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.pace import expectation
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load_pair
+from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import Runtime
 
 
-def loaded(model: str, draft: str | None, loading: Loading) -> Runtime:
-    """Load a model or a pair, pulled first if that is wished."""
-    found = pulled(model, loading)
-    places = PairFiles.around(found, draft, loading.backend, alone=loading.alone)
-    return opened(model, places, loading)
+def locate_and_load(name_or_path: str, draft: str | None, loading: Loading) -> Runtime:
+    """Load a model or a pair; pull it first if it is missing and the user agrees."""
+    target = locate_or_pull(name_or_path, loading)
+    files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
+    return load_and_report(name_or_path, files, loading)
 
 
-def opened(name: str, places: PairFiles, loading: Loading, *, line_changes: bool = True) -> Runtime:
-    """Load a pair that is here; say what is waited for, and what was conceded."""
-    with LoadingLine(name, changes=line_changes) as line, waiting_told():
-        runtime = load_pair(places, loading, line)
-    tell(runtime, loading.options.context)
-    recent.remember(name)
+def load_and_report(
+    name_or_path: str, files: PairFiles, loading: Loading, *, line_changes: bool = True
+) -> Runtime:
+    """Load a pair that is here; report its progress, and what was conceded."""
+    with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
+        runtime = load_pair(files, loading, line)
+    report_concessions(runtime, loading.options.context)
+    recent.remember(name_or_path)
     return runtime
 
 
 @contextmanager
-def waiting_told() -> Iterator[None]:
-    """Say what is waited for, where a driver takes long to try a model."""
-    log, telling = logging.getLogger(trial_process.__name__), logging.StreamHandler()
-    above = CLEAR if sys.stderr.isatty() else ""
-    telling.setFormatter(logging.Formatter(f"{above}localspec: %(message)s"))
-    log.addHandler(telling)
+def report_waiting() -> Iterator[None]:
+    """Print what is waited for, where a driver takes long to try a model."""
+    log, handler = logging.getLogger(trial_process.__name__), logging.StreamHandler()
+    line_start = CLEAR if sys.stderr.isatty() else ""
+    handler.setFormatter(logging.Formatter(f"{line_start}localspec: %(message)s"))
+    log.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(telling)
+        log.removeHandler(handler)
 
 
-def pulled(model: str, loading: Loading) -> ModelFiles:
-    """Require that a model is here, or pull it if a user at a terminal agrees."""
+def locate_or_pull(name_or_path: str, loading: Loading) -> ModelFiles:
+    """Find a model that is here, or pull it if a user at a terminal agrees."""
     try:
-        return locate(model, loading.backend)
+        return locate(name_or_path, loading.backend)
     except NotPulled as error:
-        if not offered(str(error), model, loading):
+        if not agrees_to_pull(str(error), name_or_path, loading):
             raise
         from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
         try:
-            fetch(model, loading.backend)
+            fetch(name_or_path, loading.backend)
         except PullError as failure:
-            raise with_a_way_on(failure, model, loading.backend) from failure
-    return locate(model, loading.backend)
+            raise with_a_way_on(failure, name_or_path, loading.backend) from failure
+    return locate(name_or_path, loading.backend)
 
 
-def offered(why: str, model: str, loading: Loading) -> bool:
-    """Ask at a terminal whether to pull a model now, and tell how fast it would be."""
+def agrees_to_pull(why: str, name: str, loading: Loading) -> bool:
+    """Ask at a terminal whether to pull a model now, and report how fast it would be."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     click.echo(why, err=True)
-    if outlook := expectation(model, loading.backend, loading.limits):
+    if outlook := expectation(name, loading.backend, loading.limits):
         click.echo(outlook, err=True)
     drop_typed_input()
     return click.confirm("Pull it now?", err=True)
 
 
-def tell(runtime: Runtime, context: int | None = None) -> None:
+def report_concessions(runtime: Runtime, context: int | None = None) -> None:
     """Report concessions, advice, a context beyond training, and vocabularies that differ."""
     plan, target = runtime.known.plan, runtime.known.target
     for concession in plan.concessions if plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
-    for each in runtime.known.advice:
-        click.echo(f"localspec: {each}", err=True)
+    for sentence in runtime.known.advice:
+        click.echo(f"localspec: {sentence}", err=True)
     if plan and target:
         note = beyond_training(plan.options, target.footprint.context, context)
         if note:

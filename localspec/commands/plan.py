@@ -19,14 +19,14 @@ from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.memory.plan import Plan
-from localspec.memory.planner import planned, there
+from localspec.memory.planner import plan_pair, there
 from localspec.memory.training import beyond_training
 from localspec.models import engines
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough
-from localspec.runtime.loaded_pair import PairFiles
-from localspec.runtime.loading import Loading, deepened, wished
+from localspec.runtime.loading import Loading, choose_proposers
+from localspec.runtime.pair_files import PairFiles
 from localspec.system.bandwidth import copied_bytes_a_second
 
 BAR = 60  # characters
@@ -66,12 +66,11 @@ def plan(context: click.Context, model: str) -> None:
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """Plan by the files that are here."""
-    places = PairFiles.of(model, draft, loading.backend, alone=loading.alone)
-    with places.examined() as looks:
-        loading = deepened(looks.target.footprint, loading)
-        _, options = wished(looks, loading)
-        found = planned(*looks, options, loading.limits, insists=loading.insists)
-        known = looks.target.footprint()
+    places = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
+    with places.examine() as examined:
+        _, options = choose_proposers(examined, loading)
+        found = plan_pair(*examined, options, loading.limits, insists=loading.insists)
+        known = examined.target.footprint()
     title = f"{known.name} {known.quantisation}, {places.target.engine}"
     return titled(title, found, known.context, options.context), found
 

@@ -16,7 +16,9 @@ from localspec.control import widths
 from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.loaded_pair import PairFiles, checked, loaded
+from localspec.runtime.loaded_pair import load_models
+from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.resolved_pair import resolve_pair
 
 BAR = 40  # characters of the longest bar
 
@@ -35,26 +37,26 @@ def tune(context: click.Context, model: str) -> None:
     Depths are chosen by this. It is measured for about a second when a pair is first loaded, and
     goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
     """
-    wanted, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
-    wish = how_to_load(wanted)
-    with PairFiles.of(model, wanted.draft, wish.backend).examined() as looks:
-        wish = loading.deepened(looks[0].footprint, wish)
-        known = checked(looks, wish.options, wish.limits, insists=True)
-    with loaded(known, insists=True) as models:
-        place = kept_calibrations.place(models)
-        sizes = range(1, models.pair.target.tentative + 2)
-        found = calibrate(models.pair.target, models.pair.draft, seconds, sizes)
-    for line in lines(found):
+    options, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
+    request = how_to_load(options)
+    with PairFiles.locate(model, options.draft, request.backend).examine() as examined:
+        engine_options = loading.with_long_drafts(request, examined.target.footprint)
+        resolved = resolve_pair(examined, engine_options, request.limits, insists=True)
+    with load_models(resolved, insists=True) as loaded:
+        key = kept_calibrations.place(loaded)
+        sizes = range(1, loaded.pair.target.tentative + 2)
+        calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds, sizes)
+    for line in lines(calibration):
         click.echo(line)
-    if not found.steady:
+    if not calibration.steady:
         raise BackendError(
             "more tokens took less time than fewer: the machine was busy, and nothing was kept; "
             "try again when it is idle, or with more --seconds"
         )
     click.echo("")
-    for line in widths.told(found):
+    for line in widths.told(calibration):
         click.echo(line)
-    kept_calibrations.keep(place, found, kept_calibrations.title(models))
+    kept_calibrations.keep(key, calibration, kept_calibrations.title(loaded))
 
 
 def lines(calibration: Calibration) -> Iterator[str]:

@@ -40,13 +40,13 @@ class Limits:
         within("budget", self.budget, 1, 1 << 62)
 
 
-def planned(
+def plan_pair(
     target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
 ) -> Plan:
     """Plan how to load a pair here; `insists` on the draft model."""
     machine = limited(target.engine.devices, limits)
-    if draft is not None and draft.footprint().drafter_for(target.found.path):
-        options, draft = replace(options, head=draft.found.path), None
+    if draft is not None and draft.footprint().drafter_for(target.files.path):
+        options, draft = replace(options, head=draft.files.path), None
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
     if options.split and len(options.split) != len(machine.gpus):
@@ -83,7 +83,7 @@ def planned(
 
 def lent(draft: Examined, target: Examined) -> Callable[[Options], Needs] | None:
     """Count no weights of a draft model that is made of its target's layers, and shares them."""
-    if draft.footprint().made_of != target.found.path.resolve():
+    if draft.footprint().made_of != target.files.path.resolve():
         return None
     return lambda options: replace(draft.needs(options), weights=0)
 

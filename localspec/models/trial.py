@@ -50,7 +50,7 @@ class Examined:
         start: Callable[[ModelFiles], Trying],
         begins: Callable[[Path], None],
     ) -> None:
-        self.found = files
+        self.files = files
         self.engine = engine
         self._start = start
         self._begins = begins
@@ -65,7 +65,7 @@ class Examined:
         return known
 
     def resolved(self) -> ResolvedModel:
-        return ResolvedModel(self.found, self.engine, self.footprint())
+        return ResolvedModel(self.files, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:
         """Compute what loading would take; raise `UsageError` where this model has no such way."""
@@ -114,8 +114,8 @@ class Examined:
     def _asked(self, ask: Callable[[Trying], T]) -> T:
         """Ask a trial; a file that is refused in one way may run in another, in a new process."""
         if self._process is None:
-            self._begins(self.found.path)
-            self._process = self._start(self.found)
+            self._begins(self.files.path)
+            self._process = self._start(self.files)
         try:
             return ask(self._process)
         except ModelFileError:
@@ -130,14 +130,14 @@ class Examined:
 
 def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
     """Describe a model, as its engine lays it out."""
-    with examined(locate(str(name_or_path), wish)) as looked:
+    with examine(locate(str(name_or_path), wish)) as looked:
         return looked.footprint()
 
 
 @contextmanager
 def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
     """Load a model's tokenizer without its weights, once another process has tried it."""
-    with examined(files) as looked:
+    with examine(files) as looked:
         looked.footprint()
     with backend(files.engine).rehearse(files.path) as rehearsal:
         yield rehearsal.tokenizer
@@ -153,7 +153,7 @@ def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
 
 
 @contextmanager
-def examined(
+def examine(
     files: ModelFiles,
     start: Callable[[ModelFiles], Trying] | None = None,
     engine: EngineHere | None = None,

@@ -32,8 +32,8 @@ from localspec.prove.sampled import (
 from localspec.prove.spare_slots import open_with_spare_slots, slot_counts
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.sampling.parameters import Sampling
 from localspec.templates.message import Message
 
@@ -83,7 +83,7 @@ def attempt(
     compared: list[Comparison] = []
     tallies: dict[str, SampleCounts] = {}
     tests: list[FitTest] = []
-    files = PairFiles.of(target, draft, loading.backend)
+    files = PairFiles.locate(target, draft, loading.backend)
     counts, end = slot_counts(files), clock() + plan.seconds
     for at, slots in enumerate(counts):
         with open_with_spare_slots(files, loading, slots) as models, watch.listening():

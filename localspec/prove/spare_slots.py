@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from localspec.models import trial
-from localspec.runtime.loaded_pair import LoadedPair, PairFiles, opened
+from localspec.runtime.loaded_pair import LoadedPair, resolve_and_load
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 
 SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
 CONTEXT = 2048  # tokens for each slot, unless the user sets another number
@@ -17,11 +18,11 @@ def open_with_spare_slots(
     files: PairFiles, loading: Loading, slots: int
 ) -> AbstractContextManager[LoadedPair]:
     chosen = loading.options
-    with files.examined() as examined:
+    with files.examine() as examined:
         head = examined.head
     context = chosen.context or slots * CONTEXT
     options = replace(chosen, slots=slots, context=context, head=head)
-    return opened(files, options, loading.limits)
+    return resolve_and_load(files, options, loading.limits)
 
 
 def slot_counts(files: PairFiles) -> list[int]:
@@ -29,5 +30,5 @@ def slot_counts(files: PairFiles) -> list[int]:
 
     A recurrent model that has a single slot takes tokens back in a way of its own.
     """
-    with trial.examined(files.target) as model:
+    with trial.examine(files.target) as model:
         return [1, SLOTS] if model.footprint().recurrent else [SLOTS]

@@ -53,7 +53,7 @@ def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     helds = [held(part, wanted.engine, count) for part in wanted.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")
-    with trial.examined(ModelFiles(wanted.engine, target.path)) as looked:
+    with trial.examine(ModelFiles(wanted.engine, target.path)) as looked:
         looked.check_runs(Options(), there(wanted.engine, Limits()).room)
         drafter = checked(wanted, looked, draft, say) if draft else wanted.drafter
     found = store.PulledPair(wanted.name, wanted.weights, wanted.engine, target, drafter, draft)
@@ -64,7 +64,7 @@ def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
 def checked(wanted: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
     """Try what drafts for a model; return what it is, by its file. A head must not hinder."""
     room = there(wanted.engine, Limits()).room
-    with trial.examined(ModelFiles(wanted.engine, draft.path)) as looked:
+    with trial.examine(ModelFiles(wanted.engine, draft.path)) as looked:
         try:
             kind = looked.footprint().drafter
             if kind:
@@ -79,7 +79,7 @@ def checked(wanted: PullPlan, target: Examined, draft: store.StoredModel, say: S
             say(f"its drafter ({wanted.drafter}) is not used: it is a model of its own")
             return store.UNUSED
         looked.check_runs(Options(), room)
-    trial.vocabularies(wanted.engine, target.found.path, draft.path)
+    trial.vocabularies(wanted.engine, target.files.path, draft.path)
     return "model"
 
 

@@ -12,7 +12,7 @@ MEGABYTE = 10**6
 
 def advice(loaded_pair: LoadedPair) -> Iterator[str]:
     """Yield a sentence about each such wish."""
-    resolved = loaded_pair.known
+    resolved = loaded_pair.resolved
     target = resolved.target.footprint
     if loaded_pair.plan.options.bit_exact and target.uneven:
         yield (

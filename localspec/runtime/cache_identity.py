@@ -15,7 +15,7 @@ SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity de
 
 def identity(loaded_pair: LoadedPair) -> str:
     """Identify a KV cache by its weights, the engine, and the way of loading."""
-    target = loaded_pair.known.target
+    target = loaded_pair.resolved.target
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
     way = replace(

@@ -26,7 +26,7 @@ def calibrated(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibratio
     name = place(loaded_pair)
     known = find(name)
     if known is None:
-        tell(Phase("measuring", loaded_pair.known.target.files.path.name))
+        tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
         known = apart(loaded_pair)
         if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
@@ -61,7 +61,7 @@ def links(loaded_pair: LoadedPair) -> list[str]:
     """Say how far away the workers in use are, by doublings: one may move to a slower network."""
     if not any(pool.worker for pool in loaded_pair.plan.pools):
         return []
-    found = engines.links(loaded_pair.known.target.engine.name)
+    found = engines.links(loaded_pair.resolved.target.engine.name)
     return [f"{link.worker} {round(math.log2(link.trip_seconds))}" for link in found]
 
 

@@ -6,41 +6,39 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from localspec.backend import Footprint, Options
 from localspec.control.depth import Depth
 from localspec.decoding.prompt_pace import MAX_GAP
-from localspec.engine.engine import EngineParts
+from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import LocalSpecError, UsageError
-from localspec.memory.planner import Limits
+from localspec.memory.planner import Limits, Watcher, there
 from localspec.models import engines
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
-from localspec.runtime import assembly, kept_calibrations
+from localspec.runtime import kept_calibrations
 from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import (
-    LoadedPair,
-    Looks,
-    PairFiles,
-    ResolvedPair,
-    checked,
-    loaded,
-)
+from localspec.runtime.loaded_pair import LoadedPair, load_models
+from localspec.runtime.memory_relief import DraftModelRelief
+from localspec.runtime.pair_files import ExaminedPair, PairFiles
 from localspec.runtime.phases import TellPhase, unheard
+from localspec.runtime.proposer_factory import ProposerFactory
+from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
 from localspec.runtime.runtime import LoadedFacts, Runtime
 
 LOG = logging.getLogger("localspec")
-DEEP = 16  # tokens that are drafted at most where the depth is left open
+MAX_OPEN_DEPTH = 16  # tokens that are drafted at most where the depth is left open
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The wishes for loading: engine options, proposers, draft length, memory limits.
+    """How to load: engine options, proposers, draft length, memory limits.
 
     options: of the engine, as slots and context
     proposer: names with commas between them, "none", or "auto"
@@ -93,66 +91,93 @@ def load(
     It takes seconds, and the first time longer; `tell` is called with each `Phase` of it.
     """
     loading = loading or Loading()
-    places = PairFiles.of(name_or_path, draft, loading.backend, alone=loading.alone)
-    return load_pair(places, loading, tell)
+    files = PairFiles.locate(name_or_path, draft, loading.backend, alone=loading.alone)
+    return load_pair(files, loading, tell)
 
 
-def load_pair(places: PairFiles, loading: Loading, tell: TellPhase = unheard) -> Runtime:
-    """Load a pair whose files were found already."""
-    with places.examined(tell) as looks:
-        loading = deepened(looks[0].footprint, loading)
-        wanted, pair = chosen(looks, loading)
+def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> Runtime:
+    """Load a pair whose files were located already."""
+    with files.examine(tell) as examined:
+        resolved = resolve(examined, loading)
     with ExitStack() as closing:
-        found = closing.enter_context(loaded(pair, insists=loading.insists, tell=tell))
-        tiers, files = kept(loading, found)
-        parts = EngineParts(tiers=tiers, files=files, max_gap=loading.max_gap)
-        if loading.depth is None and wanted:
-            costs = kept_calibrations.calibrated(found, tell).costs()
-            depth = Depth(costs, even=found.plan.options.shared is False)
-            engine = assembly.automatic(found, wanted, depth, parts)
-        else:
-            engine = assembly.fixed(found, wanted, loading.depth or 0, parts)
+        loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
+        engine = build_engine(loaded, loading, tell)
         closing.callback(engine.close)
-        hints = tuple(advice(found))
-        known = LoadedFacts(found.pair.match, found.plan, wanted, found.known.target, hints)
-        return Runtime(engine, closing.pop_all(), known)
+        resolved = loaded.resolved
+        facts = LoadedFacts(
+            loaded.pair.match,
+            resolved.plan,
+            resolved.proposers,
+            resolved.target,
+            tuple(advice(loaded)),
+        )
+        return Runtime(engine, closing.pop_all(), facts)
 
 
-def chosen(looks: Looks, loading: Loading) -> tuple[tuple[str, ...], ResolvedPair]:
+def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
     """Choose the proposers, and plan for them; a head that was not asked for must not hinder."""
-    wanted, options = wished(looks, loading)
+    proposers, options = choose_proposers(examined, loading)
     try:
-        pair = checked(looks, options, loading.limits, insists=loading.insists)
+        resolved = resolve_pair(examined, options, loading.limits, insists=loading.insists)
     except LocalSpecError as error:
         if not options.head or loading.insists:
             raise
-        pair = checked(Looks(looks.target, None), loading.options, loading.limits, insists=False)
+        target_alone, options = examined._replace(draft=None), replace(options, head=None)
+        resolved = resolve_pair(target_alone, options, loading.limits, insists=False)
+        proposers = without_heads(proposers)
         LOG.warning("the drafting head is left away: %s", error)
-    if options.head and not pair.plan.options.head:
-        wanted = tuple(name for name in wanted if name not in registry.HEADS)
-    return wanted, pair
+    if options.head and not resolved.plan.options.head:
+        proposers = without_heads(proposers)
+    return replace(resolved, proposers=proposers)
 
 
-def wished(looks: Looks, loading: Loading) -> tuple[tuple[str, ...], Options]:
-    """Choose the proposers, and the options to plan with: with the head if one is to draft."""
-    wanted = registry.names(loading.proposer, looks.drafter)
-    head = looks.head if looks.drafter in wanted else None
-    return wanted, replace(loading.options, head=head)
+def choose_proposers(examined: ExaminedPair, loading: Loading) -> tuple[tuple[str, ...], Options]:
+    """Choose the proposers, and the options to plan with: with the head if it is to draft."""
+    proposers = registry.names(loading.proposer, examined.drafter)
+    head = examined.head if examined.drafter in proposers else None
+    options = with_long_drafts(loading, examined.target.footprint)
+    return proposers, replace(options, head=head)
 
 
-def kept(loading: Loading, loaded_pair: LoadedPair) -> tuple[CacheTiers, SlotFiles | None]:
-    """Choose where the prefix cache and clients' slot files go."""
-    ram, folder = Ram(loading.cache_ram), loading.cache_dir
-    if folder is None:
-        return CacheTiers(ram), None
-    own, limit = identity(loaded_pair), loading.cache_bytes
-    return CacheTiers(ram, Disk(folder, limit, own)), SlotFiles(folder / "slots", limit, own)
-
-
-def deepened(look: Callable[[], Footprint], loading: Loading) -> Loading:
+def with_long_drafts(loading: Loading, footprint: Callable[[], Footprint]) -> Options:
     """Make room for long drafts, where the depth is left open and they take no memory."""
     options = loading.options
-    left_open = loading.depth is None and options.tentative == Options().tentative
-    if not left_open or look().recurrent:
-        return loading
-    return replace(loading, options=replace(options, tentative=DEEP))
+    is_open = loading.depth is None and options.tentative == Options().tentative
+    if not is_open or footprint().recurrent:
+        return options
+    return replace(options, tentative=MAX_OPEN_DEPTH)
+
+
+def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in proposers if name not in registry.HEADS)
+
+
+def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard) -> Engine:
+    """Build the engine of a pair; where the depth is left open, measured costs decide it."""
+    target, proposers = loaded.pair.target, loaded.resolved.proposers
+    parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
+    if loading.depth is None and proposers:
+        costs = kept_calibrations.calibrated(loaded, tell).costs()
+        depth = Depth(costs, even=loaded.plan.options.shared is False)
+        parts, max_depth = replace(parts, costs=depth.costs), target.tentative
+    make_proposer = ProposerFactory(proposers, depth)
+    if loaded.pair.draft is None and target.head is None:
+        return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
+    look = partial(there, loaded.resolved.target.engine.name, Limits())
+    # One object in two parts: it proposes, and when memory is short the engine has it give up what
+    # drafts.
+    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))
+    return Engine(target, relief, max_depth, parts=replace(parts, relief=relief))
+
+
+def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
+    """Choose where the prefix cache and clients' slot files go, and the longest pause."""
+    ram, folder, max_bytes = Ram(loading.cache_ram), loading.cache_dir, loading.cache_bytes
+    if folder is None:
+        return EngineParts(tiers=CacheTiers(ram), max_gap=loading.max_gap)
+    key = identity(loaded)
+    return EngineParts(
+        tiers=CacheTiers(ram, Disk(folder, max_bytes, key)),
+        files=SlotFiles(folder / "slots", max_bytes, key),
+        max_gap=loading.max_gap,
+    )

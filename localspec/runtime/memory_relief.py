@@ -44,7 +44,7 @@ class DraftModelRelief:
         memory: MemoryWatch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._found = loaded_pair
+        self._loaded = loaded_pair
         self._make, self._memory, self._clock = make, memory, clock
         self._use(make(loaded_pair.pair))
         self._looked = self._short = clock()  # when memory was looked at, and was short, last
@@ -59,9 +59,9 @@ class DraftModelRelief:
     @property
     def _drafter(self) -> str:
         """Name what can be given up; empty: nothing."""
-        if self._found.pair.draft is not None:
+        if self._loaded.pair.draft is not None:
             return DRAFT_MODEL
-        return DRAFT_HEAD if self._found.pair.target.head is not None else ""
+        return DRAFT_HEAD if self._loaded.pair.target.head is not None else ""
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         self._look()
@@ -91,7 +91,7 @@ class DraftModelRelief:
         if not self.away:
             return
         now = self._clock()
-        if self._memory.shortage() or not self._memory.has_room(self._found.plan.for_draft):
+        if self._memory.shortage() or not self._memory.has_room(self._loaded.plan.for_draft):
             self._short = now
         elif now - self._short >= AMPLE:
             self._take_back()
@@ -101,15 +101,15 @@ class DraftModelRelief:
         drafter = self._drafter
         if not drafter:
             return False
-        self._away = self._found.pair.draft is not None
-        self._found = self._found.alone()
-        self._use(self._make(self._found.pair))
+        self._away = self._loaded.pair.draft is not None
+        self._loaded = self._loaded.without_drafter()
+        self._use(self._make(self._loaded.pair))
         self._short = self._clock()
-        self._tell(f"the {drafter} was put away, prompt lookup drafts instead: {why}")
+        self._report(f"the {drafter} was put away, prompt lookup drafts instead: {why}")
         return True
 
     def close(self) -> None:
-        self._found.alone()
+        self._loaded.without_drafter()
 
     def _use(self, proposer: Proposer) -> None:
         self._now, self._notes = proposer, notes_of([proposer])
@@ -123,15 +123,15 @@ class DraftModelRelief:
 
     def _take_back(self) -> None:
         try:
-            self._found = self._found.completed()
+            self._loaded = self._loaded.with_draft()
         except LocalSpecError as error:
             self._short = self._clock()
             self._away = isinstance(error, OutOfMemory)  # its file may be gone
             return
         self._away = False
-        self._use(self._make(self._found.pair))
-        self._tell("the draft model is back: there is memory for it again")
+        self._use(self._make(self._loaded.pair))
+        self._report("the draft model is back: there is memory for it again")
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         LOG.warning(text)
         self._notices.append(text)

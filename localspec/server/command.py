@@ -16,13 +16,13 @@ import click
 import uvicorn
 
 from localspec.backend import CONTEXT
-from localspec.commands.interactive_load import opened, pulled
+from localspec.commands.interactive_load import load_and_report, locate_or_pull
 from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.recommended import advised, parameters
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
@@ -88,8 +88,8 @@ def tell_of_end(said: str) -> None:
 def offered(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
     """Find the models that are named on the command line."""
     places = [
-        PairFiles.around(found, draft, loading.backend, alone=loading.alone)
-        for found in [pulled(name, loading) for name in names]
+        PairFiles.for_target(found, draft, loading.backend, alone=loading.alone)
+        for found in [locate_or_pull(name, loading) for name in names]
     ]
     return [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
 
@@ -176,7 +176,7 @@ def named(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedO
 
 def pulled_offer(loading: Loading, name: str) -> ServedOffer:
     """Find a model that a client names."""
-    return offer(name, PairFiles.of(name, None, loading.backend, alone=loading.alone), loading)
+    return offer(name, PairFiles.locate(name, None, loading.backend, alone=loading.alone), loading)
 
 
 def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
@@ -185,7 +185,8 @@ def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
     looked = backend(found.engine).inspect(files)
 
     def open_it() -> Runtime:
-        runtime = opened(name, places, loading, line_changes=False)  # beside lines of a log
+        # Beside lines of a log, none may change.
+        runtime = load_and_report(name, places, loading, line_changes=False)
         if runtime.context < FOR_AGENTS:
             click.echo(f"localspec: {short_for_agents(runtime.context, looked.context)}", err=True)
         return runtime

@@ -25,7 +25,8 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Hints, Proposer
 from localspec.proposers import registry
 from localspec.proposers.silent import Silent
-from localspec.runtime.loaded_pair import PairFiles, opened
+from localspec.runtime.loaded_pair import resolve_and_load
+from localspec.runtime.pair_files import PairFiles
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Tokens, common_prefix, tokens_of
@@ -43,8 +44,9 @@ def main() -> None:
         starter = locate("smollm2-135m", "llamacpp").path
         target = quantised(starter, Path(folder) / "q8.gguf", "Q8_0")
         draft = quantised(starter, Path(folder) / "q4.gguf", "Q4_0")
-        places, options = PairFiles.of(target, draft, "auto"), Options(context=2048, tentative=16)
-        with opened(places, options, Limits()) as models:
+        files = PairFiles.locate(target, draft, "auto")
+        options = Options(context=2048, tentative=16)
+        with resolve_and_load(files, options, Limits()) as models:
             pair = models.pair
             prompts = choose(built_in(), (), EACH)
             asked = questions(pair.target, prompts, Settings(max_tokens=LENGTH))

@@ -19,10 +19,10 @@ from localspec.backend import Next, Options, Roll, Row
 from localspec.cli import run
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.memory.planner import Limits, planned
+from localspec.memory.planner import Limits, plan_pair
 from localspec.proposers import registry
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
+from localspec.runtime.pair_files import PairFiles
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
@@ -143,8 +143,8 @@ def test_nothing_is_planned_or_taken_for_first_layers(tmp_path):
             sizes.append(mx.get_active_memory() - before)
     of_its_own = STEP * mlx.inspect(first).kv_bytes_per_token  # keys alone, in 16 bits
     assert abs(sizes[1] - sizes[0]) < of_its_own
-    with PairFiles.of(target, first, "mlx").examined() as looks:
-        plan = planned(*looks, Options(context=512, head=first), Limits(), insists=True)
+    with PairFiles.locate(target, first, "mlx").examine() as examined:
+        plan = plan_pair(*examined, Options(context=512, head=first), Limits(), insists=True)
     assert plan.options.head == first
     assert {item.what for item in plan.items} == {"weights", "context", "buffers"}
 
@@ -155,8 +155,8 @@ def test_first_layers_draft_in_their_own_model_and_as_a_draft_model_for_others(t
     SPEC.thin(target, [0, 2], tmp_path / "odd")
     found = {}
     for model, draft in ((target, first), (other, first), (target, tmp_path / "odd")):
-        with PairFiles.of(model, draft, "mlx").examined() as looks:
-            found[model.name, draft.name] = looks.drafter, looks.head
+        with PairFiles.locate(model, draft, "mlx").examine() as examined:
+            found[model.name, draft.name] = examined.drafter, examined.head
     assert list(found.values()) == [
         ("layerskip", first),
         ("draft-model", None),
@@ -169,8 +169,8 @@ def test_first_layers_draft_in_their_own_model_and_as_a_draft_model_for_others(t
 
 def test_layers_of_a_recurrent_model_remain_a_draft_model(tmp_path):
     target, first = written(tmp_path, "mamba2")
-    with PairFiles.of(target, first, "mlx").examined() as looks:
-        assert looks.drafter == "draft-model"
+    with PairFiles.locate(target, first, "mlx").examine() as examined:
+        assert examined.drafter == "draft-model"
 
 
 @pytest.mark.parametrize("kv_type", ["auto", "q8_0"])

@@ -17,9 +17,9 @@ from localspec.bench.skipping import DEEPEST, LayerChoice, promised, search
 from localspec.cli import run
 from localspec.errors import ModelFileError, UsageError
 from localspec.memory.placement import DRAFT_MODEL
-from localspec.memory.planner import Limits, planned
+from localspec.memory.planner import Limits, plan_pair
 from localspec.proposers.draft_model import DraftModelProposer
-from localspec.runtime.loaded_pair import PairFiles
+from localspec.runtime.pair_files import PairFiles
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.spec import thin
 from localspec_mlx.spec import SPEC as MLX
@@ -134,11 +134,11 @@ def test_weights_that_are_lent_are_planned_for_once(tmp_path):
     MLX.thin(folder, [0, 2], thin)
     sizes = []
     for target in (folder, other):
-        with PairFiles.of(target, thin, "mlx").examined() as looks:
-            plan = planned(*looks, Options(context=512), Limits(), insists=True)
+        with PairFiles.locate(target, thin, "mlx").examine() as examined:
+            plan = plan_pair(*examined, Options(context=512), Limits(), insists=True)
         [drafting] = [item.bytes for item in plan.items if item.what == DRAFT_MODEL]
         sizes.append(drafting)
-    assert sizes[1] - sizes[0] == looks[1].footprint().weight_bytes > 0
+    assert sizes[1] - sizes[0] == examined[1].footprint().weight_bytes > 0
 
 
 @pytest.mark.parametrize("slots", [1, 4])

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from localspec.backend import Options
 from localspec.cli import run
 from localspec.control.calibration import SHORT, Calibration, calibrate
 from localspec.control.costs import Attention
@@ -214,12 +215,12 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
 
 def test_where_depth_is_left_open_there_is_room_for_long_drafts_unless_they_take_memory():
     attention, recurrent = (
-        loading.deepened(partial(footprint, engines.tiny(n)), Loading())
+        loading.with_long_drafts(Loading(), partial(footprint, engines.tiny(n)))
         for n in ("llama", "qwen35")
     )
-    assert attention.options.tentative == loading.DEEP
-    assert recurrent == Loading()
-    assert loading.deepened(pytest.fail, Loading(depth=2)) == Loading(depth=2)
+    assert attention.tentative == loading.MAX_OPEN_DEPTH
+    assert recurrent == Options()
+    assert loading.with_long_drafts(Loading(depth=2), pytest.fail) == Options()
 
 
 def test_proposers_are_known_by_name():

@@ -14,7 +14,7 @@ from localspec.errors import UsageError
 from localspec.memory.planner import Limits
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
-from localspec.runtime.loaded_pair import loaded
+from localspec.runtime.loaded_pair import load_models
 from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import LOG
@@ -60,7 +60,7 @@ def test_the_host_takes_the_experts_of_the_first_layers_and_the_gpus_the_rest():
     for layers in (0, 2, 3):  # the first layer has none
         known = plan_of(engines.tiny(NAME), None, replace(OPTIONS, cpu_moe=layers))
         LOG.take_sizes()
-        with loaded(known, insists=True):
+        with load_models(known, insists=True):
             assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
         weights.append(sum(planned_bytes(known.plan, "weights")))
         assert known.plan.host_read == EACH // 2 * max(layers - 1, 0)

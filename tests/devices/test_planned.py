@@ -10,9 +10,11 @@ import pytest
 
 from localspec.backend import Options
 from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, planned
+from localspec.memory.planner import Limits, plan_pair
 from localspec.models.locate import ModelFiles, locate
-from localspec.runtime.loaded_pair import PairFiles, ResolvedPair, loaded
+from localspec.runtime.loaded_pair import load_models
+from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.resolved_pair import ResolvedPair
 from localspec_llamacpp.bindings.log import LOG, BufferSize
 from localspec_llamacpp.devices import gpus, places
 from tests import engines
@@ -53,10 +55,10 @@ def starter(tmp_path_factory) -> Path:
 
 def plan_of(target: Path, draft: Path | None, options: Options, limits: Limits = ANYWHERE):
     files = (ModelFiles("llamacpp", path) for path in (target, draft) if path)
-    with PairFiles(*files).examined() as looks:
-        plan = planned(*looks, options, limits, insists=True)
-        helper = looks[1].resolved() if looks[1] else None
-        return ResolvedPair(looks[0].resolved(), helper, plan)
+    with PairFiles(*files).examine() as examined:
+        plan = plan_pair(*examined, options, limits, insists=True)
+        helper = examined[1].resolved() if examined[1] else None
+        return ResolvedPair(examined.target.resolved(), helper, plan)
 
 
 def planned_bytes(plan: Plan, what: str = "") -> list[int]:
@@ -87,7 +89,7 @@ def test_each_device_takes_what_was_planned_for_it(way, starter):
     before = free()
     known = plan_of(starter, None, WAYS[way])
     LOG.take_sizes()
-    with loaded(known, insists=True):
+    with load_models(known, insists=True):
         sizes = LOG.take_sizes()
         reported = taken(before, sizes)
     assert sum(reported) > 40 * MB
@@ -108,7 +110,7 @@ def test_layers_of_all_kinds_are_counted_where_they_go(name, with_head):
     before = free()
     known = plan_of(path, None, replace(options, split=split))
     LOG.take_sizes()
-    with loaded(known, insists=True):
+    with load_models(known, insists=True):
         assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
 
 
@@ -118,7 +120,7 @@ def test_a_draft_model_goes_to_the_main_device_and_is_counted_there(starter):
     options = Options(context=2048, threads=1)
     known = plan_of(starter, starter, options, limits)
     LOG.take_sizes()
-    with loaded(known, insists=True):
+    with load_models(known, insists=True):
         assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
     names = {item.pool for item in known.plan.items if item.what == "draft model" and item.bytes}
     assert names - {known.plan.machine.host.name} == {known.plan.machine.gpus[-1].name}
@@ -127,5 +129,5 @@ def test_a_draft_model_goes_to_the_main_device_and_is_counted_there(starter):
 def test_no_device_is_used_where_that_is_wished(starter):
     before = free()
     known = plan_of(starter, None, Options(context=1024, threads=1), Limits("cpu"))
-    with loaded(known, insists=True):
+    with load_models(known, insists=True):
         assert free() == before

@@ -14,13 +14,13 @@ from localspec.backend import Device, Options
 from localspec.engine.settings import Settings
 from localspec.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.memory import planner
-from localspec.memory.planner import Limits, planned
+from localspec.memory.planner import Limits, plan_pair
 from localspec.models import engines as engines_by_name
 from localspec.models.locate import ModelFiles
-from localspec.models.trial import examined
+from localspec.models.trial import examine
 from localspec.runtime import loaded_pair
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading, load
+from localspec.runtime.pair_files import PairFiles
 from localspec.system import free_memory
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import LOG
@@ -51,8 +51,8 @@ def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, i
     found = (
         ModelFiles("mlx" if path.is_dir() else "llamacpp", path) for path in (target, draft) if path
     )
-    with PairFiles(*found).examined() as looked:
-        return planned(*looked, options, limits or Limits(), insists=insists)
+    with PairFiles(*found).examine() as looked:
+        return plan_pair(*looked, options, limits or Limits(), insists=insists)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_with_room_the_draft_model_is_used_and_without_it_is_not():
 
 
 def test_below_the_least_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(loaded_pair, "load", lambda *_: pytest.fail("weights were read"))
+    monkeypatch.setattr(loaded_pair, "load_weights", lambda *_: pytest.fail("weights were read"))
     with pytest.raises(DoesNotFit, match="more than the budget leaves for it in host memory"):
         load(*files(), budget(2 * MB))
 
@@ -112,14 +112,14 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
 
 def test_a_draft_model_whose_memory_is_not_given_is_done_without(monkeypatch):
     target, draft = files()
-    real = loaded_pair.load
+    real = loaded_pair.load_weights
 
     def scarce(place, options, tell):
         if options.drafting:
             raise OutOfMemory("llama.cpp could not load it: failed to allocate")
         return real(place, options, tell)
 
-    monkeypatch.setattr(loaded_pair, "load", scarce)
+    monkeypatch.setattr(loaded_pair, "load_weights", scarce)
     with load(target, draft, Loading(WIDE)) as runtime:
         assert runtime.generate("the code", LONG).tokens
         [concession] = runtime.known.plan.concessions
@@ -226,8 +226,8 @@ def test_it_is_said_where_a_build_for_gpus_sees_none():
     found = engines_by_name.here("llamacpp")
     blind = replace(found, build=replace(found.build, unseen=("CUDA",), why_unseen="no driver"))
     for engine, told in ((found, []), (blind, ["on the CPU"])):
-        with examined(ModelFiles("llamacpp", path), engine=engine) as looked:
-            plan = planned(looked, None, WIDE, Limits(), insists=True)
+        with examine(ModelFiles("llamacpp", path), engine=engine) as looked:
+            plan = plan_pair(looked, None, WIDE, Limits(), insists=True)
         assert [each.what for each in plan.concessions] == told
         assert all(each.why.endswith("none is seen: no driver") for each in plan.concessions)
 

@@ -30,7 +30,7 @@ def place(seed: int = 0) -> ModelFiles:
 
 def passes(found: ModelFiles, code: str = "", options: Options = OPTIONS, room: int = ROOM) -> None:
     """Try a file in a real process, or in one that does something else."""
-    with trial.examined(found, process(code)) as looked:
+    with trial.examine(found, process(code)) as looked:
         looked.check_runs(options, room)
 
 
@@ -46,7 +46,7 @@ def test_what_runs_passes_and_is_not_tried_again():
     passes(place())
     passes(place(), AGAIN)
     for code in ("", AGAIN):
-        with trial.examined(place(), process(code)) as looked:
+        with trial.examine(place(), process(code)) as looked:
             assert looked.footprint().attention_layers == 3
     with pytest.raises(ModelFileError, match="tried again"):
         passes(place(seed=5), AGAIN)  # another file
@@ -101,7 +101,7 @@ def test_a_driver_that_gets_on_has_its_time_anew_and_its_user_is_told(tells, mon
 
 
 def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
-    with trial.examined(place()) as looked:  # laid out, so that the trial is what dies
+    with trial.examine(place()) as looked:  # laid out, so that the trial is what dies
         looked.footprint()
         looked.needs(Options(context=128, slots=2, tentative=8, mmap=True))
     deadly = "import os, sys; print('ggml.c: GGML_ASSERT(x)', file=sys.stderr); os.abort()"
@@ -131,7 +131,7 @@ def test_a_record_that_makes_no_sense_is_made_anew():
     for content in ("", "[]", '{"footprint": 1, "needs": {"x": 2}, "verdicts": []}', "\0"):
         record.write_text(content, encoding="utf-8")
         passes(place())
-    with trial.examined(place()) as looked:
+    with trial.examine(place()) as looked:
         assert looked.footprint().layers == 3
 
 

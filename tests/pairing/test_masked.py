@@ -11,7 +11,7 @@ from localspec.pairing.masked import Masked
 from localspec.pairing.translated import Translated
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.silent import Silent
-from localspec.runtime.loaded_pair import matched
+from localspec.runtime.loaded_pair import pair_models
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec.testing import ScriptedModel
@@ -84,8 +84,9 @@ def test_texts_are_the_plain_ones_and_mostly_drafted(recurrent, temperature):
 
 def test_a_pair_takes_the_mask_of_its_draft_model():
     target, inner = model(), model()
-    assert rolled(matched(target, inner, MASK).draft, [0, 1]) == [2, 3, 4, 0]
+    assert rolled(pair_models(target, inner, MASK).draft, [0, 1]) == [2, 3, 4, 0]
     assert inner.forwards == 1
-    assert matched(target, inner).draft is matched(target, inner, 7).draft is inner  # 7: no token
+    assert pair_models(target, inner).draft is inner
+    assert pair_models(target, inner, 7).draft is inner  # there is no token 7
     strange = ScriptedModel(counting, STRANGE_LETTERS)
-    assert type(matched(target, strange, MASK).draft) is Translated
+    assert type(pair_models(target, strange, MASK).draft) is Translated

@@ -23,7 +23,8 @@ from localspec.prefix_cache.tiers import LONG, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import PairFiles, opened
+from localspec.runtime.loaded_pair import resolve_and_load
+from localspec.runtime.pair_files import PairFiles
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.runs import Want, converse, replies, said, scripted, translated
@@ -388,14 +389,15 @@ def test_a_text_too_large_for_the_folder_is_not_kept(tmp_path):
 @pytest.fixture(scope="module")
 def loaded():
     options = Options(slots=1, context=512, batch=64, threads=1)
-    with opened(PairFiles.of(engines.tiny("llama"), None, "auto"), options, Limits()) as found:
+    files = PairFiles.locate(engines.tiny("llama"), None, "auto")
+    with resolve_and_load(files, options, Limits()) as found:
         yield found
 
 
 def at(found, path, **options):
     """The same pair, loaded from elsewhere or in another way."""
     plan = replace(found.plan, options=replace(found.plan.options, **options))
-    target = replace(found.known.target, files=ModelFiles("llamacpp", path))
+    target = replace(found.resolved.target, files=ModelFiles("llamacpp", path))
     return identity(replace(found, known=replace(found.known, target=target, plan=plan)))
 
 

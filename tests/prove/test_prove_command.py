@@ -26,8 +26,8 @@ from localspec.prove.sampled import FitTest, SampleCounts
 from localspec.prove.spare_slots import CONTEXT, SLOTS, open_with_spare_slots, slot_counts
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import verdict_lines
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines
@@ -124,8 +124,8 @@ def test_json_holds_every_figure(model, few, capsys):
 def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     loading = Loading(Options(threads=1, context=512))
     path = str(engines.tiny("qwen35"))
-    assert slot_counts(PairFiles.of(path, None, "auto")) == [1, SLOTS]
-    assert slot_counts(PairFiles.of(engines.tiny("llama"), None, "auto")) == [SLOTS]
+    assert slot_counts(PairFiles.locate(path, None, "auto")) == [1, SLOTS]
+    assert slot_counts(PairFiles.locate(engines.tiny("llama"), None, "auto")) == [SLOTS]
     plan = ProofPlan(prompts.built_in()[:2], 10, 60)
     watch = Silence()
     found = attempt(path, None, loading, plan, watch)
@@ -139,7 +139,7 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     draft = str(engines.tiny("llama", seed=3))
     with open_with_spare_slots(
-        PairFiles.of(engines.tiny("llama"), draft, "auto"), Loading(), 4
+        PairFiles.locate(engines.tiny("llama"), draft, "auto"), Loading(), 4
     ) as models:
         found = models.pair
         assert (found.target.slots, found.draft.slots) == (4, 4)

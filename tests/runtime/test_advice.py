@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from localspec import load
 from localspec.backend import Options
-from localspec.commands.interactive_load import tell
+from localspec.commands.interactive_load import report_concessions
 from localspec.runtime.advice import token_bytes
 from localspec.runtime.loading import Loading
 from localspec_llamacpp.headers.metadata import Tensor
@@ -37,7 +37,7 @@ def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys
     assert found.startswith("--bit-exact: texts may still differ at near-ties, since 22 tensors in")
     assert advice() == []
     with load(engines.tiny("llama"), loading=loading(bit_exact=True)) as runtime:
-        tell(runtime)
+        report_concessions(runtime)
     assert capsys.readouterr().err == f"localspec: {found}\n"
 
 

@@ -22,9 +22,10 @@ from localspec.models.trial import ResolvedModel
 from localspec.pairing.pair import Pair
 from localspec.proposer import RoundCost
 from localspec.proposers.silent import Silent
-from localspec.runtime.assembly import ProposerFactory
-from localspec.runtime.loaded_pair import LoadedPair, ResolvedPair
+from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
+from localspec.runtime.proposer_factory import ProposerFactory
+from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.runtime.runtime import Runtime
 from localspec.tokens import tokens_of
 from tests import engines
@@ -62,7 +63,7 @@ class Clock:
 
 
 @dataclass
-class Desk:
+class Twins:
     """A pair whose draft model is a twin of the target, and which can be taken back."""
 
     depth: bool = True
@@ -73,23 +74,22 @@ class Desk:
         self.memory = Memory(self.clock)
         self.drafts = []
         self.refuses, self.refused = False, 0
-        desk = self
+        twins = self
 
-        class Reopened(LoadedPair):
-            def completed(self):
-                return replace(self, pair=Pair(self.pair.target, desk.draft()))
+        class Reloaded(LoadedPair):
+            def with_draft(self, tell=None):
+                return replace(self, pair=Pair(self.pair.target, twins.draft()))
 
         needs = Needs(100 * MB, 10 * MB, 10 * MB)
         wanted = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
-        found = plan(wanted, cpu(8 * GB))
+        resolved = ResolvedPair(TARGET, DRAFT, plan(wanted, cpu(8 * GB)))
         # A draft takes a tenth of a round, however busy this machine is.
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None, Clock(step=0.001))
-        known = ResolvedPair(TARGET, DRAFT, found)
-        self.opened = Reopened(Pair(scripted(), self.draft()), known)
-        self.relief = DraftModelRelief(self.opened, factory, self.memory, self.clock)
+        self.loaded = Reloaded(Pair(scripted(), self.draft()), resolved)
+        self.relief = DraftModelRelief(self.loaded, factory, self.memory, self.clock)
         self.engine = Engine(
-            self.opened.pair.target,
+            self.loaded.pair.target,
             self.relief,
             4,
             Clock(step=0.01),
@@ -132,11 +132,11 @@ def plain():
 @pytest.mark.parametrize("depth", [True, False])
 @pytest.mark.parametrize("wanted", [("suffix", "draft-model"), ("draft-model",)])
 def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wanted):
-    desk = Desk(depth, wanted)
-    desk.memory.short = 3.0
-    found = converse(desk.engine, WANTS)
+    twins = Twins(depth, wanted)
+    twins.memory.short = 3.0
+    found = converse(twins.engine, WANTS)
     assert said(found) == plain()
-    assert desk.drafts[0].closed
+    assert twins.drafts[0].closed
     for result in found:
         [notice] = result.notices
         assert notice == (
@@ -146,36 +146,36 @@ def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wan
 
 
 def test_without_a_shortage_it_stays():
-    desk = Desk()
-    found = converse(desk.engine, WANTS)
-    assert not desk.drafts[0].closed
+    twins = Twins()
+    found = converse(twins.engine, WANTS)
+    assert not twins.drafts[0].closed
     assert all(result.notices == () for result in found)
 
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
-    desk = Desk(clock=Clock(step=LOOK / 10))
+    twins = Twins(clock=Clock(step=LOOK / 10))
     looks = []
-    shortage = desk.memory.shortage
-    desk.memory.shortage = lambda: looks.append(desk.clock.now) or shortage()
-    converse(desk.engine, WANTS[:1])
+    shortage = twins.memory.shortage
+    twins.memory.shortage = lambda: looks.append(twins.clock.now) or shortage()
+    converse(twins.engine, WANTS[:1])
     assert looks
     assert all(b - a >= LOOK - 1e-9 for a, b in pairwise(looks))
 
 
 @pytest.mark.parametrize("kind", [OutOfMemory, BackendError])
 def test_a_draft_model_that_fails_ends_no_request(kind):
-    desk = Desk(depth=False, wanted=("draft-model",))
-    desk.drafts[0].error = kind("the device gave up")
-    found = converse(desk.engine, WANTS)
+    twins = Twins(depth=False, wanted=("draft-model",))
+    twins.drafts[0].error = kind("the device gave up")
+    found = converse(twins.engine, WANTS)
     assert said(found) == plain()
     assert all("the device gave up" in result.notices[0] for result in found)
-    assert desk.relief.away == (kind is OutOfMemory)  # what is broken does not come back
+    assert twins.relief.away == (kind is OutOfMemory)  # what is broken does not come back
 
 
 def test_who_fails_without_a_draft_model_is_heard():
-    desk = Desk()
-    desk.relief.give_up("test")
-    assert not desk.relief.give_up("again")
+    twins = Twins()
+    twins.relief.give_up("test")
+    assert not twins.relief.give_up("again")
 
     calls = []
 
@@ -183,14 +183,14 @@ def test_who_fails_without_a_draft_model_is_heard():
         calls.append(asks)
         raise BackendError("broken")
 
-    desk.relief._now.propose = fail
+    twins.relief._now.propose = fail
     with pytest.raises(BackendError, match="broken"):
-        desk.relief.propose([])
+        twins.relief.propose([])
     assert len(calls) == 1
 
 
 def test_a_round_is_told_to_the_proposer_that_drafts_now():
-    desk = Desk()
+    twins = Twins()
     made = []
 
     class Learner(Silent):
@@ -201,7 +201,7 @@ def test_a_round_is_told_to_the_proposer_that_drafts_now():
         def note(self, cost):
             self.costs.append(cost)
 
-    relief = DraftModelRelief(desk.opened, lambda _: Learner(), desk.memory, desk.clock)
+    relief = DraftModelRelief(twins.loaded, lambda _: Learner(), twins.memory, twins.clock)
     cost = RoundCost(1, 1, 1, 0.01, reads=False)
     relief.note(cost)
     relief.give_up("test")
@@ -211,8 +211,8 @@ def test_a_round_is_told_to_the_proposer_that_drafts_now():
 
 
 def test_a_target_without_memory_gets_the_draft_model_s():
-    desk = Desk(depth=False)
-    target, draft = desk.engine.target, desk.drafts[0]
+    twins = Twins(depth=False)
+    target, draft = twins.engine.target, twins.drafts[0]
     forward = target.forward
 
     def short(rows):
@@ -221,79 +221,79 @@ def test_a_target_without_memory_gets_the_draft_model_s():
         return forward(rows)
 
     target.forward = short
-    found = converse(desk.engine, WANTS)
+    found = converse(twins.engine, WANTS)
     assert said(found) == plain()
     assert draft.closed
     assert "the pool is full" in found[0].notices[0]
 
 
 def test_another_fault_of_the_target_does_not_cost_the_draft_model():
-    desk = Desk()
+    twins = Twins()
 
     def fail(rows):
         raise BackendError("a bad batch")
 
-    desk.engine.target.forward = fail
+    twins.engine.target.forward = fail
     heard = []
     want = WANTS[0]
-    desk.engine.add(desk.engine.prepare(tokens_of(want.prompt), want.settings, heard.append))
-    desk.engine.step()
+    twins.engine.add(twins.engine.prepare(tokens_of(want.prompt), want.settings, heard.append))
+    twins.engine.step()
     assert isinstance(heard[-1], BackendError)
-    assert not desk.drafts[0].closed
+    assert not twins.drafts[0].closed
 
 
 def test_it_comes_back_after_memory_was_ample_for_a_while():
-    desk = Desk()
-    desk.relief.give_up("test")
-    desk.memory.ample = desk.clock.now + 10
-    desk.clock.step = 1.0
+    twins = Twins()
+    twins.relief.give_up("test")
+    twins.memory.ample = twins.clock.now + 10
+    twins.clock.step = 1.0
     for _ in range(200):
-        desk.relief.idle()
-    assert len(desk.drafts) == 2
-    assert not desk.drafts[1].closed
-    assert desk.clock.now >= AMPLE + 9
-    found = converse(desk.engine, WANTS)
+        twins.relief.idle()
+    assert len(twins.drafts) == 2
+    assert not twins.drafts[1].closed
+    assert twins.clock.now >= AMPLE + 9
+    found = converse(twins.engine, WANTS)
     assert said(found) == plain()
     assert "draft-model" in found[0].speculation.tokens_by_source
     assert found[0].notices[-1] == "the draft model is back: there is memory for it again"
 
 
 def test_it_does_not_come_back_while_there_is_too_little():
-    desk = Desk()
-    desk.relief.give_up("test")
-    desk.clock.step = 1.0
+    twins = Twins()
+    twins.relief.give_up("test")
+    twins.clock.step = 1.0
     for _ in range(200):
-        desk.relief.idle()
-    assert len(desk.drafts) == 1
+        twins.relief.idle()
+    assert len(twins.drafts) == 1
 
 
 def test_where_it_cannot_be_loaded_again_it_is_tried_later():
-    desk = Desk()
-    desk.relief.give_up("test")
-    desk.memory.ample = 0.0
-    desk.memory.short = 1e9
-    desk.clock.step, desk.refuses = 1.0, True
+    twins = Twins()
+    twins.relief.give_up("test")
+    twins.memory.ample = 0.0
+    twins.memory.short = 1e9
+    twins.clock.step, twins.refuses = 1.0, True
     for _ in range(100):
-        desk.relief.idle()
-    assert desk.relief.away
-    assert 2 <= desk.refused <= 4
-    desk.refuses = False
+        twins.relief.idle()
+    assert twins.relief.away
+    assert 2 <= twins.refused <= 4
+    twins.refuses = False
     for _ in range(100):
-        desk.relief.idle()
-    assert not desk.relief.away
+        twins.relief.idle()
+    assert not twins.relief.away
 
 
 def test_it_comes_back_while_nobody_asks(monkeypatch):
     monkeypatch.setattr("localspec.engine.worker.IDLE", 0.01)
-    desk = Desk(depth=False, wanted=("draft-model",))
+    twins = Twins(depth=False, wanted=("draft-model",))
     back = threading.Event()
-    take_back = desk.relief._take_back
-    desk.relief._take_back = lambda: (take_back(), back.set())
-    with Runtime(desk.engine) as runtime:
-        desk.memory.short, desk.memory.ample = 2.0, 30.0
+    take_back = twins.relief._take_back
+    twins.relief._take_back = lambda: (take_back(), back.set())
+    with Runtime(twins.engine) as runtime:
+        twins.memory.short, twins.memory.ample = 2.0, 30.0
         first = runtime.generate(PROMPTS[0], WANTS[0].settings)
         assert first.notices
-        desk.clock.step = 10.0
+        twins.clock.step = 10.0
         assert back.wait(30)
         second = runtime.generate(PROMPTS[0], WANTS[0].settings)
     assert second.tokens == first.tokens
@@ -301,13 +301,13 @@ def test_it_comes_back_while_nobody_asks(monkeypatch):
 
 
 def test_closing_the_engine_frees_what_came_back():
-    desk = Desk()
-    desk.relief.give_up("test")
-    desk.memory.ample = 0.0
-    desk.clock.step = AMPLE
-    desk.relief.idle()
-    desk.engine.close()
-    assert desk.drafts[-1].closed
+    twins = Twins()
+    twins.relief.give_up("test")
+    twins.memory.ample = 0.0
+    twins.clock.step = AMPLE
+    twins.relief.idle()
+    twins.engine.close()
+    assert twins.drafts[-1].closed
 
 
 @pytest.mark.parametrize(
@@ -320,8 +320,8 @@ def test_a_head_goes_in_the_middle_and_its_texts_go_on(name):
         plain = said(replies(target, Silent(), wants, depth=0))
         clock = Clock()
         memory = Memory(clock, short=6.0)
-        opened = LoadedPair(Pair(target), ResolvedPair(TARGET, None, Desk().opened.plan))
-        relief = DraftModelRelief(opened, ProposerFactory((by,)), memory, clock)
+        loaded = LoadedPair(Pair(target), ResolvedPair(TARGET, None, Twins().loaded.plan))
+        relief = DraftModelRelief(loaded, ProposerFactory((by,)), memory, clock)
         engine = Engine(target, relief, 4, parts=EngineParts(relief=relief))
         found = converse(engine, wants)
         assert target.head is None
@@ -361,21 +361,21 @@ def test_there_is_room_where_the_reserve_stays():
 
 
 def test_a_file_that_has_gone_is_not_looked_for_again():
-    desk = Desk()
-    desk.relief.give_up("test")
+    twins = Twins()
+    twins.relief.give_up("test")
 
     def gone():
         raise ModelFileError("draft does not exist")
 
-    desk.draft, desk.memory.ample, desk.clock.step = gone, 0.0, AMPLE
-    desk.relief.idle()
-    assert not desk.relief.away
+    twins.draft, twins.memory.ample, twins.clock.step = gone, 0.0, AMPLE
+    twins.relief.idle()
+    assert not twins.relief.away
 
 
 def test_it_does_not_come_back_at_once_though_there_was_room_for_long():
-    desk = Desk()
-    desk.clock.now = 1000.0
-    desk.memory.ample = 0.0
-    desk.relief.give_up("test")
-    desk.relief.idle()
-    assert desk.relief.away
+    twins = Twins()
+    twins.clock.now = 1000.0
+    twins.memory.ample = 0.0
+    twins.relief.give_up("test")
+    twins.relief.idle()
+    assert twins.relief.away

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from localspec.chat.speakers.local import LocalSpeaker
-from localspec.commands.interactive_load import opened, pulled
+from localspec.commands.interactive_load import load_and_report, locate_or_pull
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import advised
 from localspec.proposers.registry import DRAFT
 from localspec.pulling.at_hand import at_hand
-from localspec.runtime.loaded_pair import PairFiles
 from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import LoadedFacts
 from localspec.sampling.parameters import Sampling
 
@@ -46,13 +46,13 @@ class LocalModels:
 
     def pull(self, name: str) -> None:
         """See that a model is here, downloaded now if that is wished."""
-        self.checked[name] = pulled(name, self.loading)
+        self.checked[name] = locate_or_pull(name, self.loading)
 
     def open(self, name: str) -> LocalSpeaker:
         engine, alone = self.loading.backend, self.loading.alone
         files = self.checked.pop(name, None) or locate(name, engine)
-        places = PairFiles.around(files, self.draft, engine, alone=alone)
-        runtime = opened(name, places, self.loading)
+        places = PairFiles.for_target(files, self.draft, engine, alone=alone)
+        runtime = load_and_report(name, places, self.loading)
         return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:

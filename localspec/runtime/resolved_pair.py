@@ -1,4 +1,4 @@
-"""The plan for a pair, by which a GPU's driver is seen to run it.
+"""A pair with the plan to load it by, which its engine was seen to run.
 
 Drivers die of a kernel, or of batches from some width on. Each way to load a pair is tried in
 another process, in which its widest batches are run. Where that dies on a GPU, another way is
@@ -8,69 +8,87 @@ taken: without flash attention, then narrower, then on the CPU unless a GPU was 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from localspec.backend import Options
 from localspec.errors import ModelFileError, UsageError
 from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, planned
-from localspec.models.trial import Examined
+from localspec.memory.planner import Limits, plan_pair
+from localspec.models.engines import spec
+from localspec.models.trial import ResolvedModel
 from localspec.models.trial_child import uses_gpu
+from localspec.runtime.pair_files import ExaminedPair
 
 NARROW = (32, 8)  # tokens in a batch, at which drivers that die of wider ones were seen to work
 MARGIN = 2  # tokens of a batch besides those that are tentative
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedPair:
+    """A pair that runs here, the plan to load it by, and the names of its proposers."""
+
+    target: ResolvedModel
+    draft: ResolvedModel | None
+    plan: Plan
+    proposers: tuple[str, ...] = ()
+
+
 class Way(NamedTuple):
     """A way to load a pair, in place of the one that was asked for."""
 
-    what: str  # empty: it is that one
+    change: str  # in words; empty: it is that one
     options: Options
     limits: Limits
 
 
-def working_plan(
-    target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
-) -> Plan:
+def resolve_pair(
+    examined: ExaminedPair, options: Options, limits: Limits, *, insists: bool
+) -> ResolvedPair:
     """Plan for a pair by the first way that runs; `ModelFileError` names the first fault."""
+    target, draft = examined
+    if options.members > 1 and not spec(target.files.engine).member:
+        raise UsageError(f"{target.files.engine} runs a model in one process only, not in a group")
     faults: list[str] = []
     for way in ways(options, limits):
         try:
-            plan = planned(target, draft, way.options, way.limits, insists=insists)
-            fault = fault_of(plan, target, draft)
+            plan = plan_pair(*examined, way.options, way.limits, insists=insists)
+            fault = fault_of(plan, examined)
         except UsageError:
             if not faults:
                 raise
             continue  # the model or the engine has no such way
         if not fault:
-            return plan.noting(way.what, faults[0]) if faults else plan
+            plan = plan.noting(way.change, faults[0]) if faults else plan
+            return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
         faults.append(fault)
         if not uses_gpu(target.engine.devices, plan.options):
             break
     raise ModelFileError(faults[0])
 
 
-def fault_of(plan: Plan, target: Examined, draft: Examined | None) -> str:
-    """Say of what a pair died that was loaded by a plan; empty: it runs."""
-    room = plan.machine.room
-    fault = target.fault(plan.options, room)
+def fault_of(plan: Plan, examined: ExaminedPair) -> str:
+    """Run both files by a plan in other processes; return the first fault, or "" for none."""
+    target, draft = examined
+    free_bytes = plan.machine.room
+    fault = target.fault(plan.options, free_bytes)
     if not fault and draft is not None and plan.drafting is not None:
-        fault = draft.fault(plan.drafting, room)
+        fault = draft.fault(plan.drafting, free_bytes)
     return fault
 
 
 def ways(options: Options, limits: Limits) -> Iterator[Way]:
+    """Yield the way that was asked for, then those that demand less and less of a driver."""
     yield Way("", options, limits)
-    what = "in batches of at most {} tokens"
+    change = "in batches of at most {} tokens"
     if options.flash_attention is None:
         options = replace(options, flash_attention=False)
         yield Way("without flash attention", options, limits)
-        what = f"without flash attention, {what}"
+        change = f"without flash attention, {change}"
     for batch in NARROW:
         tentative = min(options.tentative, batch - MARGIN)
         narrow = replace(options, batch=min(batch, options.batch), tentative=tentative)
-        yield Way(what.format(batch), narrow, limits)
+        yield Way(change.format(batch), narrow, limits)
     if not asks_for_gpu(options, limits):
         yield Way(
             "on the CPU", replace(options, flash_attention=None), replace(limits, device="cpu")

@@ -1,0 +1,83 @@
+"""The files of a pair: the target's, and those of what drafts for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec.models import trial
+from localspec.models.engines import AUTO
+from localspec.models.locate import ModelFiles, locate
+from localspec.models.sources import place
+from localspec.models.trial import Examined
+from localspec.proposers.registry import DRAFT, HEAD
+from localspec.runtime.phases import Phase, TellPhase, unheard
+
+
+class ExaminedPair(NamedTuple):
+    """The facts about both files of a pair, each by its engine."""
+
+    target: Examined
+    draft: Examined | None  # a draft model, or a drafting head in a file of its own
+
+    @property
+    def drafter(self) -> str:
+        """The proposer that these files are for; empty where nothing but the target is there."""
+        if self.draft is not None:
+            return self.draft.footprint().drafter_for(self.target.files.path) or DRAFT
+        return HEAD if self.target.footprint().drafting_layers else ""
+
+    @property
+    def head(self) -> Path | None:
+        """The file of the drafting head, if there is one."""
+        if self.drafter in ("", DRAFT):
+            return None
+        return (self.draft or self.target).files.path
+
+
+@dataclass(frozen=True, slots=True)
+class PairFiles:
+    """The files of a pair."""
+
+    target: ModelFiles
+    draft: ModelFiles | None = None
+
+    @classmethod
+    def locate(
+        cls, target: str | Path, draft: str | Path | None, backend: str, *, alone: bool = False
+    ) -> PairFiles:
+        """Find a target by its name or path, and its draft model as `for_target` does."""
+        return cls.for_target(locate(str(target), backend), draft, backend, alone=alone)
+
+    @classmethod
+    def for_target(
+        cls, target: ModelFiles, draft: str | Path | None, backend: str, *, alone: bool = False
+    ) -> PairFiles:
+        """Find the draft model: the one named, else unless `alone` the one pulled with the target.
+
+        A draft model that is named by its path may be for another engine.
+        """
+        if draft is not None:
+            by_path = place(draft).exists()
+            return cls(target, locate(str(draft), AUTO if by_path else backend))
+        if target.draft is not None and not alone:
+            return cls(target, ModelFiles(target.engine, target.draft))
+        return cls(target)
+
+    @contextmanager
+    def examine(self, tell: TellPhase = unheard) -> Iterator[ExaminedPair]:
+        """Open both files to examine them; `tell` hears when one is tried."""
+
+        def begins(path: Path) -> None:
+            tell(Phase("trying", path.name))
+
+        with ExitStack() as closing:
+            target = closing.enter_context(trial.examine(self.target, begins=begins))
+            draft = None
+            if self.draft is not None:
+                same = target.engine if self.draft.engine == self.target.engine else None
+                draft = closing.enter_context(trial.examine(self.draft, engine=same, begins=begins))
+            yield ExaminedPair(target, draft)

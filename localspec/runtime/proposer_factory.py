@@ -1,0 +1,50 @@
+"""Makes the proposers of a pair, and one proposer that chooses among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from localspec.control.best import Best
+from localspec.control.depth import Depth
+from localspec.pairing.pair import Pair
+from localspec.proposer import Proposer
+from localspec.proposers import registry
+from localspec.proposers.first_of import FirstOf
+from localspec.proposers.silent import Silent
+
+SUBSTITUTE = "suffix"  # the proposer where there is only a draft model, and no memory for it
+
+
+class ProposerFactory:
+    """Makes the proposers of a pair; made anew, all but the draft model's keep what they learned.
+
+    With a `depth`, the proposer that pays most drafts, as far as it pays; without one, the first
+    by name that has a draft.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        depth: Depth | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._names = tuple(names)
+        self._depth, self._clock = depth, clock
+        self._made: dict[str, Proposer] = {}
+
+    def __call__(self, pair: Pair) -> Proposer:
+        proposers = self._proposers(pair)
+        if not proposers:
+            return Silent()
+        return Best(proposers, self._depth, self._clock) if self._depth else FirstOf(proposers)
+
+    def _proposers(self, pair: Pair) -> Mapping[str, Proposer]:
+        names = self._names
+        gone = {registry.DRAFT} if pair.draft is None else set()
+        gone |= set(registry.HEADS) if pair.target.head is None else set()
+        if gone & set(names):
+            names = tuple(name for name in names if name not in gone) or (SUBSTITUTE,)
+        new = registry.make([name for name in names if name not in self._made], pair)
+        self._made |= {name: made for name, made in new.items() if name != registry.DRAFT}
+        return {name: new.get(name) or self._made[name] for name in names}
