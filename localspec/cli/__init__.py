@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from localspec.cli.extras import install_command
 from localspec.cli.lazy_group import LazyCommands, LazyGroup
 from localspec.commands import configuration
 from localspec.commands.options.declare import READABLE
@@ -44,6 +45,12 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        install = install_command(error.name or "")
+        if not install:
+            raise
+        click.echo(f"localspec: {error.name} is not installed: {install}", err=True)
+        return FAILED
     except LocalSpecError as error:
         click.echo(f"localspec: {error}", err=True)
         return USAGE if isinstance(error, UsageError) else FAILED

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pydantic_core import from_json
-
 from localspec.templates.capabilities import Takes
 from localspec.templates.message import Json
+from localspec.templates.partial_json import read_partial
 
 RAW = "arguments"  # the name under which a text stands that is no object
 
@@ -26,8 +25,7 @@ def readable(given: Json, takes: Takes) -> Json:
 def read(text: str) -> Mapping[str, Json]:
     """Read an object; of one that was cut off, as much as there is."""
     try:
-        # It takes no text that has half a character in it.
-        found = from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
+        found = read_partial(text.encode("utf-8", "replace").decode())  # no half characters
     except ValueError:
         return {RAW: text}
     return found if isinstance(found, dict) else {RAW: text}
