@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -18,12 +19,13 @@ from starlette.responses import JSONResponse, Response
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
 from localspec.server.absolute import Absolute
-from localspec.server.anthropic.routes import anthropic
+from localspec.server.anthropic.routes import ANTHROPIC
+from localspec.server.api import error_body
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import RequestHandler
-from localspec.server.llamacpp.routes import llamacpp
-from localspec.server.lmstudio.routes import lmstudio
+from localspec.server.llamacpp.routes import LLAMA_CPP
+from localspec.server.lmstudio.routes import LM_STUDIO
 from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
@@ -32,10 +34,10 @@ from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.not_offered import not_offered
-from localspec.server.ollama.routes import ollama
+from localspec.server.ollama.routes import OLLAMA
 from localspec.server.openai.response_store import ResponseStore
 from localspec.server.openai.responses_routes import responses
-from localspec.server.openai.routes import openai
+from localspec.server.openai.routes import OPENAI
 from localspec.server.options import STORED
 from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
@@ -44,7 +46,8 @@ from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, reported
 from localspec.server.safety import HERE, Guard, Manager, Rules
 
-LETTERS = 200  # of a field's name that are told
+APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
+MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +116,25 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     app.state.host, app.state.preparing = host, preparing
     include(app, handler, ResponseStore(terms.responses, terms.cache_dir))
     app.include_router(status(host, metrics))
-    tell_errors(app)
+    translate_errors(app)
     surround(app, terms)
     return app
 
 
 def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None:
     """Add the routes of every API; the first are found first."""
-    app.include_router(openai(handler), prefix="/v1")
-    for routes in (anthropic, ollama, llamacpp, lmstudio):
-        app.include_router(routes(handler))
+    for api in APIS:
+        app.include_router(api.routes(handler))
     app.include_router(not_offered())  # before /v1/responses/{id}
-    app.include_router(responses(handler, store), prefix="/v1")
+    app.include_router(responses(handler, store))
 
 
 def surround(app: FastAPI, terms: Terms) -> None:
     """Add what each request passes before its route, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
-    app.add_middleware(Guard, rules=terms.rules, origins=terms.origins)
+    app.add_middleware(
+        Guard, rules=terms.rules, origins=terms.origins, error_body=partial(error_body, APIS)
+    )
     app.add_middleware(
         CORSMiddleware,
         allow_origins=terms.origins,
@@ -144,7 +148,7 @@ def surround(app: FastAPI, terms: Terms) -> None:
     app.add_middleware(Absolute)
 
 
-def tell_errors(app: FastAPI) -> None:
+def translate_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, unserved)
     for kind in (Refused, LocalSpecError, Exception):
@@ -152,28 +156,30 @@ def tell_errors(app: FastAPI) -> None:
     app.add_exception_handler(Gone, gone)
 
 
-def told(request: Request, fault: Fault) -> Response:
-    return JSONResponse(fault.body(request.url.path), fault.status, dict(fault.headers))
+def error_response(request: Request, fault: Fault) -> Response:
+    body = error_body(APIS, request.url.path, fault)
+    return JSONResponse(body, fault.status, dict(fault.headers))
 
 
 async def invalid(request: Request, error: Exception) -> Response:
     """Name the first fault of a request, and its field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where = ".".join(str(each) for each in first["loc"] if each != "body")[:LETTERS]
-    what = str(first["msg"])
-    return told(request, Fault(400, f"{where}: {what}" if where else what, where or None))
+    param = ".".join(str(part) for part in first["loc"] if part != "body")[:MAX_FIELD_LETTERS]
+    message = f"{param}: {first['msg']}" if param else str(first["msg"])
+    return error_response(request, Fault(400, message, param or None))
 
 
 async def unserved(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
-    known = {404: f"there is no {path} here", 405: f"{path} does not take {request.method}"}
-    return told(request, Fault(error.status_code, known.get(error.status_code, error.detail)))
+    messages = {404: f"there is no {path} here", 405: f"{path} does not take {request.method}"}
+    message = messages.get(error.status_code, error.detail)
+    return error_response(request, Fault(error.status_code, message))
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    return told(request, reported(error))
+    return error_response(request, reported(error))
 
 
 async def gone(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -44,7 +44,6 @@ STATUSES: Mapping[type[LocalSpecError], int] = {  # the first that an error is o
 }
 
 RETRY_SECONDS = 1
-LM_STUDIO = ("/api/v0/", "/api/v1/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +60,11 @@ class Fault:
     def kind(self) -> str:
         return KINDS.get(self.status, "api_error" if self.status >= 500 else KINDS[400])
 
-    def openai(self) -> dict[str, object]:
-        found = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": found}
 
-    def llamacpp(self) -> dict[str, object]:
-        found = {"message": self.message, "type": self.kind, "param": self.param}
-        return {"error": {**found, "code": self.code or self.status}}
-
-    def anthropic(self) -> dict[str, object]:
-        return {"type": "error", "error": {"type": self.kind, "message": self.message}}
-
-    def ollama(self) -> dict[str, object]:
-        return {"error": self.message}
-
-    def body(self, path: str) -> dict[str, object]:
-        """Format it as the API of a path does."""
-        if path.startswith("/v1/messages"):
-            return self.anthropic()
-        if path.startswith("/api/") and not path.startswith(LM_STUDIO):
-            return self.ollama()
-        return self.openai() if path.startswith(("/v1/", *LM_STUDIO)) else self.llamacpp()
+def openai_error(fault: Fault) -> dict[str, object]:
+    """Format an error as OpenAI's API does, and others that follow it."""
+    error = {"message": fault.message, "type": fault.kind, "param": fault.param, "code": fault.code}
+    return {"error": error}
 
 
 class Refused(Exception):

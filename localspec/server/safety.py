@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -27,6 +27,8 @@ OPEN = ("/health", "/v1/health", "/lmstudio-greeting")  # need no key
 ADMITS = "localspec.admits"  # under which a scope has whether a key fits
 OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
 
+ErrorBody = Callable[[str, Fault], Mapping[str, object]]  # of the API of a path
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -38,9 +40,12 @@ class Rules:
 class Guard:
     """Refuses before anything is read or parsed."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, origins: Sequence[str] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, rules: Rules, error_body: ErrorBody, origins: Sequence[str] = ()
+    ) -> None:
         self._app = app
         self._rules = rules
+        self._error_body = error_body
         self._origins = origins  # web pages that may open WebSockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +58,7 @@ class Guard:
             return
         fault = self._host(headers) or self._key(scope["path"], headers) or self._length(headers)
         if fault:
-            await refuse(fault, scope, send)
+            await refuse(fault, self._error_body(scope["path"], fault), send)
             return
         body = Measured(receive, self._rules.body_bytes)
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
@@ -197,8 +202,8 @@ async def deny(fault: Fault, scope: Scope, receive: Receive, send: Send) -> None
         await send({"type": "websocket.close", "code": 1008, "reason": fault.message[:100]})
 
 
-async def refuse(fault: Fault, scope: Scope, send: Send) -> None:
-    body = json.dumps(fault.body(scope["path"])).encode()
+async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
+    body = json.dumps(error).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers += [(key.lower().encode(), value.encode()) for key, value in fault.headers.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})

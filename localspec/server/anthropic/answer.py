@@ -31,9 +31,13 @@ def event(kind: str, data: Mapping[str, object]) -> bytes:
 PING = event("ping", {})
 
 
+def error_body(fault: Fault) -> Mapping[str, object]:
+    return {"type": "error", "error": {"type": fault.kind, "message": fault.message}}
+
+
 def failing(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
-    return event("error", fault.anthropic())
+    return event("error", error_body(fault))
 
 
 @dataclass(slots=True, eq=False)

@@ -8,8 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from localspec.server.anthropic.answer import MessagesAnswer, failing
+from localspec.server.anthropic.answer import MessagesAnswer, error_body, failing
 from localspec.server.anthropic.request import CountRequest, MessagesRequest
+from localspec.server.api import Api
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.requests.reading import BoundedRoute
 
@@ -46,3 +47,6 @@ def anthropic(handler: RequestHandler) -> APIRouter:
             return {"input_tokens": len(found.tokens)}
 
     return routes
+
+
+ANTHROPIC = Api(("/v1/messages",), anthropic, error_body)

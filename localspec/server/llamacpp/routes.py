@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
-from localspec.server.faults import Fault, Refused, overloaded
+from localspec.server.api import Api
+from localspec.server.faults import Fault, Refused, openai_error, overloaded
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.llamacpp.completion import Completion
 from localspec.server.llamacpp.completion_request import InfillRequest, LlamaCompletionRequest
@@ -48,7 +49,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
             body.model,
             body.prepared,
             partial(Completion.of, body),
-            lambda fault: event(fault.openai()),
+            lambda fault: event(openai_error(fault)),
             stream=body.stream,
             prompts=prompts,
             copies=copies,
@@ -137,3 +138,11 @@ def telling(routes: APIRouter, handler: RequestHandler) -> None:
 
 def rendered(body: ChatRequest, served: Served) -> Object:
     return {"prompt": sendable(body.rendered(served))}
+
+
+def error_body(fault: Fault) -> Object:
+    error = {"message": fault.message, "type": fault.kind, "param": fault.param}
+    return {"error": {**error, "code": fault.code or fault.status}}
+
+
+LLAMA_CPP = Api(("",), llamacpp, error_body)  # and of all paths that are no other API's

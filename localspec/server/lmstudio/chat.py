@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag, field_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.runtime.prompting import Conversation
-from localspec.server.faults import Fault
+from localspec.server.faults import Fault, openai_error
 from localspec.server.model_host import Served
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.replies.reply import Choices, Step
@@ -90,7 +90,7 @@ def event(kind: str, data: Mapping[str, object]) -> bytes:
 
 def failing(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
-    return event("error", fault.openai())
+    return event("error", openai_error(fault))
 
 
 @dataclass(slots=True, eq=False)

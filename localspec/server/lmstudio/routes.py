@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localspec.server.api import Api
+from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
 from localspec.server.lmstudio.downloading import downloading
@@ -83,3 +85,6 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         return {"instance_id": body.instance_id}
 
     return routes
+
+
+LM_STUDIO = Api(("/api/v0/", "/api/v1/"), lmstudio, openai_error)

@@ -27,9 +27,13 @@ def line(data: Mapping[str, object]) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode() + b"\n"
 
 
+def error_body(fault: Fault) -> Mapping[str, object]:
+    return {"error": fault.message}
+
+
 def failing(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
-    return line(fault.ollama())
+    return line(error_body(fault))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from localspec.server.api import Api
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ModelHost
-from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, failing, line
+from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, error_body, failing, line
 from localspec.server.ollama.listing import running, shown, tags
 from localspec.server.ollama.managing import Named, managing
 from localspec.server.ollama.request import GenerateRequest, OllamaChatRequest
@@ -101,3 +102,6 @@ def telling(routes: APIRouter, handler: RequestHandler) -> None:
         offer = handler.host.meant(body.wanted)
         facts = await handler.host.facts(offer.name)
         return shown(offer, handler.host.loaded.get(offer.name), facts)
+
+
+OLLAMA = Api(("/api/",), ollama, error_body)

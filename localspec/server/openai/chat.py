@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk
-from localspec.server.faults import Fault
+from localspec.server.faults import Fault, openai_error
 from localspec.server.replies.figures import progress, timings, usage
 from localspec.server.replies.frame import MARK, Frame, event, new_id
 from localspec.server.replies.reply import Choices, Reply, Step
@@ -22,7 +22,7 @@ DONE = b"data: [DONE]\n\n"
 
 def failing(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
-    return event(fault.openai()) + DONE
+    return event(openai_error(fault)) + DONE
 
 
 @dataclass(slots=True, eq=False)

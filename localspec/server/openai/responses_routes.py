@@ -26,7 +26,7 @@ Limit = Annotated[int, Query(ge=1, le=100)]
 
 
 def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
+    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
     asking(routes, handler, store)
     telling(routes, store)
     return routes

@@ -11,6 +11,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localspec.server.api import Api
+from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ServedOffer
 from localspec.server.openai.chat import ChatAnswer, failing
@@ -26,7 +28,7 @@ PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
 def openai(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, tags=["OpenAI"])
+    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
 
     @routes.post("/chat/completions")
     async def chat(request: Request, body: ChatRequest) -> Response:
@@ -125,3 +127,6 @@ def meta(offer: ServedOffer, context: int) -> dict[str, object]:
         "n_vocab": looked.vocabulary,
         "n_embd": looked.embedding,
     }
+
+
+OPENAI = Api(("/v1/",), openai, openai_error)
