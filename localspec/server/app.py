@@ -43,7 +43,7 @@ from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
-from localspec.server.replies.streaming import Gone, reported
+from localspec.server.replies.streaming import Gone, logged_fault
 from localspec.server.safety import HERE, Guard, Manager, Rules
 
 APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
@@ -179,7 +179,7 @@ async def unserved(request: Request, error: Exception) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    return error_response(request, reported(error))
+    return error_response(request, logged_fault(error))
 
 
 async def gone(request: Request, error: Exception) -> Response:  # noqa: ARG001

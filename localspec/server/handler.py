@@ -22,9 +22,9 @@ from localspec.server.monitoring.request_log import quote
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
-from localspec.server.replies.streaming import SSE, Answer, Streaming, answered
-from localspec.server.requests.asking import Prepared
+from localspec.server.replies.streaming import SSE, Answer, Streaming, while_listening
 from localspec.server.requests.leniency import RequestPart, safe
+from localspec.server.requests.prepared import Prepared
 from localspec.server.safety import Manager
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class ApiRequest:
     copies: int = 1  # replies to each
     media_type: str = SSE
     limit: Limit | None = None
-    besides: Sequence[str] = ()  # fields that change nothing with this model
+    also_ignored: Sequence[str] = ()  # fields that change nothing with this model
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +61,23 @@ class RequestHandler:
     quotes: bool = False  # whether the log tells what is said
     strict: bool = False  # whether what changes nothing is refused
 
-    async def take(
-        self, request: Request, body: RequestPart, model: str, besides: Sequence[str] = ()
+    async def report_ignored(
+        self, request: Request, body: RequestPart, model: str, also_ignored: Sequence[str] = ()
     ) -> None:
         """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
         # To find out whether a grammar can hold a reply to a long schema takes half a second.
         ignored = await self.run(request, lambda: list(islice(body.ignored(), MOST_TOLD)))
-        self.tell(request, ignored)
+        self.note_ignored(request, ignored)
         unknown = len(self.host.offers) > 1 and not self.host.knows(model)
-        if found := [*(["model"] if unknown else ()), *besides]:
+        if found := [*(["model"] if unknown else ()), *also_ignored]:
             self.ignored.note(request, found)
 
-    def tell(self, request: Request, found: Sequence[str]) -> None:
-        self.check(found)
+    def note_ignored(self, request: Request, found: Sequence[str]) -> None:
+        self.refuse_if_strict(found)
         if found:
             self.ignored.note(request, found)
 
-    def check(self, found: Sequence[str]) -> None:
+    def refuse_if_strict(self, found: Sequence[str]) -> None:
         """Refuse what changes nothing, if the server is strict."""
         if found and self.strict:
             what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
@@ -88,13 +88,15 @@ class RequestHandler:
         return await self.preparing.of(request, work)
 
     async def serve(self, request: Request, api_request: ApiRequest) -> Response:
-        await self.take(request, api_request.body, api_request.model, api_request.besides)
+        await self.report_ignored(
+            request, api_request.body, api_request.model, api_request.also_ignored
+        )
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(
                 self.host.lease(api_request.model, api_request.prompts * api_request.copies)
             )
             prompts = await self.run(request, partial(api_request.prepare, served))
-            self.tell(request, [name for each in prompts for name in each.left_out])
+            self.note_ignored(request, [name for each in prompts for name in each.left_out])
             if self.quotes:
                 quote(prompts)
             choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)
@@ -106,7 +108,7 @@ class RequestHandler:
                 kept, failing = leases.pop_all(), api_request.failing
                 response = Streaming(answer, choices, kept, failing, api_request.media_type)
             else:
-                response = JSONResponse(await answered(request, answer.whole()))
+                response = JSONResponse(await while_listening(request.receive, answer.whole()))
             if hint := beginning(prompts):
                 response.headers[PREFIX] = hint
             return response

@@ -27,7 +27,7 @@ class ModelEvents:
         # Weak, since a listener that goes before it begins to listen tells nobody.
         self._queues: WeakSet[asyncio.Queue[Event]] = WeakSet()
 
-    def tell(self, model: str, event: str, data: Mapping[str, object] = NOTHING) -> None:
+    def publish(self, model: str, event: str, data: Mapping[str, object] = NOTHING) -> None:
         for queue in self._queues:
             if queue.full():
                 queue.get_nowait()

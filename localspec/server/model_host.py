@@ -129,14 +129,14 @@ class ModelHost:
         """Serve another model, or one in place of another of its name; a loaded one stays."""
         self.offers[offer.name] = offer
         self._facts.pop(offer.name, None)
-        self.events.tell("*", "models_reload")
+        self.events.publish("*", "models_reload")
 
     def remove(self, name: str) -> None:
         """Stop serving a model that is not loaded."""
         if self.offers.pop(name, None):
             self._facts.pop(name, None)
             self.failed.pop(name, None)
-            self.events.tell(name, "model_remove")
+            self.events.publish(name, "model_remove")
 
     def answering(self, name: str) -> ServedOffer:
         """The model that answers for a name: the first, where it is not known."""
@@ -237,15 +237,15 @@ class ModelHost:
         return self._rung
 
     async def _load(self, offer: ServedOffer) -> Served:
-        self.events.tell(offer.name, STATUS, {"status": "loading"})
+        self.events.publish(offer.name, STATUS, {"status": "loading"})
         try:
             served = await self._open(offer)
         except Exception as error:
             self.failed[offer.name] = str(error)
-            self.events.tell(offer.name, STATUS, {"status": "unloaded", "exit_code": 1})
+            self.events.publish(offer.name, STATUS, {"status": "unloaded", "exit_code": 1})
             raise
         self.failed.pop(offer.name, None)
-        self.events.tell(offer.name, STATUS, {"status": "loaded"})
+        self.events.publish(offer.name, STATUS, {"status": "loaded"})
         return served
 
     async def _open(self, offer: ServedOffer) -> Served:
@@ -272,7 +272,7 @@ class ModelHost:
     async def _leave(self, served: Served) -> None:
         del self.loaded[served.name]
         await asyncio.to_thread(served.runtime.close)
-        self.events.tell(served.name, STATUS, {"status": "unloaded", "exit_code": 0})
+        self.events.publish(served.name, STATUS, {"status": "unloaded", "exit_code": 0})
 
     async def tidy(self) -> None:
         """Unload models that were unused for a long time, for as long as the server runs."""

@@ -14,7 +14,7 @@ import pytest
 from localspec.sampling.parameters import PARAMETERS, Sampling
 from localspec.server.app import Terms
 from localspec.server.requests.leniency import HEADER, header
-from localspec.server.requests.sampled import Sampled
+from localspec.server.requests.sampling import SamplingFields
 from localspec.server.safety import Rules
 from tests.server.scripted import Bytes, Server
 
@@ -157,7 +157,7 @@ def test_a_temperature_has_the_bounds_of_its_api(server, path, more, most):
 
 
 def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
-    class Clamped(Sampled):
+    class Clamped(SamplingFields):
         clamps = True
 
     for each in PARAMETERS:
@@ -176,11 +176,13 @@ def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
 def test_parameters_are_read_by_all_their_names_also_from_texts():
     for each in PARAMETERS:
         for name in each.names:
-            found = Sampled.model_validate({name: "0.5"}).sampling(Sampling())
+            found = SamplingFields.model_validate({name: "0.5"}).sampling(Sampling())
             assert each.get(found) == (0 if each.whole else 0.5)
-    both = Sampled.model_validate({"repeat_penalty": 1.5, "repetition_penalty": 1.2, "top_k": -1})
+    both = SamplingFields.model_validate(
+        {"repeat_penalty": 1.5, "repetition_penalty": 1.2, "top_k": -1}
+    )
     assert both.sampling(Sampling()) == Sampling(repetition=1.2)
-    none = Sampled.model_validate({"repeat_penalty": 1.5, "repeat_last_n": 0})
+    none = SamplingFields.model_validate({"repeat_penalty": 1.5, "repeat_last_n": 0})
     assert not none.sampling(Sampling(presence=1)).penalises
 
 
@@ -196,12 +198,12 @@ def test_parameters_are_read_by_all_their_names_also_from_texts():
     ],
 )
 def test_a_bias_is_read_in_the_words_of_both_servers(bias, found):
-    assert Sampled.model_validate({"logit_bias": bias}).bias(Bytes()) == found
+    assert SamplingFields.model_validate({"logit_bias": bias}).bias(Bytes()) == found
 
 
 @pytest.mark.parametrize("name", ["repetition_penalty", "repeat_penalty"])
 def test_a_repetition_of_zero_is_none(name):
-    asked = Sampled.model_validate({name: 0})
+    asked = SamplingFields.model_validate({name: 0})
     assert asked.sampling(Sampling(repetition=1.3)).repetition == 1
     assert list(asked.ignored()) == []
 

@@ -58,7 +58,7 @@ class MessagesAnswer:
 
     async def whole(self) -> Data:
         await self.blocks.whole()
-        found = [] if self.says_nothing else self.blocks.found
+        found = [] if self.says_nothing else self.blocks.all
         content = [self._content(block) for block in found]
         return self._message(content, self._usage()) | self._stop()
 

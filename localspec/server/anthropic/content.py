@@ -13,8 +13,8 @@ from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object
 from localspec.server.requests.files import as_words
-from localspec.server.requests.given import OTHER, as_object, as_texts, readable, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.validators import OTHER, as_object, as_texts, readable, tagged, typed
 from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more

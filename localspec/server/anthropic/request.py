@@ -11,13 +11,13 @@ from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.anthropic.content import Given, Texts, messages, rules
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Prepared, prepared
-from localspec.server.requests.fields import LONGEST, Object, Stops, Wished
+from localspec.server.requests.fields import LONGEST, Object, Stops, TextRequest
 from localspec.server.requests.forms import JsonSchema, of_schema
-from localspec.server.requests.given import OTHER, as_type, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.sampled import ANTHROPIC, Bounds
+from localspec.server.requests.prepared import Prepared, prepare_conversation
+from localspec.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.server.requests.tools import Name
+from localspec.server.requests.validators import OTHER, as_type, tagged, typed
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
@@ -78,7 +78,7 @@ class Output(RequestPart):
     format: OutputFormat | None = None
 
 
-class CountRequest(Wished):
+class CountRequest(TextRequest):
     bounds: ClassVar[Bounds] = ANTHROPIC
     messages: list[Given] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
@@ -119,9 +119,9 @@ class CountRequest(Wished):
             found["enable_thinking"] = THINKS[thinking.type]
         return found
 
-    def prepared(self, served: Served) -> list[Prepared]:
-        settings = self.wishes(served, None)
-        return [prepared(served, self.conversation(), settings)]
+    def prepare(self, served: Served) -> list[Prepared]:
+        settings = self.base_settings(served, None)
+        return [prepare_conversation(served, self.conversation(), settings)]
 
 
 class MessagesRequest(CountRequest):
@@ -134,8 +134,8 @@ class MessagesRequest(CountRequest):
     def hides_thoughts(self) -> bool:
         return self.thinking is not None and self.thinking.display == "omitted"
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
         most = None if self.max_tokens is None else max(self.max_tokens, 1)
-        settings = self.wishes(served, most, stop)
-        return [prepared(served, self.conversation(), settings)]
+        settings = self.base_settings(served, most, stop)
+        return [prepare_conversation(served, self.conversation(), settings)]

@@ -34,16 +34,16 @@ def anthropic(handler: RequestHandler) -> APIRouter:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
         api_request = ApiRequest(
-            body, body.model, body.prepared, answer, failing, stream=body.stream
+            body, body.model, body.prepare, answer, failing, stream=body.stream
         )
         return await handler.serve(request, api_request)
 
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:
         """Count the tokens of a conversation without answering it."""
-        await handler.take(request, body, body.model)
+        await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepared, served))
+            [found] = await handler.run(request, partial(body.prepare, served))
             return {"input_tokens": len(found.tokens)}
 
     return routes

@@ -106,7 +106,7 @@ class Completion:
             found["tokens"] = tokens
         if self.wished.most and logprobs:
             spelling = Spelling(self.choices.served.runtime.tokenizer)
-            found["completion_probabilities"] = spelling.numbered(logprobs)
+            found["completion_probabilities"] = spelling.llama_cpp_logprobs(logprobs)
         return found
 
     async def closing(self) -> Bodies:

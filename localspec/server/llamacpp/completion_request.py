@@ -12,10 +12,10 @@ from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import LONGEST, Copies, Logprobs, Stops, Wished
-from localspec.server.requests.forms import Formed
+from localspec.server.requests.fields import LONGEST, Copies, Logprobs, Stops, TextRequest
+from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import middle
 from localspec.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ def endless(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
     return replace(sampling, bias={**sampling.bias, **never})
 
 
-class CompletionFields(Formed, Wished):
+class CompletionFields(FormatFields, TextRequest):
     """The fields that completions and middles share."""
 
     clamps: ClassVar[bool] = True
@@ -55,7 +55,7 @@ class CompletionFields(Formed, Wished):
             raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
         limit = None if most < 0 else max(most, 1)
-        found = self.wishes(served, limit, tuple(self.stop), self.n_probs or None)
+        found = self.base_settings(served, limit, tuple(self.stop), self.n_probs or None)
         sampling = found.sampling
         if self.ignore_eos:
             sampling = endless(sampling, served.runtime.tokenizer)
@@ -76,9 +76,9 @@ class LlamaCompletionRequest(CompletionFields):
     def prompts(self) -> Sequence[One]:
         return prompts(self.prompt, self.copies)
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         settings = self.settings(served)
-        return [plain(served, tokens(served, each), settings) for each in self.prompts]
+        return [prepare_text(served, tokens(served, each), settings) for each in self.prompts]
 
 
 class Extra(RequestPart):
@@ -94,7 +94,7 @@ class InfillRequest(CompletionFields):
     input_extra: Sequence[Extra] = ()
     prompt: str = ""
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         context = served.runtime.context
         half = context // 2  # of it for the reply, whatever is wished
         wanted = half if self.most < 0 else min(max(self.most, 1), half)
@@ -106,5 +106,5 @@ class InfillRequest(CompletionFields):
             self.prompt,
             context - wanted,
         )
-        settings = filling(served, self.settings(served))
-        return [plain(served, found, settings)]
+        settings = with_infill_ends(served, self.settings(served))
+        return [prepare_text(served, found, settings)]

@@ -15,7 +15,7 @@ from localspec.prefix_cache.slots import Slots
 from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
-from localspec.server.replies.streaming import KEEP_ALIVE, SSE, reported
+from localspec.server.replies.streaming import KEEP_ALIVE, SSE, logged_fault
 from localspec.server.requests.leniency import RequestPart
 
 Object = dict[str, object]
@@ -108,7 +108,7 @@ async def follow_download(
     handler: RequestHandler, name: str, downloading: AsyncGenerator[Download]
 ) -> None:
     """Tell listeners how far a download is, and how it ended."""
-    tell, last = handler.host.events.tell, -1
+    tell, last = handler.host.events.publish, -1
     try:
         async with aclosing(downloading) as looks:
             async for look in looks:
@@ -118,4 +118,4 @@ async def follow_download(
                     tell(name, "download_progress", {name: far})
         tell(name, "download_finished")
     except Exception as error:
-        tell(name, "download_failed", {"message": reported(error).message})
+        tell(name, "download_failed", {"message": logged_fault(error).message})

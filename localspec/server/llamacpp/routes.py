@@ -47,7 +47,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         api_request = ApiRequest(
             body,
             body.model,
-            body.prepared,
+            body.prepare,
             partial(Completion.of, body),
             lambda fault: event(openai_error(fault)),
             stream=body.stream,
@@ -72,7 +72,7 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
     """Add what is told of texts, without answering them."""
 
     async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
-        await handler.take(request, body, body.model)
+        await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
             written = await handler.run(request, partial(body.answer, served.runtime))
             return Response(written, media_type="application/json")
@@ -88,16 +88,16 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
-        await handler.take(request, body, body.model)
+        await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
             return await handler.run(request, partial(rendered, body, served))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
-        await handler.take(request, body, body.model)
+        await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepared, served))
+            [found] = await handler.run(request, partial(body.prepare, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 

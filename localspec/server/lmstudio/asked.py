@@ -11,9 +11,9 @@ from pydantic import Field, JsonValue
 from localspec.server.faults import refused
 from localspec.server.lmstudio.wire import ANY, ConfigStack, Specifier
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Prepared, plain
 from localspec.server.requests.chat_request import ChatRequest
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.prepared import Prepared, prepare_text
 
 SCOPE = "llm.prediction."
 COMPLETING = "completeModeFormatting"  # a layer in which a prompt has no chat template
@@ -105,13 +105,13 @@ class PredictRequest(RequestPart):
             found | tools(settings.get("tools")) | form(settings.get("structured"))
         )
 
-    def prepared(self, chat: LmStudioChat, served: Served) -> list[Prepared]:
+    def prepare(self, chat: LmStudioChat, served: Served) -> list[Prepared]:
         if not self.completes:
-            return chat.prepared(served)
+            return chat.prepare(served)
         parts = [part.text for each in self.history.messages for part in each.content]
         text = "".join(parts) if self.raw is None else self.raw
         settings = replace(chat.settings(served), grammar=chat.form)
-        return [plain(served, served.runtime.encode(text), settings)]
+        return [prepare_text(served, served.runtime.encode(text), settings)]
 
 
 def tools(given: JsonValue) -> Object:

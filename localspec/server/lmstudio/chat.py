@@ -16,11 +16,11 @@ from localspec.server.model_host import Served
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
-from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import reasoning
-from localspec.server.requests.fields import Most, Wished
-from localspec.server.requests.given import OTHER, readable, tagged
+from localspec.server.requests.fields import Most, TextRequest
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.prepared import Prepared, prepare_conversation
+from localspec.server.requests.validators import OTHER, readable, tagged
 from localspec.templates.message import Message
 
 KINDS: Mapping[Kind, str] = {"text": "message", "thought": "reasoning", "call": "message"}
@@ -46,7 +46,7 @@ def as_inputs(given: object) -> object:
     return [{"type": "text", "content": given}] if isinstance(given, str) else given
 
 
-class LmStudioChatRequest(Wished):
+class LmStudioChatRequest(TextRequest):
     input: Annotated[list[Input], BeforeValidator(as_inputs)]
     system_prompt: str = ""
     stream: bool = False
@@ -74,13 +74,17 @@ class LmStudioChatRequest(Wished):
         if self.store:
             yield "store"
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         text = "\n".join(each.content for each in self.input if isinstance(each, TextInput))
         rules: list[Message] = [{"role": "system", "content": self.system_prompt}]
         messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
         effort = EFFORTS.get(self.reasoning or "", self.reasoning)
         conversation = Conversation(messages, extra=reasoning(effort))
-        return [prepared(served, conversation, self.wishes(served, self.max_output_tokens))]
+        return [
+            prepare_conversation(
+                served, conversation, self.base_settings(served, self.max_output_tokens)
+            )
+        ]
 
 
 def event(kind: str, data: Mapping[str, object]) -> bytes:
@@ -112,7 +116,7 @@ class LmStudioAnswer:
     def bodies(self, number: int, step: Step | None) -> Bodies:
         if step is None:
             return [None]
-        first = [] if self.blocks.found else [event("prompt_processing.end", {})]
+        first = [] if self.blocks.all else [event("prompt_processing.end", {})]
         found = [body for change in self.blocks.changes(step) for body in told(change)]
         return [*first, *found] if found else []
 
@@ -126,7 +130,7 @@ class LmStudioAnswer:
         used, timings = result.usage, result.timings
         return {
             "model_instance_id": self.choices.served.name,
-            "output": [shown(block) for block in self.blocks.found],
+            "output": [shown(block) for block in self.blocks.all],
             "stats": {
                 "input_tokens": used.prompt_tokens,
                 "total_output_tokens": used.completion_tokens,

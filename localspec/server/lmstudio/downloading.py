@@ -15,7 +15,7 @@ from pydantic import Field
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
-from localspec.server.replies.streaming import reported
+from localspec.server.replies.streaming import logged_fault
 from localspec.server.requests.leniency import RequestPart
 
 MOST = 64  # jobs that can be asked about, the newest
@@ -53,7 +53,7 @@ class DownloadJob:
                     self.done, self.total = min(look.done, look.total), look.total
             self.status = "completed"
         except Exception as error:
-            self.status, self.error = "failed", reported(error).message
+            self.status, self.error = "failed", logged_fault(error).message
         self.ended = now()
 
     def told(self) -> Object:

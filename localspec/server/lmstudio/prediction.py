@@ -43,9 +43,11 @@ class Prediction:
         """Yield what the client hears of it."""
         host, name = self._handler.host, self._asked.specifier.name
         chat = await self._prepared(self._asked.chat)
-        self._handler.check(await self._prepared(lambda: list(islice(chat.ignored(), 1))))
+        self._handler.refuse_if_strict(
+            await self._prepared(lambda: list(islice(chat.ignored(), 1)))
+        )
         async with host.lease(name) as served:
-            prompts = await self._prepared(partial(self._asked.prepared, chat, served))
+            prompts = await self._prepared(partial(self._asked.prepare, chat, served))
             if self._handler.quotes:
                 quote(prompts)
             choices = self._choices = Choices(prompts, self._handler.limit, 1)

@@ -58,7 +58,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
         """Answer one text."""
         api_request = ApiRequest(
-            body, body.model, body.prepared, LmStudioAnswer, failing, stream=body.stream
+            body, body.model, body.prepare, LmStudioAnswer, failing, stream=body.stream
         )
         return await handler.serve(request, api_request)
 

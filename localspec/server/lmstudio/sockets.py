@@ -28,7 +28,7 @@ from localspec.server.lmstudio.wire import (
     sent,
     warning,
 )
-from localspec.server.replies.streaming import reported
+from localspec.server.replies.streaming import logged_fault
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.reading import is_large
 from localspec.server.safety import admitted
@@ -149,7 +149,7 @@ class Session:
         except ValidationError as error:
             await self._say(failed(kind, call.id, invalid(error)))
         except Exception as error:
-            await self._say(failed(kind, call.id, reported(error)))
+            await self._say(failed(kind, call.id, logged_fault(error)))
 
     async def _call(self, call: Call) -> AsyncIterator[str]:
         known = self._calls.known.get(f"{self._namespace}/{call.endpoint}")

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.engine.job import Result
 from localspec.server.monitoring.ignored import SCOPE
-from localspec.server.requests.asking import Prepared
 from localspec.server.requests.leniency import header
+from localspec.server.requests.prepared import Prepared
 
 log = logging.getLogger("localspec.server")
 SILENT = ("/health", "/v1/health", "/metrics")  # asked every few seconds

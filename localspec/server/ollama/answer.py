@@ -101,7 +101,7 @@ class OllamaAnswer:
         return None
 
     def _logged(self, logprobs: Sequence[EmittedLogprob]) -> Mapping[str, object]:
-        found = Spelling(self.choices.served.runtime.tokenizer).listed(logprobs)
+        found = Spelling(self.choices.served.runtime.tokenizer).chat_logprobs(logprobs)
         return {"logprobs": found} if found else {}
 
     def _end(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ from localspec.server.faults import refused
 from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
 from localspec.server.ollama.answer import failing, line
-from localspec.server.replies.streaming import LINES, answered, reported
+from localspec.server.replies.streaming import LINES, logged_fault, while_listening
 from localspec.server.requests.leniency import RequestPart
 
 SUCCESS: dict[str, object] = {"status": "success"}
@@ -51,7 +51,7 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
         downloading = handler.downloads.begin(body.wanted)
         if body.stream:
             return StreamingResponse(lines(downloading), media_type=LINES)
-        await answered(request, finished(downloading))
+        await while_listening(request.receive, finished(downloading))
         return Response(line(SUCCESS), media_type="application/json")
 
     @routes.delete("/api/delete", dependencies=allowed)
@@ -85,7 +85,7 @@ async def lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[bytes]:
         yield line({"status": "writing manifest"})
         yield line(SUCCESS)
     except Exception as error:
-        yield failing(reported(error))
+        yield failing(logged_fault(error))
 
 
 def told(download: Download) -> dict[str, object]:

@@ -10,7 +10,7 @@ from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.server.model_host import Served
 from localspec.server.requests.fields import LONGEST, Stops
-from localspec.server.requests.sampled import Sampled, as_whole
+from localspec.server.requests.sampling import SamplingFields, as_whole
 
 # How a model is loaded, which the server was told when it started.
 LOADING = frozenset(
@@ -21,7 +21,7 @@ LOADING = frozenset(
 )
 
 
-class OllamaOptions(Sampled):
+class OllamaOptions(SamplingFields):
     clamps: ClassVar[bool] = True
     num_predict: Annotated[int, BeforeValidator(as_whole)] = 0  # under 1: no limit
     num_ctx: int = 0

@@ -17,14 +17,19 @@ from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.ollama.options import OllamaOptions
-from localspec.server.requests.asking import Prepared, filling, plain, prepared
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import Id, Logprobs, Object
 from localspec.server.requests.forms import is_loose, of_schema
-from localspec.server.requests.given import as_object
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.prepared import (
+    Prepared,
+    prepare_conversation,
+    prepare_text,
+    with_infill_ends,
+)
 from localspec.server.requests.tools import ToolsGiven, tools_of
+from localspec.server.requests.validators import as_object
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
 
@@ -81,7 +86,7 @@ class OllamaRequest(RequestPart):
         return replace(found, logprobs=self.top_logprobs) if self.logprobs else found
 
     def answering(self, served: Served, conversation: Conversation) -> list[Prepared]:
-        return [prepared(served, conversation, self.settings(served))]
+        return [prepare_conversation(served, conversation, self.settings(served))]
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -123,7 +128,7 @@ class OllamaChatRequest(OllamaRequest):
         """Tell whether the request only loads the model."""
         return not self.messages
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         """Prepare the conversation, or as much of its end as there is room for."""
         messages = messages_of(self.messages)
         if not self.truncate:
@@ -237,7 +242,7 @@ class GenerateRequest(OllamaRequest):
         if self.suffix and self.system:
             yield "system"
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         check_images(self.images)
         if self.suffix:
             return [self._filling(served)]
@@ -266,11 +271,11 @@ class GenerateRequest(OllamaRequest):
         if self.system:
             raise refused("a raw prompt has no system message: write it into the prompt", "system")
         settings = self.settings(served, self.grammar)
-        return plain(served, served.runtime.read(self.prompt), settings)
+        return prepare_text(served, served.runtime.read(self.prompt), settings)
 
     def _filling(self, served: Served) -> Prepared:
         settings = self.settings(served, self.grammar)
         context = served.runtime.context
         wanted = min(settings.max_tokens or context, context // 2)
         tokens = middle(served.runtime.tokenizer, self.prompt, self.suffix, limit=context - wanted)
-        return plain(served, tokens, filling(served, settings))
+        return prepare_text(served, tokens, with_infill_ends(served, settings))

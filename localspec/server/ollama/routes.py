@@ -41,7 +41,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         begun = time.perf_counter()
         words = Words(body.model, kind)
         if body.loads:
-            await handler.take(request, body, body.model, too_long(handler.host, body))
+            await handler.report_ignored(request, body, body.model, too_long(handler.host, body))
             if body.unloads:
                 await handler.manager(request)
                 await handler.host.unload(handler.host.meant(body.model).name)
@@ -51,12 +51,12 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         api_request = ApiRequest(
             body,
             body.model,
-            body.prepared,
+            body.prepare,
             partial(OllamaAnswer, words, begun),
             failing,
             stream=body.stream,
             media_type=LINES,
-            besides=too_long(handler.host, body),
+            also_ignored=too_long(handler.host, body),
         )
         return await handler.serve(request, api_request)
 

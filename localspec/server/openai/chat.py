@@ -168,7 +168,7 @@ class ChatAnswer:
                 {"id": new_id("call_"), "type": "function", "function": asdict(call)}
                 for call in reply.calls
             ]
-        found = self.spelling.listed(reply.result.logprobs or ()) if self.spelling else None
+        found = self.spelling.chat_logprobs(reply.result.logprobs or ()) if self.spelling else None
         return {
             "index": number,
             "message": message,
@@ -179,7 +179,7 @@ class ChatAnswer:
     def _logprobs(self, chunk: Chunk | None) -> object:
         if chunk is None or self.spelling is None:
             return None
-        found = self.spelling.listed(chunk.logprobs)
+        found = self.spelling.chat_logprobs(chunk.logprobs)
         return {"content": found, "refusal": None} if found else None
 
 

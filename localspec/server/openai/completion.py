@@ -107,7 +107,7 @@ class CompletionAnswer:
             return None
         letters = (len(self.spelling.text(each.token)) for each in logprobs)
         *offsets, self._told[number] = accumulate(letters, initial=self._told.get(number, 0))
-        return self.spelling.columns(logprobs) | {"text_offset": offsets}
+        return self.spelling.completion_logprobs(logprobs) | {"text_offset": offsets}
 
     def _echo(self, number: int) -> str:
         return self.echoes[number // self.choices.copies] if self.echoes else ""

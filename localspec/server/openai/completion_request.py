@@ -8,15 +8,15 @@ from dataclasses import replace
 from localspec.engine.settings import Settings
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Prepared, filling, plain
-from localspec.server.requests.fields import Asked, Logprobs
+from localspec.server.requests.fields import Logprobs, OpenAiRequest
+from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import is_filled_in, middle
 
 USUAL = 16  # tokens, by the API
 
 
-class CompletionRequest(Asked):
+class CompletionRequest(OpenAiRequest):
     prompt: PromptGiven = ""
     suffix: str | None = None
     echo: bool = False
@@ -38,23 +38,23 @@ class CompletionRequest(Asked):
     def prompts(self) -> Sequence[One]:
         return prompts(self.prompt, self.n)
 
-    def prepared(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served) -> list[Prepared]:
         settings = self.settings(served)
         return [self._one(served, prompt, settings) for prompt in self.prompts]
 
     def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
         runtime = served.runtime
         if not self.suffix and isinstance(prompt, str) and is_filled_in(runtime.tokenizer, prompt):
-            return plain(served, tokens(served, prompt), filling(served, settings))
+            return prepare_text(served, tokens(served, prompt), with_infill_ends(served, settings))
         if self.suffix is None or (not self.suffix and runtime.tokenizer.infill is None):
             found = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
-            return plain(served, found, settings)
+            return prepare_text(served, found, settings)
         if not isinstance(prompt, str):
             raise refused("a middle is filled in between texts, not tokens", "suffix")
         most = runtime.context // 2  # of it for the reply, whatever is wished
         room = runtime.context - min(settings.max_tokens or most, most)
         found = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
-        return plain(served, found, filling(served, settings))
+        return prepare_text(served, found, with_infill_ends(served, settings))
 
 
 class MiddleRequest(CompletionRequest):

@@ -154,7 +154,7 @@ class ResponsesAnswer:
         if block.kind != "text":
             return {}
         spelling = Spelling(self.choices.served.runtime.tokenizer)
-        return {"logprobs": spelling.listed(logprobs) if self.asked.wants(LOGPROBS) else []}
+        return {"logprobs": spelling.chat_logprobs(logprobs) if self.asked.wants(LOGPROBS) else []}
 
     def _response(self, status: Status) -> Data:
         return {
@@ -176,7 +176,7 @@ class ResponsesAnswer:
             **self._response("incomplete" if cut else "completed"),
             "completed_at": None if cut else int(time.time()),
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "output": [self._item(block) for block in self.blocks.found],
+            "output": [self._item(block) for block in self.blocks.all],
             "usage": self._usage(),
         }
 

@@ -13,8 +13,8 @@ from localspec.server.openai.responses_tools import Offered, Tools, offered
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.chat_messages import Parts, Role, said
 from localspec.server.requests.fields import Object
-from localspec.server.requests.given import OTHER, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.validators import OTHER, tagged, typed
 from localspec.templates.message import Json, Message
 
 

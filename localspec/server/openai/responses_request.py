@@ -22,14 +22,14 @@ from localspec.server.openai.responses_input import (
     tools_in,
 )
 from localspec.server.openai.responses_tools import Offered, Tools, offered
-from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
-from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, Wished
+from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, TextRequest
 from localspec.server.requests.forms import JsonSchema, of_schema
-from localspec.server.requests.given import as_listed, as_type
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.sampled import OPENAI, Bounds
+from localspec.server.requests.prepared import Prepared, prepare_conversation
+from localspec.server.requests.sampling import OPENAI, Bounds
 from localspec.server.requests.tools import ALLOWED, tool_name
+from localspec.server.requests.validators import as_listed, as_type
 from localspec.templates.message import Message
 
 LOGPROBS = "message.output_text.logprobs"
@@ -120,7 +120,7 @@ class Text(RequestPart):
     format: Annotated[ResponseFormat, BeforeValidator(as_flat)] = Field(default_factory=plain_text)
 
 
-class ResponsesRequest(Wished):
+class ResponsesRequest(TextRequest):
     bounds: ClassVar[Bounds] = OPENAI
     input: Items
     instructions: str | Items | None = None
@@ -195,7 +195,7 @@ class ResponsesRequest(Wished):
 
     def settings(self, served: Served) -> Settings:
         logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
-        return self.wishes(served, self.max_output_tokens, logprobs=logprobs)
+        return self.base_settings(served, self.max_output_tokens, logprobs=logprobs)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -205,8 +205,8 @@ class ResponsesRequest(Wished):
         if self.top_logprobs and not self.wants(LOGPROBS):
             yield "top_logprobs"
 
-    def prepared(self, items: Sequence[Item], served: Served) -> list[Prepared]:
-        return [prepared(served, self.talk(items), self.settings(served))]
+    def prepare(self, items: Sequence[Item], served: Served) -> list[Prepared]:
+        return [prepare_conversation(served, self.talk(items), self.settings(served))]
 
     def echo(self) -> Mapping[str, object]:
         """Repeat the request's fields in a response, without what JSON cannot say."""

@@ -51,7 +51,7 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
         api_request = ApiRequest(
             body,
             body.model,
-            partial(body.prepared, items),
+            partial(body.prepare, items),
             partial(ResponsesAnswer, body, body.offered(items), keep, events),
             events.failing,
             stream=body.stream,
@@ -61,10 +61,10 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
         """Count the tokens of a conversation without answering it."""
-        await handler.take(request, body, body.model)
+        await handler.report_ignored(request, body, body.model)
         items = await recalled(request, body)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepared, items, served))
+            [found] = await handler.run(request, partial(body.prepare, items, served))
             return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
 
 

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field, Tag
 
 from localspec.dialects.patterns import pattern_of
 from localspec.server.requests.forms import Object
-from localspec.server.requests.given import OTHER, tagged, typed
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Function, Name
+from localspec.server.requests.validators import OTHER, tagged, typed
 from localspec.templates.message import Json, Tool
 
 Kind = Literal["function", "custom", "local_shell", "tool_search"]

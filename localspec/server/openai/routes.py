@@ -37,7 +37,7 @@ def openai(handler: RequestHandler) -> APIRouter:
         api_request = ApiRequest(
             body,
             body.model,
-            body.prepared,
+            body.prepare,
             partial(ChatAnswer.of, body),
             failing,
             stream=body.stream,
@@ -77,7 +77,7 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
     return ApiRequest(
         body,
         body.model,
-        body.prepared,
+        body.prepare,
         answer,
         failing,
         stream=body.stream,

@@ -54,7 +54,7 @@ class Blocks:
     """The blocks of a reply, each closed before the next; an empty reply is one empty text."""
 
     def __init__(self, choices: Choices) -> None:
-        self.found: list[Block] = []
+        self.all: list[Block] = []
         self.thoughts = 0  # tokens of what was thought, known at the end
         self._choices = choices
         self._logprobs: list[EmittedLogprob] = []  # of tokens that did not show in a text yet
@@ -92,22 +92,22 @@ class Blocks:
                     yield from self._open("call", name)
                 case Arguments(_, text):
                     yield self._grow(text)
-        if self.found and self.found[-1].kind != "text":
+        if self.all and self.all[-1].kind != "text":
             self._logprobs = []
 
     def _said(self, kind: Kind, text: str) -> Iterator[Change]:
-        if not self.found or self.found[-1].kind != kind:
+        if not self.all or self.all[-1].kind != kind:
             yield from self._open(kind)
         yield self._grow(text)
 
     def _open(self, kind: Kind, name: str = "") -> Iterator[Change]:
-        if self.found:
+        if self.all:
             yield self._close("completed")
-        self.found.append(Block(len(self.found), kind, name))
-        yield Opened(self.found[-1])
+        self.all.append(Block(len(self.all), kind, name))
+        yield Opened(self.all[-1])
 
     def _grow(self, text: str) -> Change:
-        block, shown = self.found[-1], self._logprobs
+        block, shown = self.all[-1], self._logprobs
         self._logprobs = []
         block.text += text
         block.logprobs += shown if block.kind == "text" else ()
@@ -115,10 +115,10 @@ class Blocks:
 
     def end(self) -> Iterator[Change]:
         """Yield the changes once all steps were taken."""
-        if not self.found:
+        if not self.all:
             yield from self._open("text")
         yield self._close("incomplete" if self.reply.finish == "length" else "completed")
 
     def _close(self, status: Status) -> Change:
-        self.found[-1].status = status
-        return Closed(self.found[-1])
+        self.all[-1].status = status
+        return Closed(self.all[-1])

@@ -12,7 +12,7 @@ from localspec.dialects import Arguments, Call, Content, Part, Reasoning, ReplyR
 from localspec.engine.job import Chunk, Result
 from localspec.server.model_host import Served
 from localspec.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
-from localspec.server.requests.asking import Prepared
+from localspec.server.requests.prepared import Prepared
 
 Finish = Literal["stop", "length", "tool_calls"]
 
@@ -101,7 +101,7 @@ class Choices:
         self.copies = copies  # replies to each prompt
         self._bell = prompts[0].served.bell
         self._inbox = Inbox(self._bell)
-        each = [sown(prompt, copy) for prompt in prompts for copy in range(copies)]
+        each = [reseeded(prompt, copy) for prompt in prompts for copy in range(copies)]
         self.replies = [
             Reply.to(one, Exchange(limit, self._inbox, number)) for number, one in enumerate(each)
         ]
@@ -191,7 +191,7 @@ class Choices:
             self._inbox.put(number, error)
 
 
-def sown(prepared: Prepared, copy: int) -> Prepared:
+def reseeded(prepared: Prepared, copy: int) -> Prepared:
     """Give each reply to a prompt a seed of its own."""
     seed = prepared.settings.seed
     if seed is None or not copy:

@@ -23,7 +23,7 @@ class Spelling:
         said = b"".join(map(self.tokenizer.token_bytes, tokens))
         return said.decode("utf-8", "replace")
 
-    def listed(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
+    def chat_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as chat completions do."""
         return [
             self._one(each.token, each.logprob)
@@ -31,7 +31,7 @@ class Spelling:
             for each in logprobs
         ]
 
-    def numbered(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
+    def llama_cpp_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as llama.cpp's completions do, each with the number of its token."""
         return [
             self._numbered(each.token, each.logprob)
@@ -46,7 +46,7 @@ class Spelling:
         said = self.tokenizer.token_bytes(token)
         return {"token": self.text(token), "logprob": logprob, "bytes": list(said)}
 
-    def columns(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
+    def completion_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
         """Format them as plain completions do."""
         texts = [self.text(each.token) for each in logprobs]
         return {

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Protocol, TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -83,7 +82,7 @@ class Streaming(Response):
                     await put(self._failing(Fault(503, "the server is shutting down")), more=False)
                 raise
             except Exception as error:
-                await put(self._failing(reported(error)), more=False)
+                await put(self._failing(logged_fault(error)), more=False)
 
     async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> bytes:
         """Send what comes; return the end, which is sent with the mark that ends the response."""
@@ -132,12 +131,7 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-async def answered(request: Request, work: Awaitable[T]) -> T:
-    """Answer a request that waits for one whole reply."""
-    return await while_listening(request.receive, work)
-
-
-def reported(error: Exception) -> Fault:
+def logged_fault(error: Exception) -> Fault:
     """Turn an error into what a client is told, and log what it is not told."""
     fault = fault_of(error)
     if fault.status >= 500 and fault.status != NOT_OFFERED:

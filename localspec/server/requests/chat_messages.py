@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 from localspec.server.faults import refused
 from localspec.server.requests.fields import Object, TextPart
 from localspec.server.requests.files import FilePart
-from localspec.server.requests.given import OTHER, as_texts, readable, tagged, typed
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.validators import OTHER, as_texts, readable, tagged, typed
 from localspec.templates.message import Json, Message
 
 TEXTS = ("text", "input_text", "output_text")

@@ -11,13 +11,13 @@ from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.asking import Prepared, prepared
 from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import MessageGiven
-from localspec.server.requests.fields import Asked, Drafting, Logprobs, Object
-from localspec.server.requests.given import as_listed, as_object, as_type
+from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolsGiven, tools_of
+from localspec.server.requests.validators import as_listed, as_object, as_type
 
 THINKS = {"enabled": True, "disabled": False}
 
@@ -63,7 +63,7 @@ class Thinking(RequestPart):
         return THINKS.get(self.type)
 
 
-class ChatRequest(Asked):
+class ChatRequest(OpenAiRequest):
     """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
     messages: list[MessageGiven] = Field(min_length=1)
@@ -114,8 +114,8 @@ class ChatRequest(Asked):
                 found["enable_thinking"] = each
         return found | self.chat_template_kwargs
 
-    def prepared(self, served: Served) -> list[Prepared]:
-        return [prepared(served, self.conversation(), self.settings(served))]
+    def prepare(self, served: Served) -> list[Prepared]:
+        return [prepare_conversation(served, self.conversation(), self.settings(served))]
 
     def rendered(self, served: Served) -> str:
         """Write the conversation as the model's template does."""

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field, JsonValue
 from localspec.engine.settings import LOGPROBS, Settings
 from localspec.proposers import registry
 from localspec.server.model_host import Served
-from localspec.server.requests.forms import Formed
+from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
-from localspec.server.requests.sampled import OPENAI, Bounds, Sampled
+from localspec.server.requests.sampling import OPENAI, Bounds, SamplingFields
 
 CHOICES = 16  # most replies to one prompt
 LONGEST = 1 << 31  # tokens
@@ -90,13 +90,13 @@ class Prediction(RequestPart):
         return "".join(part.text for part in self.content)
 
 
-class Wished(Sampled):
+class TextRequest(SamplingFields):
     """The fields that every request for text shares."""
 
     model: Annotated[str, BeforeValidator(as_name)] = ""  # the first that is served
     localspec: Drafting = Drafting(depth=None)
 
-    def wishes(
+    def base_settings(
         self,
         served: Served,
         max_tokens: int | None,
@@ -115,7 +115,7 @@ class Wished(Sampled):
         )
 
 
-class Asked(Formed, Wished):
+class OpenAiRequest(FormatFields, TextRequest):
     """The fields that chat and plain completions share."""
 
     bounds: ClassVar[Bounds] = OPENAI
@@ -138,7 +138,7 @@ class Asked(Formed, Wished):
         self, served: Served, max_tokens: int | None, logprobs: int | None
     ) -> Settings:
         return replace(
-            self.wishes(served, max_tokens, tuple(self.stop), logprobs),
+            self.base_settings(served, max_tokens, tuple(self.stop), logprobs),
             ignore_end=self.ignore_eos,
             prediction=self.prediction.text if self.prediction else "",
         )

@@ -14,8 +14,8 @@ from localspec.errors import UsageError
 from localspec.grammar.compile_trial import fault_of_schema, lark_of_gbnf
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.server.faults import refused
-from localspec.server.requests.given import as_object, as_type
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.validators import as_object, as_type
 
 Object = dict[str, JsonValue]
 Schema = Annotated[Object, BeforeValidator(as_object)]
@@ -127,7 +127,7 @@ class Structured(RequestPart):
     grammar: str = ""
 
 
-class Formed(RequestPart):
+class FormatFields(RequestPart):
     """One of them at most, or none."""
 
     response_format: Annotated[Format | None, BeforeValidator(as_type)] = None

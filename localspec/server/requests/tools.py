@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
 
 from localspec.runtime.prompting import Choice
-from localspec.server.requests.given import OTHER, as_object, tagged
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.validators import OTHER, as_object, tagged
 from localspec.templates.message import Tool
 
 Object = dict[str, JsonValue]

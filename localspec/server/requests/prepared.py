@@ -13,7 +13,7 @@ from localspec.server.model_host import Served
 
 
 class Verbatim:
-    """ReplyReader a reply that has no form: all of it is content."""
+    """Reads a reply to a text that is no conversation: all of it is content."""
 
     def read(self, text: str) -> list[Part]:
         return [Content(text)] if text else []
@@ -33,7 +33,9 @@ class Prepared:
     left_out: Sequence[str] = ()  # fields of which a part had no room
 
 
-def prepared(served: Served, conversation: Conversation, settings: Settings) -> Prepared:
+def prepare_conversation(
+    served: Served, conversation: Conversation, settings: Settings
+) -> Prepared:
     """Render, tokenise and put under a grammar; takes its time, so not on the event loop."""
     check_choice(conversation)
     found = prompt(served.runtime, conversation, settings)
@@ -55,13 +57,13 @@ def check_choice(conversation: Conversation) -> None:
         raise refused("a reply with a grammar cannot call tools: leave one of them out", "grammar")
 
 
-def plain(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:
+def prepare_text(served: Served, tokens: Sequence[int], settings: Settings) -> Prepared:
     """Prepare a text to go on with, which is no conversation; an empty one is begun anew."""
     start = served.runtime.tokenizer.bos
     return Prepared(tokens or ([] if start is None else [start]), settings, served)
 
 
-def filling(served: Served, settings: Settings) -> Settings:
+def with_infill_ends(served: Served, settings: Settings) -> Settings:
     """End a middle at the tokens with which the model ends one."""
     marks = served.runtime.tokenizer.infill
     return replace(settings, ends=marks.ends) if marks else settings

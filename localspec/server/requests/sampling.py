@@ -86,7 +86,7 @@ ANTHROPIC: Bounds = {"temperature": (0, 1)}
 STRONGEST = 100.0  # bias: more of it changes nothing
 
 
-class Sampled(RequestPart):
+class SamplingFields(RequestPart):
     """Sampling parameters are fields that the table beside `Sampling` names."""
 
     model_config = ConfigDict(
