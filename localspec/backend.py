@@ -279,7 +279,7 @@ class Head(Protocol):
 
 
 class Model(Protocol):
-    """One loaded model. One thread calls it. It may have a `multi_step`, too."""
+    """One loaded model. One thread calls it."""
 
     tokenizer: Tokenizer
     vocabulary: int  # width of a row of logits
@@ -349,14 +349,15 @@ class RestingModel(Protocol):
 Choose = Callable[[Sequence["Logits"]], Sequence[int] | None]
 
 
+@runtime_checkable
 class MultiStep(Protocol):
-    """An optional method of models, for less time between forwards of one token a slot."""
+    """A model without a head that takes less time between forwards of one token a slot."""
 
-    def __call__(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
         """Feed a token of each slot, then the ones that `choose` names by the logits, and so on.
 
         The slots are those of the latest forward. It ends where `choose` returns None; what that
-        raises passes through. It is for models without a head. Errors are those of `forward`.
+        raises passes through. Errors are those of `forward`.
         """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from localspec.draft import Draft, Watch
+from localspec.draft import Draft
 from localspec.pays import Pays, always, likely
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens
@@ -103,18 +103,37 @@ class FollowingProposer(Proposer, Protocol):
         """Note that nothing will be drafted for a text: it may follow it no more."""
 
 
+class Quiet(NamedTuple):
+    """How long a proposer will hardly have a draft for a text."""
+
+    rounds: int  # from now on
+    until: Callable[[Tokens], bool] | None = None  # and then until this holds of the grown text
+
+    def is_over(self, rounds: int, text: Tokens) -> bool:
+        """Whether to ask for a draft after so many rounds."""
+        return rounds >= self.rounds and (self.until is None or self.until(text))
+
+
+NOT_QUIET = Quiet(0)
+ALWAYS_QUIET = Quiet(1 << 16)  # rounds, more than a text has
+
+
 @runtime_checkable
-class WatchingProposer(Proposer, Protocol):
+class QuietProposer(Proposer, Protocol):
     """A proposer that knows for next to nothing where it will hardly find a good draft."""
 
-    def watch(self, ask: Ask, run: int) -> Watch | None:
-        """Return what tells, as the text grows, whether it repeats enough to ask for a draft.
+    def quiet(self, ask: Ask) -> Quiet:
+        """Return how long no draft is to be expected whose first token pays (`Ask.pays`).
 
-        A draft pays behind so many tokens, two or three, that occurred before. None: nothing will
-        be drafted for it.
+        Meanwhile several rounds may be run without asking for one.
         """
 
 
 def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:
     """Collect the `note` of each proposer that has one."""
     return tuple(each.note for each in proposers if isinstance(each, LearningProposer))
+
+
+def quiet_of(proposer: Proposer) -> Callable[[Ask], Quiet]:
+    """Return the `quiet` of a proposer; one without is never quiet."""
+    return proposer.quiet if isinstance(proposer, QuietProposer) else lambda _: NOT_QUIET

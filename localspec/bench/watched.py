@@ -34,8 +34,7 @@ class Watched:
         self.latest = Forward(0, 0.0)
         self._model = model
         self._clock = clock
-        by_itself: MultiStep | None = getattr(model, "multi_step", None)
-        self.multi_step = by_itself and self._timed(by_itself)
+        self.multi_step = self._timed(model) if isinstance(model, MultiStep) else None
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         begun = self._clock()
@@ -43,7 +42,7 @@ class Watched:
         self.latest = Forward(sum(row.tentative for row in rows), self._clock() - begun)
         return logits
 
-    def _timed(self, multi_step: MultiStep) -> MultiStep:
+    def _timed(self, model: MultiStep) -> Callable[[Sequence[int], Sequence[int], Choose], None]:
         def timed(slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
             begun, forwards = self._clock(), 0
 
@@ -52,7 +51,7 @@ class Watched:
                 forwards += 1
                 return choose(logits)
 
-            multi_step(slots, tokens, counted)
+            model.multi_step(slots, tokens, counted)
             self.latest = Forward(0, (self._clock() - begun) / max(forwards, 1))
 
         return timed

@@ -9,18 +9,21 @@ from localspec.backend import MAX_HEAD_LAG
 from localspec.control.acceptance import CAUTION, Acceptance
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth, Seat
-from localspec.control.looks import Looks
+from localspec.control.looks import Looks, Watch
 from localspec.control.offers import DraftOffer, Pass
-from localspec.draft import EMPTY, Draft, Watch
+from localspec.draft import EMPTY, Draft
+from localspec.pays import Pays, always
 from localspec.proposer import (
+    ALWAYS_QUIET,
+    NOT_QUIET,
     Ask,
     FollowingProposer,
     Proposer,
+    Quiet,
+    QuietProposer,
     RoundCost,
-    WatchingProposer,
     notes_of,
 )
-from localspec.tokens import NONE
 
 UNSTATED = 0.5  # confidence in a token whose proposer states none
 LOOK = 8  # draft tokens by which to tell whether a proposer could ever pay
@@ -46,8 +49,8 @@ class Best:
         self._following = {
             by: each for by, each in proposers.items() if isinstance(each, FollowingProposer)
         }
-        self._watching = {
-            by: each for by, each in proposers.items() if isinstance(each, WatchingProposer)
+        self._quiets = {
+            by: each.quiet for by, each in proposers.items() if isinstance(each, QuietProposer)
         }
         depth.thrifty = bool(self._following)
         self._clock = clock
@@ -56,6 +59,7 @@ class Best:
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
         self._hopes: dict[str, bool] = {}  # whether a proposer could ever pay
         self._looks = Looks(depth)
+        self._quiet: dict[int, Quiet] = {}  # by slot, as of the latest asks
         self._offers: dict[int, tuple[int, list[DraftOffer]]] = {}  # by slot, from where on
         self._shown: dict[tuple[str, int], int] = {}  # tokens of a text that a proposer has read
 
@@ -69,35 +73,39 @@ class Best:
         reading = [ask for ask in asks if not ask.limit]
         wanting = [ask for ask in asks if ask.limit]
         batch = self.depth.batch(wanting or reading)
-        watches = self._watches(wanting, self._looks.run(batch))
+        watches = self._watches(wanting, self._looks.pays(batch))
         looking = self._looks.due(wanting, watches)
         for ask in looking:
             self._judge(ask)
         if reading:
             self._read(reading)
         drafts = self._best(looking, batch) if looking else {}
-        for ask, wait in zip(wanting, self._looks.waits(wanting, watches), strict=True):
-            if ask.slot not in drafts:
-                drafts[ask.slot] = resting(wait, watches.get(ask.slot))
-        return [drafts[ask.slot] if ask.limit else EMPTY for ask in asks]
+        waits = zip(wanting, self._looks.waits(wanting, watches), strict=True)
+        self._quiet = {ask.slot: quiet_for(wait, watches.get(ask.slot)) for ask, wait in waits}
+        return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
-    def _watches(self, asks: Sequence[Ask], run: int) -> dict[int, Watch]:
+    def quiet(self, ask: Ask) -> Quiet:
+        return self._quiet.get(ask.slot, NOT_QUIET)
+
+    def _watches(self, asks: Sequence[Ask], pays: Pays) -> dict[int, Watch]:
         """Return what tells of each slot whether a look pays, where that can be told."""
-        return {ask.slot: watch for ask in asks if run and (watch := self._watch(ask, run))}
+        if pays is always:
+            return {}
+        asks = [ask.until(ask.limit, pays) for ask in asks]
+        return {ask.slot: watch for ask in asks if (watch := self._watch(ask))}
 
-    def _watch(self, ask: Ask, run: int) -> Watch | None:
-        watches = []
+    def _watch(self, ask: Ask) -> Watch | None:
+        quiets, length = [], len(ask.history)
         for by in self._proposers:
-            watching = self._watching.get(by)
             if not ask.wants(by):
                 continue
-            if not watching and self._stirs(by, ask) and self._concerned(by, ask):
-                return None
-            if watching and (watch := watching.watch(ask, run)):
-                watches.append(watch)
-        if len(watches) == 1:
-            return watches[0]
-        return lambda history: any([watch(history) for watch in watches])  # noqa: C419, all read
+            if by not in self._quiets:
+                if self._stirs(by, ask) and self._concerned(by, ask):
+                    return None
+            elif (quiet := self._quiets[by](ask)) is not ALWAYS_QUIET:
+                quiets.append(quiet)
+        # All of them are asked, as each reads on.
+        return lambda text: any([quiet.is_over(len(text) - length, text) for quiet in quiets])  # noqa: C419
 
     def _read(self, asks: Sequence[Ask]) -> None:
         """Let those that may ever draft keep up with prompts; some do so by themselves."""
@@ -115,6 +123,7 @@ class Best:
         self.depth.release(slot)
         self._offers.pop(slot, None)
         self._looks.release(slot)
+        self._quiet.pop(slot, None)
         self._shown = {key: length for key, length in self._shown.items() if key[1] != slot}
 
     def note(self, cost: RoundCost) -> None:
@@ -293,11 +302,11 @@ class Best:
         return min(missed, following.behind(ask.slot) or 0) if following else missed
 
 
-def resting(wait: int, watch: Watch | None) -> Draft:
-    """Return the empty draft of a text that is not looked at for so many rounds."""
+def quiet_for(wait: int, watch: Watch | None) -> Quiet:
+    """Return how long a text is not looked at, of which the next look is so many rounds away."""
     if watch:
-        return Draft(NONE, EMPTY.by, rests=max(wait - 1, 0), watch=watch)
-    return Draft(NONE, EMPTY.by, rests=max(wait - 1, 1)) if wait else EMPTY
+        return Quiet(wait, watch)
+    return Quiet(max(wait, 2)) if wait else NOT_QUIET
 
 
 def generous(confidences: Sequence[float]) -> bool:

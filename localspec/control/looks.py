@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localspec.control.costs import Batch
 from localspec.control.depth import APART, Depth
-from localspec.draft import Watch
+from localspec.pays import Pays, always, likely
 from localspec.proposer import Ask
+from localspec.tokens import Tokens
+
+Watch = Callable[[Tokens], bool]  # whether to look for a draft of the text, which has grown
 
 IDLE = 8  # rounds after a draft in which each has a look for another
 LATER, SELDOM = 4, 8  # rounds between two looks then; half as many where a text is watched
 RARE = 20  # rounds without a draft after which looks are seldom
 # A draft token takes so much of a plain round, or more: few drafts pay, and looks take more than
-# they find. Texts are watched then, for runs of two tokens or, where it takes still more, of three.
+# they find. Texts are watched then, for a draft whose first token is right with such a chance: one
+# behind two tokens that occurred before or, where it takes still more, three.
 DEAR, DEARER = 0.2, 0.3
+PROMISING, SURE = likely(0.4), likely(0.6)
 STALE = 16  # rounds after which what depends on costs is decided anew
 
 
@@ -26,16 +31,16 @@ class Looks:
     depth: Depth
     rounds: int = 0
     known: bool = False  # whether there were looks before at all texts of this round
-    _run: int | None = None  # tokens for which texts are watched; None: to be found out
+    _pays: Pays | None = None  # `pays`; None: to be found out
     _busy: dict[int, int] = field(default_factory=dict)  # round of the latest good draft, by slot
     _looked: dict[int, int] = field(default_factory=dict)  # round of the latest look, by slot
 
-    def run(self, batch: Batch) -> int:
-        """Return how many tokens must have occurred before for a look to pay; 0: none need."""
-        if self._run is None:
+    def pays(self, batch: Batch) -> Pays:
+        """Return which first draft tokens would pay for a look."""
+        if self._pays is None:
             dearness = self.depth.costs.dearness(batch)
-            self._run = 3 if dearness > DEARER else 2 if dearness > DEAR else 0
-        return 0 if self._jointly(batch.rows) else self._run
+            self._pays = SURE if dearness > DEARER else PROMISING if dearness > DEAR else always
+        return always if self._jointly(batch.rows) else self._pays
 
     def due(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> Sequence[Ask]:
         """Choose the texts to look for drafts for; note that they are looked at.
@@ -69,7 +74,7 @@ class Looks:
         before, self.rounds = self.rounds, self.rounds + rounds
         stale = before // STALE < self.rounds // STALE
         if stale:
-            self._run = None
+            self._pays = None
         return stale
 
     def _is_due(self, ask: Ask, rows: int, watch: Watch | None) -> bool:

@@ -75,22 +75,22 @@ class Generation:
             self.text.close()
         return kept
 
-    def append(self, token: int) -> bool:
-        """Append a token that was fed the one before; return whether it ends the text.
+    def append(self, token: int, piece: bytes) -> None:
+        """Append a token, and the bytes that it adds to the text.
 
-        It does what `extend` does where no grammar and no penalty looks on, in a third of the time.
+        It does what `extend` does for one token, in a third of the time.
         """
-        piece = self.spell(token)
-        self.cached += 1
+        over = False
+        if self.sampler.adjusts:
+            over = self.sampler.over((token,))
+            self.sampler.emit((token,))
         self.history.append(token)
-        if token in self.ending.tokens or self.text.add(piece):
+        if token in self.ending.tokens or self.text.add(piece) or over:
             self.finish = "stop"
-        elif self.history.size < self.ending.limit:
-            return False
-        else:
+        elif self.history.size >= self.ending.limit:
             self.finish = "length"
-        self.text.close()
-        return True
+        if self.finish:
+            self.text.close()
 
     def _kept(self, tokens: list[int]) -> int:
         """Count the tokens up to and with the one that ends the text."""

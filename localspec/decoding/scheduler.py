@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localspec.decoding.generation import Generation
-from localspec.decoding.round import Turn
+from localspec.decoding.turn import Turn
 
 SHORT = 64  # tokens of a prompt: fewer take longer each, so what is left of a round begins no more
 AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from localspec.backend import Model, RestingModel
 from localspec.control.costs import Costs
 from localspec.decoding.generation import Generation
-from localspec.decoding.multi_step import Hurried, several_rounds
+from localspec.decoding.plain_rounds import Hurried, PlainRounds, are_plain
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
-from localspec.decoding.round import Outcome, Turn, conclude, propose, run
+from localspec.decoding.round import conclude, propose, run
 from localspec.decoding.scheduler import Scheduler, left_to_read
+from localspec.decoding.turn import Outcome, Turn
 from localspec.draft import Draft
 from localspec.engine import request
 from localspec.engine.figures import Clockwork
@@ -35,7 +34,11 @@ from localspec.tokens import Logits, Tokens
 
 DEPTH = 4  # tokens to draft, by default
 MARGIN = 64  # tokens of a reply that there must be room for before it is begun
-NO_LOGITS: Logits = np.empty((0, 0), np.float32)
+
+
+def always() -> bool:
+    """Allow one round at a time."""
+    return True
 
 
 class MemoryRelief(Protocol):
@@ -92,6 +95,7 @@ class Engine:
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative)
+        self._plain_rounds = PlainRounds(target, proposer)
         self._pace = Pace(parts.max_gap)
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
@@ -125,10 +129,10 @@ class Engine:
     def busy(self) -> bool:
         return bool(self._waiting or self._active)
 
-    def step(self, hurried: Hurried | None = None) -> None:
+    def step(self, hurried: Hurried = always) -> None:
         """Admit waiting requests, run one round, publish its tokens.
 
-        Where nothing is drafted it may be several rounds, unless it is `hurried`; None: always one.
+        Where no draft is expected it may be several rounds, unless something is `hurried`.
         """
         self._drop_cancelled()
         if self._waiting:
@@ -136,14 +140,14 @@ class Engine:
         if self._active:
             self._round([job.generation for job in self._active.values()], hurried)
 
-    def _round(self, generations: Sequence[Generation], hurried: Hurried | None) -> None:
+    def _round(self, generations: Sequence[Generation], hurried: Hurried) -> None:
         reading = [g for g in generations if g.reads]
         turns = self._scheduler.plan(generations, self._allowance(reading))
         if len(generations) > 1:
             note_waiting(generations, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
         begun = self._clock()
-        outcomes = self._run(turns, hurried if len(turns) == len(generations) else None)
+        outcomes = self._run(turns, hurried)
         self._notify()
         for outcome in outcomes:
             self._publish(outcome)
@@ -195,45 +199,35 @@ class Engine:
         self._fail(list(self._active), error)
 
     def _run(self, turns: Sequence[Turn], hurried: Hurried | None) -> list[Outcome]:
-        """Propose, and run a round; if that fails, once more with idle slots emptied."""
+        """Propose, and run a round, or plain rounds until `hurried`; if that fails, one round."""
         try:
             drafts = propose(self._proposer, turns)
-            if hurried and (outcomes := self._several(turns, drafts, hurried)):
-                return outcomes
+            if hurried and are_plain(turns, drafts):
+                outcomes = self._plain_rounds.run(turns, self._rounds_at_once(turns), hurried)
+                return outcomes or self._run_again(turns)
             logits = run(self.target, turns, drafts)
         except BackendError as error:
             for turn in turns:
                 g = turn.generation
                 g.cached = self.target.truncate(g.slot, g.cached)
             if self._make_room(error):
-                left = [turn.generation for turn in turns if turn.slot in self._active]
-                return self._run(self._scheduler.plan(left), None) if left else []
+                return self._run_again(turns)
             self._fail([turn.slot for turn in turns], error)
             return []
         done = zip(turns, drafts, logits, strict=True)
-        return [found for each in done if (found := self._conclude(*each))]
+        return [outcome for each in done if (outcome := self._conclude(*each))]
 
-    def _several(
-        self, turns: Sequence[Turn], drafts: Sequence[Draft], hurried: Hurried
-    ) -> list[Outcome]:
-        """Run as many rounds as need no drafts, and nothing else of ours; none if this one does."""
-        pairs = list(zip(turns, drafts, strict=True))
-        if not all(turn.is_plain(draft) for turn, draft in pairs):
-            return []
-        if any(job.settings.logprobs is not None for job in self._active.values()):
-            return []
-        rests = min(turn.rests(draft) for turn, draft in pairs)
-        most = min(1 + rests, self._pace.at_once(len(turns)))
-        before = [turn.generation.history.size for turn in turns]
-        rounds = max(several_rounds(self.target, pairs, most, hurried), 1)
-        emitted = [
-            turn.generation.history.size - size for turn, size in zip(turns, before, strict=True)
-        ]
-        return [
-            Outcome(*pair, NO_LOGITS, count, 0, rounds)
-            for pair, count in zip(pairs, emitted, strict=True)
-            if count
-        ]
+    def _run_again(self, turns: Sequence[Turn]) -> list[Outcome]:
+        """Run a single round of those that still have their slots."""
+        left = [turn.generation for turn in turns if turn.slot in self._active]
+        return self._run(self._scheduler.plan(left), None) if left else []
+
+    def _rounds_at_once(self, turns: Sequence[Turn]) -> int:
+        """Return how many rounds without drafts may be run before anybody hears of their tokens."""
+        jobs = self._active.values()
+        if len(turns) < len(jobs) or any(job.settings.logprobs is not None for job in jobs):
+            return 1
+        return self._pace.at_once(len(turns))
 
     def _make_room(self, error: BackendError) -> bool:
         """Free cells or memory, whichever the engine lacks; return whether there was any."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from localspec.decoding.round import Outcome
+from localspec.decoding.turn import Outcome
 
 TARGET = "target"
 

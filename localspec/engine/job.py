@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from localspec.decoding.generation import Generation
-from localspec.decoding.round import Outcome
+from localspec.decoding.turn import Outcome
 from localspec.engine.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.engine.settings import Settings
 from localspec.sampling.logprobs import EmittedLogprob, logprobs

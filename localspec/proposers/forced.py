@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.draft import EMPTY, Draft, Watch
+from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask
+from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Quiet
 
 BY = "forced"
 
@@ -20,8 +20,8 @@ class ForcedProposer:
     def release(self, slot: int) -> None:
         pass
 
-    def watch(self, ask: Ask, run: int) -> Watch | None:
-        return (lambda history: True) if ask.hints.forced else None
+    def quiet(self, ask: Ask) -> Quiet:
+        return NOT_QUIET if ask.hints.forced else ALWAYS_QUIET
 
     def _draft(self, ask: Ask) -> Draft:
         if ask.hints.forced is None or not ask.limit:

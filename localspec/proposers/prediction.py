@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from localspec.draft import EMPTY, Draft, Watch
+from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask
+from localspec.proposer import ALWAYS_QUIET, Ask, Quiet
 from localspec.proposers.alignment import Alignment
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.tokens import NONE, Tokens, common_prefix
@@ -33,8 +33,8 @@ class PredictionProposer:
     def release(self, slot: int) -> None:
         self._followings.pop(slot, None)
 
-    def watch(self, ask: Ask, run: int) -> Watch | None:
-        return partial(self._agrees, ask) if len(ask.hints.prediction) else None
+    def quiet(self, ask: Ask) -> Quiet:
+        return Quiet(0, partial(self._agrees, ask)) if len(ask.hints.prediction) else ALWAYS_QUIET
 
     def _agrees(self, ask: Ask, history: Tokens) -> bool:
         following = self._followings.get(ask.slot)

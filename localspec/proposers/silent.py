@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.draft import RESTING, Draft
-from localspec.proposer import Ask
+from localspec.draft import EMPTY, Draft
+from localspec.proposer import ALWAYS_QUIET, Ask, Quiet
 
 
 class Silent:
     """Passes on every ask."""
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        return [RESTING for _ in asks]
+        return [EMPTY for _ in asks]
 
     def release(self, slot: int) -> None:
         pass
+
+    def quiet(self, ask: Ask) -> Quiet:
+        return ALWAYS_QUIET

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from localspec.draft import Draft, Watch
+from localspec.draft import Draft
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask
+from localspec.proposer import NOT_QUIET, Ask, Quiet
 from localspec.proposers.automaton import Automaton, MatchState
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.proposers.replies import REACH, Replies
-from localspec.proposers.runs import Runs
+from localspec.proposers.runs import LONG, SHORT, Runs
 from localspec.tokens import NONE, Tokens, common_prefix
 
 BY = "suffix"
@@ -41,8 +41,12 @@ class SuffixProposer:
         if text and self._replies is not None:
             self._replies.add(text.reply)
 
-    def watch(self, ask: Ask, run: int) -> Watch:
-        return partial(self._recurs, ask.slot, run)
+    def quiet(self, ask: Ask) -> Quiet:
+        """Return until when no run recurs of which one occurrence is enough for a draft to pay."""
+        if ask.pays((confidence(1, 1, 1),)):
+            return NOT_QUIET  # nearly any token recurs
+        run = SHORT if ask.pays((confidence(SHORT, 1, 1),)) else LONG
+        return Quiet(0, partial(self._recurs, ask.slot, run))
 
     def _recurs(self, slot: int, run: int, history: Tokens) -> bool:
         """Whether so many of the newest tokens occurred before."""

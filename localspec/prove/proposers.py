@@ -11,7 +11,7 @@ from localspec.control.costs import Costs
 from localspec.control.depth import Depth
 from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask, Proposer
+from localspec.proposer import Ask, Proposer, Quiet, quiet_of
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
@@ -54,6 +54,9 @@ class Unpriced:
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return self.proposer.propose(asks)
+
+    def quiet(self, ask: Ask) -> Quiet:
+        return quiet_of(self.proposer)(ask)
 
     def release(self, slot: int) -> None:
         self.proposer.release(slot)

@@ -20,7 +20,8 @@ from itertools import cycle, islice, product
 
 from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.round import Turn, conclude, propose, run
+from localspec.decoding.round import conclude, propose, run
+from localspec.decoding.turn import Turn
 from localspec.proposer import Proposer
 from localspec.prove.chi_square import Fit, Observed, fit
 from localspec.prove.spots import Case, Spot, reference_logits

@@ -14,7 +14,7 @@ from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError, OutOfMemory
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask, Proposer, RoundCost, notes_of
+from localspec.proposer import Ask, Proposer, Quiet, RoundCost, notes_of, quiet_of
 from localspec.runtime.loaded_pair import LoadedPair
 
 LOOK = 1.0  # seconds between two looks at the memory
@@ -77,6 +77,9 @@ class DraftModelRelief:
     def release(self, slot: int) -> None:
         self._now.release(slot)
 
+    def quiet(self, ask: Ask) -> Quiet:
+        return self._quiet(ask)
+
     def note(self, cost: RoundCost) -> None:
         for note in self._notes:
             note(cost)
@@ -113,6 +116,7 @@ class DraftModelRelief:
 
     def _use(self, proposer: Proposer) -> None:
         self._now, self._notes = proposer, notes_of([proposer])
+        self._quiet = quiet_of(proposer)
 
     def _look(self) -> None:
         now = self._clock()

@@ -19,7 +19,7 @@ from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
-from localspec.proposer import Ask, Hints, RoundCost
+from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints, Quiet, RoundCost
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
@@ -390,12 +390,18 @@ def test_forced_tokens_are_drafted_whatever_else_is_known():
     assert best.propose([asked])[0].tokens.tolist() == [5, 6, 4]
 
 
+def quiet_after(best, length):
+    """Ask for a draft, and then for how long there will be none."""
+    best.propose([ask(length)])
+    return best.quiet(ask(length))
+
+
 def test_where_nothing_was_drafted_for_long_the_next_token_is_expected_alone():
     clock = Clock()
     best = made(clock, flat=False, counter=counter(clock, step=2))
     count(best, clock, rounds=80)
-    assert best.propose([ask(500)])[0].rests
-    assert not made(clock, counter=counter(clock)).propose([ask(500)])[0].rests
+    assert quiet_after(best, 500).rounds > 1
+    assert quiet_after(made(clock, counter=counter(clock)), 500) is NOT_QUIET
 
 
 def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
@@ -473,7 +479,7 @@ def test_who_was_followed_again_is_not_expected_to_pause():
     best._looks._busy[0] = best._looks._looked[0] = -99  # rounds in which nothing was checked
     assert len(best.propose([ask(10)])[0])
     best._proposers = {"counter": Silent()}
-    assert not best.propose([ask(11)])[0].rests
+    assert quiet_after(best, 11) is NOT_QUIET
 
 
 @pytest.mark.parametrize("seed", [None, 7])
@@ -552,9 +558,9 @@ class Watching(Counter):
         super().__init__(clock, 1e-5, step=2)  # what it drafts is wrong
         self.where, self.watched, self.runs = where, [], set()
 
-    def watch(self, ask, run):
-        self.runs.add(run)
-        return self.worth_it
+    def quiet(self, ask):
+        self.runs.add(next(run for run in (1, 2, 3) if ask.pays((1 - 1.5 / (run + 1),))))
+        return Quiet(0, self.worth_it)
 
     def worth_it(self, history):
         self.watched.append(len(history))
@@ -609,17 +615,43 @@ def test_while_one_that_does_not_say_where_to_ask_may_pay_no_text_is_watched():
     assert found.watched  # the other one takes longer than it could win
 
 
-def test_empty_drafts_say_from_when_on_a_text_is_watched():
+def test_it_says_from_when_on_a_text_is_watched():
     _, best = watching(Clock(), (1000,))
-    [draft] = best.propose([ask(10)])
-    assert draft.rests == 0
-    assert [draft.watch(ask(length).history) for length in (11, 1000)] == [False, True]
+    quiet = quiet_after(best, 10)
+    assert quiet.rounds == 0
+    assert [quiet.until(ask(length).history) for length in (11, 1000)] == [False, True]
     best._looks._busy[0] = -100
     best._looks._looked[0] = 0
-    [draft] = best.propose([ask(11)])
-    assert draft.rests == 3
-    [draft] = best.propose([ask(12)._replace(limit=0)])
-    assert draft.watch is None
+    assert quiet_after(best, 11).rounds == 4
+    best.propose([ask(12)._replace(limit=0)])
+    assert best.quiet(ask(12)) is NOT_QUIET
+
+
+@pytest.mark.parametrize(
+    ("quiet", "at"),
+    [
+        (Quiet(0), range(10, 18)),
+        (Quiet(3), []),  # from each ask on
+        (ALWAYS_QUIET, []),
+        (Quiet(0, lambda text: len(text) % 3 == 0), [12, 15]),
+    ],
+)
+def test_a_text_is_looked_at_where_a_proposer_is_not_quiet(quiet, at):
+    proposer, best = watching(Clock(), ())
+    best._quiets["watching"] = lambda _: quiet
+    assert asked_at(best, proposer, 8) == list(at)
+
+
+def test_a_look_ends_the_quiet_of_so_many_rounds():
+    _, best = watching(Clock(), ())
+    best._quiets["watching"] = lambda _: Quiet(3)
+    quiet = quiet_after(best, 10)
+    assert [quiet.is_over(at - 10, ask(at).history) for at in (11, 12, 13, 14)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_rows_drafted_for_together_are_not_watched():

@@ -179,7 +179,7 @@ class Failing:
 
 
 def test_a_failed_forward_ends_its_requests_and_no_others():
-    desk = Desk(Failing(scripted(), 4))
+    desk = Desk(Failing(scripted(), 4, 5))  # a round that fails is tried once more
     _, events = desk.ask([1, 2], LONG)
     desk.finish()
     assert isinstance(events[-1], BackendError)
@@ -190,7 +190,7 @@ def test_a_failed_forward_ends_its_requests_and_no_others():
 
 
 def test_a_failed_forward_is_tried_again_once_idle_slots_are_emptied():
-    model = Failing(scripted(), 9)
+    model = Failing(scripted(), 9, 10)
     desk = Desk(model)
     desk.ask([5, 5, 5, 4], Settings(max_tokens=4, ignore_end=True))
     desk.finish()
@@ -359,8 +359,8 @@ class Watched(ScriptedModel):
 @pytest.mark.parametrize(
     ("settings", "told_of"),
     [
-        (Settings(max_tokens=6, depth=0), 5),  # nothing is fed after the last
-        (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 5),
+        (Settings(max_tokens=6, depth=0), 4),  # neither the prompt nor the last
+        (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 4),
         (Settings(max_tokens=6, depth=0, sampling=Sampling(repetition=1.2)), 0),
         (Settings(max_tokens=6, depth=2), 0),
     ],
@@ -373,7 +373,7 @@ def test_the_engine_is_told_how_a_token_that_will_be_fed_alone_is_sampled(settin
     told = [row.next for row in model.rows if row.next]
     assert len(told) == told_of
     for at, each in enumerate(told):
-        assert each.position == 3 + at
+        assert each.position == 4 + at
         assert each.sampler.sampling == settings.sampling
         assert each.sampler.dice.seed == result.seed
 

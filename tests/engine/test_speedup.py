@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from localspec.control.costs import Costs
-from localspec.decoding.round import Outcome
+from localspec.decoding.turn import Outcome
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.figures import Ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.proposer import Ask, Hints
+from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints
 from localspec.proposers.forced import ForcedProposer
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -53,8 +53,8 @@ def test_each_ask_has_its_own_function():
     assert [draft.tokens.tolist() for draft in ForcedProposer().propose(asks)] == [[3], [5]]
 
 
-def test_a_text_is_worth_asking_about_where_anything_may_be_forced():
+def test_it_is_quiet_where_nothing_can_be_forced():
     proposer, history = ForcedProposer(), tokens_of([1])
-    assert proposer.watch(Ask(0, history, 4, SAMPLER), 3) is None
-    watch = proposer.watch(Ask(0, history, 4, SAMPLER, hints=Hints(forced=lambda reply: NONE)), 3)
-    assert watch(history)
+    assert proposer.quiet(Ask(0, history, 4, SAMPLER)) is ALWAYS_QUIET
+    bound = Ask(0, history, 4, SAMPLER, hints=Hints(forced=lambda reply: NONE))
+    assert proposer.quiet(bound) is NOT_QUIET

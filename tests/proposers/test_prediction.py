@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.proposer import Ask, Hints
+from localspec.proposer import ALWAYS_QUIET, Ask, Hints
 from localspec.proposers.prediction import PredictionProposer
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -212,13 +212,14 @@ def test_a_long_prediction_is_no_pause():
     assert np.mean(seconds[1000:]) < 0.001  # about 25 us; a look at all the sevens takes 7 ms
 
 
-def test_a_text_is_worth_asking_about_where_it_agrees_with_its_prediction():
+def test_it_is_quiet_until_a_text_agrees_with_its_prediction():
     proposer = PredictionProposer()
-    assert proposer.watch(ask([], prediction=[]), 3) is None
-    watch = proposer.watch(ask([]), 3)
-    assert watch(ask([]).history)  # nothing is known of a text that was not asked about
+    assert proposer.quiet(ask([], prediction=[])) is ALWAYS_QUIET
+    quiet = proposer.quiet(ask([]))
+    assert quiet.rounds == 0
+    assert quiet.until(ask([]).history)  # nothing is known of a text that was not asked about
     draft_again = proposer.propose([ask([])])[0]
     assert len(draft_again)
-    assert watch(ask(TEXT[:3]).history)
-    assert not watch(ask([*TEXT[:3], 9999]).history)
-    assert not watch(ask([*TEXT[:3], 9999, 9998]).history)
+    assert quiet.until(ask(TEXT[:3]).history)
+    assert not quiet.until(ask([*TEXT[:3], 9999]).history)
+    assert not quiet.until(ask([*TEXT[:3], 9999, 9998]).history)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.pairing.pair import Pair
-from localspec.proposer import Ask
+from localspec.pays import likely
+from localspec.proposer import NOT_QUIET, Ask
 from localspec.proposers import registry
 from localspec.proposers.automaton import Automaton
 from localspec.proposers.ngram import NgramProposer
@@ -31,6 +32,14 @@ SAMPLER = Sampler(GREEDY, 0, NONE)
 
 def ask(history, limit=4, slot=0, prompt=0):
     return Ask(slot, tokens_of(history), limit, SAMPLER, prompt)
+
+
+def until(proposer, history, run, slot=0):
+    """Return what ends the quiet where a draft pays behind so many tokens that occurred before."""
+    pays = likely({2: 0.5, 3: 0.6}[run])
+    quiet = proposer.quiet(ask(history, slot=slot)._replace(pays=pays))
+    assert quiet.rounds == 0
+    return quiet.until
 
 
 def propose(proposer, history, limit=4, slot=0, prompt=0):
@@ -424,28 +433,32 @@ def test_a_draft_is_worth_asking_for_where_the_newest_tokens_occurred_before(
 
 def check_watched(history, run, expected, step):
     proposer = SuffixProposer()
-    watch = proposer.watch(ask(history), run)
-    assert watch(tokens_of(history))  # of a text that is new nothing is known
+    recurs = until(proposer, history, run)
+    assert recurs(tokens_of(history))  # of a text that is new nothing is known
     propose(proposer, [])
     for end in range(0, len(history), step):
-        watch(tokens_of(history[:end]))
-    assert watch(tokens_of(history)) is expected
-    assert watch(tokens_of(history)) is expected
+        recurs(tokens_of(history[:end]))
+    assert recurs(tokens_of(history)) is expected
+    assert recurs(tokens_of(history)) is expected
 
 
 def test_tokens_of_an_earlier_reply_are_worth_asking_for():
     proposer = remembering([0, 11, 12, 13, 14, 15])
     history = [1, 12, 13, 14]
     propose(proposer, history[:1])
-    assert proposer.watch(ask(history), 3)(tokens_of(history))
-    assert SuffixProposer().watch(ask(history, slot=1), 3) is not None
+    assert until(proposer, history, 3)(tokens_of(history))
     other = SuffixProposer()
     propose(other, history[:1])
-    assert not other.watch(ask(history), 3)(tokens_of(history))
+    assert not until(other, history, 3)(tokens_of(history))
     short = [1, 99, 13, 14]
     propose(proposer, short[:1], slot=1)
-    known = [proposer.watch(ask(short, slot=1), run)(tokens_of(short)) for run in (2, 3)]
+    known = [until(proposer, short, run, slot=1)(tokens_of(short)) for run in (2, 3)]
     assert known == [True, False]
+
+
+def test_it_is_never_quiet_where_any_draft_pays():
+    assert SuffixProposer().quiet(ask([1, 2, 3])) is NOT_QUIET
+    assert SuffixProposer().quiet(ask([1, 2, 3])._replace(pays=likely(0.2))) is NOT_QUIET
 
 
 def test_a_dropped_store_is_no_longer_watched_for():
@@ -456,14 +469,14 @@ def test_a_dropped_store_is_no_longer_watched_for():
     watched = [[1, *range(first, first + 3)] for first in (1000, 1700)]
     for slot, history in enumerate(watched):
         propose(proposer, [1], slot=slot)
-        known = proposer.watch(ask(history, slot=slot), 3)(tokens_of(history))
+        known = until(proposer, history, 3, slot)(tokens_of(history))
         assert known is (slot == 1)
 
 
 def test_all_of_a_reply_that_was_only_watched_is_remembered():
     proposer = remembering()
     propose(proposer, [0, 11], prompt=1)
-    proposer.watch(ask([0, 11]), 3)(tokens_of([0, 11, 12, 13, 14]))
+    until(proposer, [0, 11], 3)(tokens_of([0, 11, 12, 13, 14]))
     proposer.release(0)
     assert propose(proposer, [1, 12, 13]).tokens.tolist() == [14]
 
@@ -472,13 +485,13 @@ def test_watching_a_long_text_is_no_pause():
     history = np.random.default_rng(0).integers(0, 2000, 20_000).astype(np.int32)
     proposer = SuffixProposer()
     propose(proposer, history[:1])
-    watch = proposer.watch(ask(history), 3)
+    recurs = until(proposer, history, 3)
     start = time.perf_counter()
-    watch(history[:10_000])
+    recurs(history[:10_000])
     assert time.perf_counter() - start < 0.1  # about 5 ms
     seconds = []
     for size in range(10_001, 10_401):
         start = time.perf_counter()
-        watch(history[:size])
+        recurs(history[:size])
         seconds.append(time.perf_counter() - start)
     assert np.median(seconds) < 0.0001  # about 2 us

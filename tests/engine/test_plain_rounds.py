@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from localspec.backend import Row
 from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
-from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError
+from localspec.proposer import ALWAYS_QUIET, Quiet
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
-from localspec.tokens import NONE, tokens_of
+from localspec.tokens import tokens_of
 from tests.runs import scripted
 
 LONG = Settings(max_tokens=41, ignore_end=True)
@@ -49,12 +50,17 @@ class Stepping(ScriptedModel):
             tokens = choose([each[0] for each in found])
 
 
-@pytest.fixture(params=[False, True], ids=["forward", "multi_step"])
+KINDS = {
+    "forward": scripted,
+    "recurrent": partial(scripted, recurrent=True),  # it goes back to nothing
+    "multi_step": lambda: Stepping(hashed_logits(1), LETTERS),
+}
+
+
+@pytest.fixture(params=KINDS)
 def made(request):
-    """Make models of one kind: those that take several steps by themselves, or the others."""
-    if not request.param:
-        return scripted
-    return lambda: Stepping(hashed_logits(1), LETTERS)
+    """Make models of one kind: those that take several steps by themselves, or others."""
+    return KINDS[request.param]
 
 
 class Running:
@@ -182,21 +188,22 @@ def test_an_error_that_passes_changes_nothing(made, fed):
     assert tokens(events) == list(expected[-1].tokens)
 
 
+@pytest.mark.parametrize("broken", [0, 1])
 @pytest.mark.parametrize("at", range(1, 12))
-def test_what_is_wrong_with_one_text_costs_the_others_no_token(made, at):
+def test_what_is_wrong_with_one_text_costs_the_others_no_token(made, broken, at):
     prompts = [[1, 2, 3, each] for each in range(3)]
     expected = Running(made(), prompts=prompts).run()
     running = Running(made(), prompts=prompts)
-    spelled, broken = [], running.engine._waiting[1].generation
+    spelled = []
 
     def spell(token):
         spelled.append(token)
         return b"x" if len(spelled) < at else 1 / 0
 
-    broken.spell = spell
+    running.engine._waiting[broken].generation.spell = spell
     heard = running.run()
-    assert isinstance(heard[1][-1], BackendError)
-    for which in (0, 2):
+    assert isinstance(heard[broken][-1], BackendError)
+    for which in {0, 1, 2} - {broken}:
         assert tokens(heard[which]) == list(heard[which][-1].tokens) == tokens(expected[which])
 
 
@@ -212,31 +219,35 @@ def test_a_text_without_a_turn_waits_for_one_round_only(made):
 
 
 class Watching(Silent):
-    """Drafts nothing, and has texts watched that it is not asked about."""
+    """Drafts nothing, and is quiet for some rounds and until something holds of the text."""
 
-    def __init__(self, worth_it, rests):
+    def __init__(self, quiet):
         self.asked = []
-        self._worth_it, self._rests = worth_it, rests
+        self._quiet = quiet
 
     def propose(self, asks):
         self.asked.append([len(ask.history) for ask in asks if ask.limit])
-        return [Draft(NONE, "nobody", rests=self._rests, watch=self._worth_it) for _ in asks]
+        return super().propose(asks)
+
+    def quiet(self, ask):
+        return self._quiet
 
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(
-    ("worth_it", "rests", "expected"),
+    ("quiet", "expected"),
     [
-        (lambda text: len(text) in (7, 8), 0, [4, 5, 7, 8, 16, 24]),
-        (lambda text: len(text) in (7, 8), 2, [4, 5, 8, 16, 24]),
-        (lambda text: True, 1, [4, 5, 7, 9, 11]),
-        (lambda text: 1 / (len(text) - 9), 0, [4, 5, 6, 7, 8, 9, 10]),  # fails at 9
+        (Quiet(0, lambda text: len(text) in (7, 8)), [4, 5, 7, 8, 16, 24]),
+        (Quiet(3, lambda text: len(text) in (7, 8)), [4, 5, 8, 16, 24]),
+        (Quiet(2, lambda text: True), [4, 5, 7, 9, 11]),
+        (Quiet(0, lambda text: 1 / (len(text) - 9)), [4, 5, 6, 7, 8, 9, 10]),  # fails at 9
+        (Quiet(3), [4, 5, 8, 11, 14]),
+        (Quiet(0), [4, 5, 6, 7, 8]),
+        (ALWAYS_QUIET, [4, 5, 13, 21]),
     ],
 )
-def test_rounds_end_where_a_watched_text_is_worth_asking_about(
-    made, worth_it, rests, expected, count
-):
-    proposer = Watching(worth_it, rests)
+def test_rounds_end_where_the_quiet_of_a_proposer_is_over(made, quiet, expected, count):
+    proposer = Watching(quiet)
     prompts = [[1, 2, at] for at in range(count)]
     running = Running(made(), 0.0001, prompts=prompts, proposer=proposer)
     said = [tokens(each) for each in running.run()]

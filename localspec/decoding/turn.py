@@ -1,0 +1,56 @@
+"""One sequence in one round: what it may feed and draft, and what came of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from localspec.backend import Row
+from localspec.decoding.generation import Generation
+from localspec.draft import Draft
+from localspec.proposer import Ask
+from localspec.tokens import Logits
+
+
+class Turn(NamedTuple):
+    """The scheduler's grant to one sequence: tokens to feed, and to draft at most."""
+
+    generation: Generation
+    feed: int
+    limit: int
+    emits: bool  # whether it feeds all known tokens, so that a new one can follow
+
+    @property
+    def slot(self) -> int:
+        return self.generation.slot
+
+    @property
+    def asks(self) -> bool:
+        """Whether the proposer is asked: for a draft, or to keep up with a prompt."""
+        return self.limit > 0 or (self.generation.depth > 0 and not self.emits)
+
+    def ask(self, beside: int = 0) -> Ask:
+        """Ask for a draft, to be verified beside so many prompt tokens."""
+        g = self.generation
+        history = g.tokens[: g.cached + self.feed]
+        return Ask(g.slot, history, self.limit, g.sampler, g.prompt_tokens, g.hints, beside=beside)
+
+    def row(self, draft: Draft) -> Row:
+        g = self.generation
+        tokens = g.tokens[g.cached : g.cached + self.feed]
+        drafted = len(draft.tokens)
+        if drafted:
+            tokens = np.concatenate((tokens, draft.tokens))
+        return Row(g.slot, tokens, self.emits + drafted, drafted)
+
+
+class Outcome(NamedTuple):
+    """The result of a round for one sequence, or of several rounds without drafts."""
+
+    turn: Turn
+    draft: Draft
+    logits: Logits  # the target's in the last round, a row per token; valid until the next round
+    emitted: int  # tokens appended to the history
+    accepted: int  # how many of them were drafted
+    rounds: int = 1
