@@ -1,4 +1,4 @@
-"""Tables as BENCHMARKS.md has them."""
+"""Tables as docs/lab/ has them."""
 
 from __future__ import annotations
 
