@@ -23,11 +23,11 @@ SampleToken = Callable[[Logits], int]
 
 
 def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
-    """Whether each turn feeds one token, and samples the next by logits as they are."""
+    """Whether each turn has no draft, and samples a token by the target's logits as they are."""
     return all(
-        turn.emits and turn.feed == 1 and not len(draft.tokens)
+        turn.emits and not len(draft.tokens) and not turn.generation.sampler.adjusts
         for turn, draft in zip(turns, drafts, strict=True)
-    ) and not any(turn.generation.sampler.adjusts for turn in turns)
+    )
 
 
 def token_sampler(g: Generation) -> SampleToken:
@@ -61,13 +61,15 @@ class PlainRounds:
     def run(self, turns: Sequence[Turn], most: int, hurried: Hurried) -> list[Outcome]:
         """Run up to `most` rounds, of which the first has these turns; none if that one fails.
 
-        They end early where a text ends, a draft may be expected or something waits, and where
-        something is wrong: the next round meets the error again, and tells it to those that it
-        concerns.
+        A round that reads more than the newest tokens stays alone. They end early where a text
+        ends, a draft may be expected or something waits, and where something is wrong: the next
+        round meets the error again, and tells it to those that it concerns.
         """
+        newest_alone = all(turn.feed == 1 for turn in turns)
+        most = most if newest_alone else 1
         steps = Steps(turns, [self._quiet_for(turn) for turn in turns], most, hurried)
         try:
-            if self._multi_step and self._target.head is None:
+            if newest_alone and self._multi_step and self._target.head is None:
                 newest = [int(turn.generation.tokens[-1]) for turn in turns]
                 self._multi_step([turn.slot for turn in turns], newest, steps.choose)
             else:

@@ -359,8 +359,8 @@ class Watched(ScriptedModel):
 @pytest.mark.parametrize(
     ("settings", "told_of"),
     [
-        (Settings(max_tokens=6, depth=0), 4),  # neither the prompt nor the last
-        (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 4),
+        (Settings(max_tokens=6, depth=0), 5),  # nothing is fed after the last
+        (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 5),
         (Settings(max_tokens=6, depth=0, sampling=Sampling(repetition=1.2)), 0),
         (Settings(max_tokens=6, depth=2), 0),
     ],
@@ -373,7 +373,7 @@ def test_the_engine_is_told_how_a_token_that_will_be_fed_alone_is_sampled(settin
     told = [row.next for row in model.rows if row.next]
     assert len(told) == told_of
     for at, each in enumerate(told):
-        assert each.position == 4 + at
+        assert each.position == 3 + at
         assert each.sampler.sampling == settings.sampling
         assert each.sampler.dice.seed == result.seed
 
