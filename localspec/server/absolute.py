@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-WHOLE = re.compile(rb"(?:https?|wss?)://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
+WHOLE = re.compile(rb"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
 
 
 class Absolute:

@@ -132,9 +132,7 @@ def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None
 def surround(app: FastAPI, terms: Terms) -> None:
     """Add what each request passes before its route, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
-    app.add_middleware(
-        Guard, rules=terms.rules, origins=terms.origins, error_body=partial(error_body, APIS)
-    )
+    app.add_middleware(Guard, rules=terms.rules, error_body=partial(error_body, APIS))
     app.add_middleware(
         CORSMiddleware,
         allow_origins=terms.origins,

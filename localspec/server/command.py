@@ -116,9 +116,7 @@ async def answer(
         access_log=False,
         server_header=False,
         http=Connection,  # by h11, which bounds headers, and is there in any case
-        ws="websockets-sansio",
-        ws_max_size=options.body_limit,
-        ws_per_message_deflate=False,
+        ws="none",
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
         timeout_graceful_shutdown=STREAM_SECONDS,

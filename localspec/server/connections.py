@@ -61,6 +61,10 @@ class Connection(H11Protocol):
         self.began = self.heard = self.loop.time()
         super().on_response_complete()
 
+    def _should_upgrade(self) -> bool:
+        """Answer every request over HTTP; uvicorn would log an advice to install WebSockets."""
+        return False
+
     @property
     def gives_way(self) -> bool:
         """Whether it has no whole request, or its client does not read the answer."""
@@ -116,7 +120,7 @@ class BoundedServer(uvicorn.Server):
 
     @property
     def _open(self) -> list[Connection]:
-        """List those that speak HTTP; WebSockets have rules of their own."""
+        """List the open connections, all of the one kind that `_connection` makes."""
         return [each for each in self.server_state.connections if isinstance(each, Connection)]
 
     def _close_late(self) -> None:

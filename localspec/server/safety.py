@@ -23,8 +23,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 PRIVATE = (".localhost", ".internal")  # names that nobody can register, as host.docker.internal
 APPS = ("app", "file", "tauri", "vscode-webview", "vscode-file")  # origins of no web page
 HERE = rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # origins that may ask
-OPEN = ("/health", "/v1/health", "/lmstudio-greeting")  # need no key
-ADMITS = "localspec.admits"  # under which a scope has whether a key fits
+OPEN = ("/health", "/v1/health")  # need no key
 OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
 
 ErrorBody = Callable[[str, Fault], Mapping[str, object]]  # of the API of a path
@@ -40,22 +39,16 @@ class Rules:
 class Guard:
     """Refuses before anything is read or parsed."""
 
-    def __init__(
-        self, app: ASGIApp, rules: Rules, error_body: ErrorBody, origins: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, error_body: ErrorBody) -> None:
         self._app = app
         self._rules = rules
         self._error_body = error_body
-        self._origins = origins  # web pages that may open WebSockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if scope["type"] == "websocket":
-            await self._socket(headers, scope, receive, send)
-            return
         fault = self._host(headers) or self._key(scope["path"], headers) or self._length(headers)
         if fault:
             await refuse(fault, self._error_body(scope["path"], fault), send)
@@ -63,18 +56,6 @@ class Guard:
         body = Measured(receive, self._rules.body_bytes)
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
         await self._app(own, body.receive, send)
-
-    async def _socket(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a WebSocket, which pages of other sites may open unasked.
-
-        The key may also come in its first message, for SDKs that send no headers of their own.
-        """
-        fault = self._host(headers) or foreign(headers, self._origins)
-        if fault is not None:
-            await deny(fault, scope, receive, send)
-            return
-        keyed = self._key(scope["path"], headers) is None
-        await self._app({**scope, ADMITS: lambda key: keyed or self._fits(key)}, receive, send)
 
     def _host(self, headers: Headers) -> Fault | None:
         """Check the host: a page that rebinds its name to this machine still sends its own name."""
@@ -155,12 +136,6 @@ def foreign(headers: Headers, origins: Sequence[str]) -> Fault | None:
     return Fault(403, f"{origin[:200]} may not do this here; --allow-origin says who may")
 
 
-def admitted(scope: Scope, key: str) -> bool:
-    """Tell whether a WebSocket came with a key, or has one in its first message."""
-    admits: Callable[[str], bool] = scope[ADMITS]
-    return admits(key)
-
-
 def as_json(scope: Scope, headers: Headers) -> Scope:
     """Require a body to be JSON, whatever curl calls it.
 
@@ -189,17 +164,6 @@ class Measured:
         if self._left < 0:
             raise HTTPException(413, too_much(self._most).message)  # which FastAPI lets through
         return message
-
-
-async def deny(fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse a WebSocket by an HTTP answer, where the web server can."""
-    await receive()
-    if "websocket.http.response" in scope.get("extensions", {}):
-        start = {"type": "websocket.http.response.start", "status": fault.status, "headers": []}
-        await send(start)
-        await send({"type": "websocket.http.response.body", "body": fault.message.encode()})
-    else:
-        await send({"type": "websocket.close", "code": 1008, "reason": fault.message[:100]})
 
 
 async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:

@@ -13,7 +13,6 @@ import pytest
 from localspec.interruption import Interrupted, check_patience
 from localspec.server.preparing import MOST_WAITING
 from tests.server.scripted import Bytes, Server
-from tests.server.test_lmstudio_sockets import client
 from tests.server.test_load import until
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
@@ -210,15 +209,6 @@ def test_a_million_tokens_are_told_in_parts(server):
     assert plain == list(text.encode())
     assert pieces["tokens"] == [{"id": each, "piece": chr(each)} for each in plain]
     assert server.client.post("/tokenize", json={"content": ""}).json() == {"tokens": []}
-
-
-def test_a_message_over_a_socket_is_bounded_too(server):
-    with client(server) as line:
-        line.say({"type": "rpcCall", "endpoint": "getModelInfo", "parameter": [[]] * 120_000})
-        assert "more than 100,000 objects and lists" in line.hear()["warning"]
-        assert line.rpc("countTokens", {"specifier": {}, "inputString": "abc"})["result"] == {
-            "tokenCount": 3
-        }
 
 
 def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):

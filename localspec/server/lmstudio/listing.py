@@ -58,30 +58,3 @@ def config(served: Served) -> Object:
 def trained(offer: ServedOffer) -> int:
     """Read the context that the model was made for, where its files say that."""
     return offer.footprint.context if offer.footprint else offer.context
-
-
-def info(offer: ServedOffer, facts: ModelFacts) -> Object:
-    """Describe a model as the WebSocket does."""
-    found: Object = {
-        "type": "llm",
-        "modelKey": offer.name,
-        "format": "gguf" if offer.format == "gguf" else "safetensors",
-        "displayName": offer.name,
-        "path": offer.name,
-        "publisher": PUBLISHER,
-        "indexedModelIdentifier": offer.name,
-        "deviceIdentifier": None,
-        "sizeBytes": offer.bytes,
-        "vision": False,
-        "trainedForToolUse": facts.calls,
-        "maxContextLength": trained(offer),
-    }
-    told = {"paramsString": offer.parameters, "architecture": offer.family}
-    return found | {name: each for name, each in told.items() if each}
-
-
-def instance_info(offer: ServedOffer, served: Served, facts: ModelFacts) -> Object:
-    """Describe a loaded model, of which there is one instance."""
-    names = {"identifier": offer.name, "instanceReference": offer.name}
-    idle = {"ttlMs": None, "lastUsedTime": None}
-    return info(offer, facts) | names | idle | {"contextLength": served.runtime.context}

@@ -16,7 +16,6 @@ from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
 from localspec.server.lmstudio.downloading import downloading
 from localspec.server.lmstudio.listing import config, described, listed
-from localspec.server.lmstudio.sockets import sockets
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 from localspec.server.requests.reading import BoundedRoute
@@ -39,7 +38,6 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["LM Studio"])
     host, allowed = handler.host, [Depends(handler.manager)]
     downloading(routes, handler)
-    routes.include_router(sockets(handler))
 
     async def told(offer: ServedOffer, words: Told) -> Object:
         return words(offer, host.loaded.get(offer.name), await host.facts(offer.name))
