@@ -1,4 +1,4 @@
-"""Coding agents, told of a server by variables, arguments and temporary files."""
+"""Coding agents, set up for a server by variables, arguments and temporary files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def codex(server: Endpoint, _: Path) -> Setup:
         "wire_api": "responses",
         "env_key": "LOCALSPEC_API_KEY",
     }
-    told = {
+    config = {
         "model": server.model,
         "model_provider": PROVIDER,
         **{f"model_providers.{PROVIDER}.{key}": value for key, value in provider.items()},
@@ -65,8 +65,8 @@ def codex(server: Endpoint, _: Path) -> Setup:
         "check_for_update_on_startup": False,
         "analytics.enabled": False,
     }
-    pairs = (f"{key}={json.dumps(value)}" for key, value in told.items())
-    arguments = tuple(each for pair in pairs for each in ("-c", pair))
+    pairs = (f"{key}={json.dumps(value)}" for key, value in config.items())
+    arguments = tuple(argument for pair in pairs for argument in ("-c", pair))
     return Setup({"LOCALSPEC_API_KEY": server.token}, arguments)
 
 
@@ -79,7 +79,7 @@ def opencode(server: Endpoint, _: Path) -> Setup:
         "models": {server.model: {"name": server.model, "limit": limit}},
     }
     model = f"{PROVIDER}/{server.model}"
-    told = {
+    config = {
         "provider": {PROVIDER: provider},
         "model": model,
         "small_model": model,
@@ -88,7 +88,7 @@ def opencode(server: Endpoint, _: Path) -> Setup:
     }
     return Setup(
         {
-            "OPENCODE_CONFIG_CONTENT": json.dumps(told),
+            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         }
@@ -97,7 +97,7 @@ def opencode(server: Endpoint, _: Path) -> Setup:
 
 def qwen(server: Endpoint, folder: Path) -> Setup:
     file = folder / "qwen-defaults.json"  # the user's own settings come before it
-    told = {
+    settings = {
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
         "model": {"generationConfig": {"contextWindowSize": server.context}},
@@ -111,13 +111,13 @@ def qwen(server: Endpoint, folder: Path) -> Setup:
             "QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(file),
         },
         ("--auth-type", "openai"),
-        {file: json.dumps(told, indent=2)},
+        {file: json.dumps(settings, indent=2)},
     )
 
 
 def aider(server: Endpoint, folder: Path) -> Setup:
     file, model = folder / "aider-models.json", f"openai/{server.model}"
-    told = {
+    metadata = {
         "max_input_tokens": server.context,
         "max_output_tokens": server.longest_reply,
         "input_cost_per_token": 0,
@@ -137,7 +137,7 @@ def aider(server: Endpoint, folder: Path) -> Setup:
             "AIDER_SHOW_RELEASE_NOTES": "false",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
-        files={file: json.dumps({model: told}, indent=2)},
+        files={file: json.dumps({model: metadata}, indent=2)},
     )
 
 
@@ -173,7 +173,7 @@ def crush(server: Endpoint, folder: Path) -> Setup:
         "models": [model],
     }
     chosen = {"provider": PROVIDER, "model": server.model}
-    told = {
+    config = {
         "providers": {PROVIDER: provider},
         "models": {"large": chosen, "small": chosen},
         "options": {"disable_provider_auto_update": True, "disable_metrics": True},
@@ -181,7 +181,7 @@ def crush(server: Endpoint, folder: Path) -> Setup:
     # Crush keeps there which models were chosen last, which come before the user's file.
     return Setup(
         {"CRUSH_GLOBAL_DATA": str(folder), "CRUSH_DISABLE_METRICS": "1"},
-        files={folder / "crush.json": json.dumps(told, indent=2)},
+        files={folder / "crush.json": json.dumps(config, indent=2)},
     )
 
 

@@ -12,7 +12,7 @@ from localspec.commands.options.loading import LOADING, DraftingOptions, Loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
-REST = "localspec rest"
+AGENT_ARGUMENTS = "localspec rest"
 PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
 
 
@@ -21,7 +21,7 @@ class WithRest(SectionedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
-        ctx.meta[REST] = tuple(args[at + 1 :])
+        ctx.meta[AGENT_ARGUMENTS] = tuple(args[at + 1 :])
         return super().parse_args(ctx, args[:at])
 
 
@@ -35,25 +35,28 @@ def launch(context: click.Context, tool: str, model: str) -> None:
     It uses the server that runs already, or starts one for itself on a free port and ends it
     afterwards. Nothing of the agent's own settings is changed. What follows -- is for the agent.
     """
-    from localspec.clients.launch import Wanted, shown  # HTTP takes its time to import
-    from localspec.clients.launch import launch as run
+    from localspec.clients.launch import (  # HTTP takes its time to import
+        ServerRequest,
+        run_agent,
+        shell_lines,
+    )
 
-    rest: tuple[str, ...] = context.meta[REST]
-    attaching, wanted = read(context, AttachOptions), read(context, LaunchOptions)
-    loaded = read(context, LoadingOptions)
-    server = Wanted(
+    agent_arguments: tuple[str, ...] = context.meta[AGENT_ARGUMENTS]
+    attaching, launch_options = read(context, AttachOptions), read(context, LaunchOptions)
+    loading_options = read(context, LoadingOptions)
+    server = ServerRequest(
         model=model,
         attach=attaching.attach,
         key=attaching.key or "",
         serving=serving(context),
-        loading=loading(loaded, read(context, DraftingOptions)),
-        draft=loaded.draft,
+        loading=loading(loading_options, read(context, DraftingOptions)),
+        draft=loading_options.draft,
         arguments=arguments(context, StartOptions, *LOADING),
     )
-    if wanted.print:
-        click.echo("\n".join(shown(AGENTS[tool], rest, server)))
+    if launch_options.print:
+        click.echo("\n".join(shell_lines(AGENTS[tool], agent_arguments, server)))
     else:
-        context.exit(run(AGENTS[tool], rest, server))
+        context.exit(run_agent(AGENTS[tool], agent_arguments, server))
 
 
 def serving(context: click.Context) -> ServingOptions:
@@ -61,10 +64,10 @@ def serving(context: click.Context) -> ServingOptions:
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     commands = root.command.commands
-    configured = configuration.read(root.params["config"]).defaults("serve", commands)
+    defaults = configuration.read(root.params["config"]).defaults("serve", commands)
     serve = commands["serve"]
-    with serve.make_context("serve", ["any"], root, default_map=configured) as found:
-        return read(found, ServingOptions)
+    with serve.make_context("serve", ["any"], root, default_map=defaults) as serve_context:
+        return read(serve_context, ServingOptions)
 
 
 @click.command(params=options(AttachOptions))
@@ -76,9 +79,12 @@ def connect(context: click.Context, program: str, model: str) -> None:
 
     Address, model and context are those of the server that answers. A key is not printed.
     """
-    from localspec.clients.connect import server_of, show  # HTTP takes its time to import
+    from localspec.clients.connect import (  # HTTP takes its time to import
+        find_server,
+        print_settings,
+    )
     from localspec.clients.editors import EDITORS
 
     attaching = read(context, AttachOptions)
-    server = server_of(attaching.attach, attaching.key or "", model, serving(context))
-    show(EDITORS[program], server)
+    server = find_server(attaching.attach, attaching.key or "", model, serving(context))
+    print_settings(EDITORS[program], server)

@@ -19,8 +19,8 @@ from localspec.backend import CONTEXT
 from localspec.chat import choice
 from localspec.clients.agents import Agent, Setup
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.running import answering, found
-from localspec.clients.started import SLOTS, Start, free_port, started
+from localspec.clients.running import configured_endpoint, endpoint_at
+from localspec.clients.started import SLOTS, Start, free_port, run_server
 from localspec.commands.configuration import HIDDEN
 from localspec.commands.interactive_load import locate_or_pull
 from localspec.errors import DoesNotFit, UsageError
@@ -34,7 +34,7 @@ LARGE = 65_536  # tokens of context, by which an agent need not summarise so soo
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ServerRequest:
     """The server that an agent is to have."""
 
     model: str  # empty: any
@@ -46,14 +46,14 @@ class Wanted:
     arguments: tuple[str, ...]  # for a server that is started
 
 
-def launch(agent: Agent, arguments: Sequence[str], wanted: Wanted) -> int:
+def run_agent(agent: Agent, arguments: Sequence[str], request: ServerRequest) -> int:
     """Run an agent in the foreground, with a server for as long as it takes; its exit code."""
     program = shutil.which(agent.program)
     if program is None:
         raise UsageError(f"{agent.program} is not installed: {agent.install}")
     with leaving(), tempfile.TemporaryDirectory(prefix="localspec-") as name:
         folder = Path(name)
-        with served(wanted, folder) as server:
+        with agent_server(request, folder) as server:
             setup = agent.setup(server, folder)
             for path, text in setup.files.items():
                 path.write_text(text, encoding="utf-8")
@@ -61,54 +61,54 @@ def launch(agent: Agent, arguments: Sequence[str], wanted: Wanted) -> int:
 
 
 @contextmanager
-def served(wanted: Wanted, folder: Path) -> Iterator[Endpoint]:
-    server = existing(wanted)
+def agent_server(request: ServerRequest, folder: Path) -> Iterator[Endpoint]:
+    server = running_endpoint(request)
     if server is not None:
-        tell(server, "that runs already", wanted)
+        report(server, "that runs already", request)
         yield server
         return
-    start = beginning(wanted)
+    start = plan_start(request)
     click.echo(f"localspec: loading {start.model}", err=True)
-    with started(start, folder) as server:
-        tell(server, "for as long as this takes", wanted)
+    with run_server(start, folder) as server:
+        report(server, "for as long as this takes", request)
         yield server
 
 
-def existing(wanted: Wanted) -> Endpoint | None:
-    if wanted.attach is not None:
-        return answering(wanted.attach, wanted.key, wanted.model)
-    return found(wanted.serving, wanted.key, wanted.model)
+def running_endpoint(request: ServerRequest) -> Endpoint | None:
+    if request.attach is not None:
+        return endpoint_at(request.attach, request.key, request.model)
+    return configured_endpoint(request.serving, request.key, request.model)
 
 
-def tell(server: Endpoint, how: str, wanted: Wanted) -> None:
-    what = f"{server.model} with {server.context:,} tokens of context"
-    click.echo(f"localspec: {what} at {server.address}, {how}", err=True)
-    asked = wanted.loading.options.context or 0
-    if asked > server.context:
-        have = f"--context {asked} asks for more than that server has"
+def report(server: Endpoint, how: str, request: ServerRequest) -> None:
+    model = f"{server.model} with {server.context:,} tokens of context"
+    click.echo(f"localspec: {model} at {server.address}, {how}", err=True)
+    context = request.loading.options.context or 0
+    if context > server.context:
+        have = f"--context {context} asks for more than that server has"
         click.echo(f"localspec: {have}: {server.context:,} tokens", err=True)
     if server.context < FOR_AGENTS:
         few = f"agents send 8,000 to 20,000 tokens with a first request, and need {FOR_AGENTS:,}"
         click.echo(f"localspec: {few} of context and more", err=True)
 
 
-def beginning(wanted: Wanted) -> Start:
+def plan_start(request: ServerRequest) -> Start:
     """Choose the model that is named, or else was used last, and its context."""
-    name = wanted.model or choice.without_asking(wanted.loading)
+    name = request.model or choice.without_asking(request.loading)
     if not name:
         raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
-    locate_or_pull(name, wanted.loading)
-    asked = wanted.loading.options.context
-    context = asked or roomy(name, wanted)
-    larger = ("--context", str(context)) if not asked and context == LARGE else ()
-    return Start(name, (*wanted.arguments, *larger), context, free_port())
+    locate_or_pull(name, request.loading)
+    requested = request.loading.options.context
+    context = requested or choose_context(name, request)
+    larger = ("--context", str(context)) if not requested and context == LARGE else ()
+    return Start(name, (*request.arguments, *larger), context, free_port())
 
 
-def roomy(name: str, wanted: Wanted, large: int = LARGE) -> int:
+def choose_context(name: str, request: ServerRequest, large: int = LARGE) -> int:
     """Choose a large context if it takes no concession, else what is planned by default."""
-    loading = replace(wanted.loading, options=replace(wanted.loading.options, slots=SLOTS))
-    places = PairFiles.locate(name, wanted.draft, loading.backend, alone=loading.alone)
-    with places.examine() as examined:
+    loading = replace(request.loading, options=replace(request.loading.options, slots=SLOTS))
+    files = PairFiles.locate(name, request.draft, loading.backend, alone=loading.alone)
+    with files.examine() as examined:
         trained = examined.target.footprint().context or large
         usual = min(trained, CONTEXT)
         if trained < large:
@@ -139,15 +139,15 @@ def foreground(command: Sequence[str], setup: Setup) -> int:
 
 
 def environment(setup: Setup) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in setup.variables}
-    return kept | {k: v for k, v in setup.variables.items() if v is not None}
+    inherited = {k: v for k, v in os.environ.items() if k not in setup.variables}
+    return inherited | {k: v for k, v in setup.variables.items() if v is not None}
 
 
-def shown(agent: Agent, arguments: Sequence[str], wanted: Wanted) -> Iterator[str]:
+def shell_lines(agent: Agent, arguments: Sequence[str], request: ServerRequest) -> Iterator[str]:
     """Write what would be run as lines of a shell."""
-    server = existing(wanted)
+    server = running_endpoint(request)
     if server is None:
-        start = beginning(wanted)
+        start = plan_start(request)
         yield shlex.join(["localspec", *start.arguments])
         server = Endpoint(start.address, start.model, start.context)
     server = replace(server, key=server.key and HIDDEN)
@@ -156,9 +156,9 @@ def shown(agent: Agent, arguments: Sequence[str], wanted: Wanted) -> Iterator[st
     for path, text in setup.files.items():
         yield f"# {path}"
         yield from (f"#   {line}" for line in text.splitlines())
-    gone = [f"-u {name}" for name, value in setup.variables.items() if value is None]
-    told = [f"{k}={shlex.quote(v)}" for k, v in setup.variables.items() if v is not None]
+    unset = [f"-u {name}" for name, value in setup.variables.items() if value is None]
+    variables = [f"{k}={shlex.quote(v)}" for k, v in setup.variables.items() if v is not None]
     command = shlex.join([agent.program, *setup.arguments, *arguments])
-    yield " \\\n  ".join(["env", *gone, *told, command])
+    yield " \\\n  ".join(["env", *unset, *variables, command])
     if shutil.which(agent.program) is None:
         yield f"# {agent.program} is not installed: {agent.install}"

@@ -39,7 +39,7 @@ class LoadedModel:
     unloads_at: str | None  # as ISO 8601; None: it is not unloaded by itself
 
     @property
-    def place(self) -> str:
+    def device(self) -> str:
         share = round(100 * self.gpu_bytes / max(self.bytes, 1))
         return (
             "CPU" if not share else "GPU" if share == 100 else f"{100 - share}% CPU, {share}% GPU"
@@ -57,7 +57,7 @@ def ps(context: click.Context) -> None:
 
     The server is the one that `localspec serve` starts as it is configured, or that of --attach.
     """
-    wire = server(context)
+    wire = find_server(context)
     models = loaded_at(wire)
     if read(context, PsOptions).json:
         click.echo(json.dumps({"server": wire.address, "models": [*map(asdict, models)]}, indent=2))
@@ -66,7 +66,7 @@ def ps(context: click.Context) -> None:
         click.echo(f"no model is loaded at {wire.address}")
         return
     rows = [("NAME", "SIZE", "PLACE", "CONTEXT", "UNLOADS")]
-    rows += [(m.name, size(m.bytes), m.place, f"{m.context:,}", m.end) for m in models]
+    rows += [(m.name, size(m.bytes), m.device, f"{m.context:,}", m.end) for m in models]
     click.echo(columns(rows))
 
 
@@ -81,18 +81,18 @@ def stop(context: click.Context, model: str) -> None:
     """
     from localspec.chat.speakers.stream import count
 
-    wire = server(context)
-    names = [each.name for each in loaded_at(wire)]
+    wire = find_server(context)
+    names = [model.name for model in loaded_at(wire)]
     if not names:
         raise UsageError(f"no model is loaded at {wire.address}")
     name = model.removesuffix(LATEST)
     require_known(wire.address, name, names)
     requests = count(wire.ask("/models/unload", {"model": name}), "requests")
-    what = "its request has" if requests == 1 else f"its {requests} requests have"
-    click.echo(f"{name} is unloaded" + (f" when {what} ended" if requests else ""))
+    requests_end = "its request has" if requests == 1 else f"its {requests} requests have"
+    click.echo(f"{name} is unloaded" + (f" when {requests_end} ended" if requests else ""))
 
 
-def server(context: click.Context) -> Wire:
+def find_server(context: click.Context) -> Wire:
     """Find the server to ask."""
     from localspec.clients.running import running_server  # HTTP takes its time to import
 
@@ -106,18 +106,18 @@ def loaded_at(wire: Wire) -> list[LoadedModel]:
     from localspec.chat.speakers.stream import objects
 
     listed = wire.ask("/api/ps", seconds=QUICK_SECONDS).get("models")
-    return [loaded(objects(each)) for each in listed] if isinstance(listed, list) else []
+    return [loaded_model(objects(model)) for model in listed] if isinstance(listed, list) else []
 
 
-def loaded(told: Mapping[str, Json]) -> LoadedModel:
+def loaded_model(fields: Mapping[str, Json]) -> LoadedModel:
     from localspec.chat.speakers.stream import count
 
-    end = told.get("expires_at")
+    end = fields.get("expires_at")
     moment = datetime.fromisoformat(end) if isinstance(end, str) else None
     return LoadedModel(
-        str(told.get("name")).removesuffix(LATEST),
-        count(told, "size"),
-        count(told, "size_vram"),
-        count(told, "context_length"),
+        str(fields.get("name")).removesuffix(LATEST),
+        count(fields, "size"),
+        count(fields, "size_vram"),
+        count(fields, "context_length"),
         None if moment is None or moment.year == NEVER_YEAR else moment.astimezone().isoformat(),
     )

@@ -27,13 +27,13 @@ FILL_IN_MARKS = {
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
 
 
-def answering(address: str, key: str, model: str = "") -> Endpoint:
+def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
     """Find a model at an address, one that is loaded if none is named; or raise."""
     if socket_path(address):
         raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
     wire = Wire(address, key)
     by_name = models_of(wire)
-    loaded = (name for name, each in by_name.items() if each.get("loaded") is True)
+    loaded = (name for name, fields in by_name.items() if fields.get("loaded") is True)
     name = model or next(loaded, next(iter(by_name)))
     if name not in by_name and (stem := Path(name).stem) in by_name:
         name = stem  # as the server calls a file
@@ -44,10 +44,10 @@ def answering(address: str, key: str, model: str = "") -> Endpoint:
 def models_of(wire: Wire) -> dict[str, Object]:
     """List the models that a server offers, or raise where it is not LocalSpec."""
     listed = wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
-    models = [objects(each) for each in listed] if isinstance(listed, list) else []
-    if not models or any(each.get("owned_by") != OURS for each in models):
+    models = [objects(model) for model in listed] if isinstance(listed, list) else []
+    if not models or any(model.get("owned_by") != OURS for model in models):
         raise UsageError(f"what answers at {wire.address} is not LocalSpec")
-    return {str(each.get("id")): each for each in models}
+    return {str(model.get("id")): model for model in models}
 
 
 def running_server(attach: str | None, key: str, serving: ServingOptions) -> Wire:
@@ -74,22 +74,21 @@ def usual_address(serving: ServingOptions) -> str:
     return f"{scheme}://{shown}:{serving.port}{serving.prefix.rstrip('/')}"
 
 
-def found(serving: ServingOptions, key: str, model: str) -> Endpoint | None:
+def configured_endpoint(serving: ServingOptions, key: str, model: str) -> Endpoint | None:
     """Find the server that is configured, if it runs and serves the model."""
     address = usual_address(serving)
     key = key or next(iter(keys_of(serving.api_key, serving.api_key_file)), "")
     try:
-        return answering(address, key, model) if address else None
+        return endpoint_at(address, key, model) if address else None
     except LocalSpecError:
         return None
 
 
-def completing(server: Endpoint) -> Endpoint:
+def with_fill_in(server: Endpoint) -> Endpoint:
     """Ask a server whether its model fills in middles, and by which tokens."""
     wire = Wire(server.address, server.key)
     with suppress(LocalSpecError):
-        shown = wire.ask("/api/show", {"model": server.model})
-        able = shown.get("capabilities")
+        able = wire.ask("/api/show", {"model": server.model}).get("capabilities")
         if isinstance(able, list) and "insert" in able:
             return replace(server, fills_in=True, fill_in_format=fill_in_format(wire, server.model))
     return server
@@ -98,8 +97,8 @@ def completing(server: Endpoint) -> Endpoint:
 def fill_in_format(wire: Wire, model: str, marks: Mapping[str, str] = FILL_IN_MARKS) -> str:
     """Find the family whose mark is one token of the model's."""
     for name, mark in marks.items():
-        asked: Json = {"model": model, "content": mark, "parse_special": True}
-        tokens = wire.ask("/tokenize", asked).get("tokens")
+        body: Json = {"model": model, "content": mark, "parse_special": True}
+        tokens = wire.ask("/tokenize", body).get("tokens")
         if isinstance(tokens, list) and len(tokens) == 1:
             return name
     return ""

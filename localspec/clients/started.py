@@ -15,12 +15,12 @@ from pathlib import Path
 
 from localspec.chat.speakers.http import Wire
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.running import answering
+from localspec.clients.running import endpoint_at
 from localspec.errors import BackendError, LocalSpecError
 
 HOST, KEY, SLOTS = "127.0.0.1", "LOCALSPEC_API_KEY", 2  # an agent asks for titles beside its turns
 POLL_SECONDS, GRACE_SECONDS = 0.1, 15
-TOLD_LINES = 8  # of its log, where it failed
+MAX_LOG_LINES = 8  # of its log, where it failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(start: Start, folder: Path) -> Iterator[Endpoint]:
+def run_server(start: Start, folder: Path) -> Iterator[Endpoint]:
     """Run a server that only this client has the key of, and end it."""
     key, log = secrets.token_urlsafe(24), folder / "server.log"
     # What is configured for `serve` is for other servers, with other addresses and keys.
@@ -67,24 +67,26 @@ def started(start: Start, folder: Path) -> Iterator[Endpoint]:
             start_new_session=True,  # so that Ctrl-C is for the client alone
         )
     try:
-        yield ready(process, start.address, key, log)
+        yield wait_until_ready(process, start.address, key, log)
     finally:
-        end(process)
+        end_process(process)
 
 
-def ready(process: subprocess.Popen[bytes], address: str, key: str, log: Path) -> Endpoint:
+def wait_until_ready(
+    process: subprocess.Popen[bytes], address: str, key: str, log: Path
+) -> Endpoint:
     """Wait until it answers, which takes as long as its model takes to load."""
     wire = Wire(address, key)
     while process.poll() is None:
         with suppress(LocalSpecError):
             wire.ask("/health", seconds=1)
-            return answering(address, key)
+            return endpoint_at(address, key)
         time.sleep(POLL_SECONDS)
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TOLD_LINES:]
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-MAX_LOG_LINES:]
     raise BackendError("\n".join(["the server ended before it answered:", *lines]))
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(GRACE_SECONDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from localspec.commands.options.declare import COUNT, TEXT, option, options, read, required
-from localspec.export.deployment import FEW, Settings, Wanted, deployment
+from localspec.export.deployment import USUAL_DEPTH, PairNames, Settings, deployment
 from localspec.export.engines import ENGINES
 
 
@@ -29,7 +29,9 @@ class ExportOptions:
     draft_original: str = option(
         TEXT, "Original weights of the draft model.", "ORG/REPOSITORY", default=""
     )
-    depth: int = option(click.IntRange(0, 64), "Draft N tokens in a round; 0 is none.", default=FEW)
+    depth: int = option(
+        click.IntRange(0, 64), "Draft N tokens in a round; 0 is none.", default=USUAL_DEPTH
+    )
     context: int | None = option(COUNT, "Tokens that a prompt and its reply may have together.")
     slots: int | None = option(COUNT, "Answer N requests at once.")
     kv_type: str = option(
@@ -47,8 +49,8 @@ def export(context: click.Context, model: str) -> None:
 
     For more cards or users than LocalSpec is made for. It need not be installed there.
     """
-    given = read(context, ExportOptions)
-    engine = ENGINES[given.to]
-    wanted = Wanted(model, given.draft, given.original, given.draft_original)
-    settings = Settings(given.depth, given.context, given.slots, given.kv_type)
-    click.echo(str(engine.script(deployment(wanted, engine.format, settings))))
+    request = read(context, ExportOptions)
+    engine = ENGINES[request.to]
+    names = PairNames(model, request.draft, request.original, request.draft_original)
+    settings = Settings(request.depth, request.context, request.slots, request.kv_type)
+    click.echo(str(engine.script(deployment(names, engine.format, settings))))

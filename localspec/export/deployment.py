@@ -14,7 +14,7 @@ from localspec.models.entry import Entry, Offer
 from localspec.models.sources import LocalFiles, Package, Source, place, source
 
 LOOKUP = "ngram"  # drafts for every model: what followed the same words earlier in the text
-FEW = 3  # draft tokens a round, as the examples of most engines have it
+USUAL_DEPTH = 3  # draft tokens a round, as the examples of most engines have it
 ANY = ""  # format of an engine that runs the weights as their makers published them
 
 
@@ -41,7 +41,7 @@ class ExportedModel:
 class Settings:
     """Settings of the whole engine; None leaves one to it."""
 
-    depth: int = FEW
+    depth: int = USUAL_DEPTH
     context: int | None = None
     slots: int | None = None
     kv_type: str = "auto"
@@ -73,13 +73,15 @@ class Deployment:
 
     @property
     def one_vocabulary(self) -> bool:
-        """Tell whether target and draft have vocabularies of one size, as far as is known."""
-        sizes = {each.vocabulary for each in (self.target, self.draft) if each and each.vocabulary}
+        """Whether target and draft have vocabularies of one size, as far as they are known."""
+        sizes = {
+            model.vocabulary for model in (self.target, self.draft) if model and model.vocabulary
+        }
         return len(sizes) < 2
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PairNames:
     """A pair to export, as the command line names it."""
 
     model: str  # a name of the catalogue, or a path
@@ -88,20 +90,20 @@ class Wanted:
     draft_original: str = ""
 
 
-def deployment(wanted: Wanted, format: str, settings: Settings) -> Deployment:
+def deployment(names: PairNames, format: str, settings: Settings) -> Deployment:
     """Describe a pair for an engine that takes weights of a format."""
-    target = _model(wanted.model, format, wanted.original)
-    offer, sampling = _known(wanted.model, format)
-    if wanted.draft:
-        given = _model(wanted.draft, format, wanted.draft_original)
-        return Deployment(target, given.drafts_as, given, settings, sampling)
-    original = wanted.draft_original or offer.draft_original
+    target = _model(names.model, format, names.original)
+    offer, sampling = _offer_and_sampling(names.model, format)
+    if names.draft:
+        other = _model(names.draft, format, names.draft_original)
+        return Deployment(target, other.drafts_as, other, settings, sampling)
+    original = names.draft_original or offer.draft_original
     draft = _model(offer.draft, format, original) if offer.draft else None
     drafter = LOOKUP if offer.drafter == "none" else offer.drafter
     return Deployment(target, drafter, draft, settings, sampling)
 
 
-def _known(model: str, format: str) -> tuple[Offer, Mapping[str, float]]:
+def _offer_and_sampling(model: str, format: str) -> tuple[Offer, Mapping[str, float]]:
     """Look up how a model drafts, and the sampling that its makers recommend."""
     if place(model).exists():
         inside = trial.footprint(model).drafting_layers > 0
@@ -120,31 +122,33 @@ def _model(name_or_path: str, format: str, original: str) -> ExportedModel:
     return ExportedModel(name_or_path, source(name_or_path), original=original)
 
 
-def _file(path: str, format: str, original: str) -> ExportedModel:
-    there = place(path).absolute()
-    found = spec(taker(there))
-    if format not in (ANY, found.format):
-        raise UsageError(f"{path} is {found.kind}; what is wanted runs on another format: {format}")
-    look = trial.footprint(there)
+def _file(name: str, format: str, original: str) -> ExportedModel:
+    path = place(name).absolute()
+    engine = spec(taker(path))
+    if format not in (ANY, engine.format):
+        raise UsageError(f"{name} is {engine.kind}; that engine runs {format}")
+    footprint = trial.footprint(path)
     return ExportedModel(
-        look.name,
-        LocalFiles(there),
-        look.quantisation,
+        footprint.name,
+        LocalFiles(path),
+        footprint.quantisation,
         original,
-        0 if look.drafter else look.vocabulary,  # a head may have a smaller one of its own
-        look.drafter or "model",
+        0
+        if footprint.drafter
+        else footprint.vocabulary,  # a head may have a smaller one of its own
+        footprint.drafter or "model",
     )
 
 
 def _listed(entry: Entry, format: str, weights: str, original: str) -> ExportedModel:
     """Find a model of the catalogue: here if it was pulled, else where it would come from."""
     offer = _offer(entry, format)
-    offered = offer.weights
+    weights_offered = offer.weights
     if weights:
-        require_known(entry.name, weights, offered)
-    chosen = weights or next(iter(offered))
+        require_known(entry.name, weights, weights_offered)
+    chosen = weights or next(iter(weights_offered))
     vocabulary = entry.shape.vocabulary if entry.shape else 0
-    where: Source = offered[chosen].source
+    where: Source = weights_offered[chosen].source
     for pulled in store.find(f"{entry.name}:{chosen}"):
         if pulled.engine in specs() and entry.offers.get(spec(pulled.engine).format) is offer:
             where = LocalFiles(pulled.target.path)
@@ -156,5 +160,5 @@ def _offer(entry: Entry, format: str) -> Offer:
         return next(iter(entry.offers.values()))
     if format not in entry.offers:
         listed = " and ".join(entry.offers)
-        raise UsageError(f"{entry.name} is listed as {listed} only, and what is wanted is {format}")
+        raise UsageError(f"{entry.name} is listed as {listed} only, and that engine runs {format}")
     return entry.offers[format]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localspec.errors import UsageError
 from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
-from localspec.export.differences import listed, sampling, words
+from localspec.export.differences import notes_on, option_words, sampling
 from localspec.export.script import Script
 from localspec.models.sources import Hub
 
@@ -19,8 +19,8 @@ TYPES = {
 SAMPLING = {"temperature": "--temp", "top-p": "--top-p", "top-k": "--top-k", "min-p": "--min-p"}
 
 
-def script(wanted: Deployment) -> Script:
-    settings = wanted.settings
+def script(deployment: Deployment) -> Script:
+    settings = deployment.settings
     kv_type = "" if settings.kv_type == "auto" else settings.kv_type
     options = {
         "-c": (settings.context or 0) * (settings.slots or 1),  # it divides by slots
@@ -28,17 +28,17 @@ def script(wanted: Deployment) -> Script:
         "-ctk": kv_type,
         "-ctv": kv_type,
     }
-    command = ["llama-server", *gguf(wanted.target, "-m", "-hf"), *words(options)]
-    if wanted.drafts:
-        command += speculation(wanted)
-    return Script([[*command, *sampling(wanted, SAMPLING)]], listed(wanted))
+    command = ["llama-server", *gguf(deployment.target, "-m", "-hf"), *option_words(options)]
+    if deployment.drafts:
+        command += speculation(deployment)
+    return Script([[*command, *sampling(deployment, SAMPLING)]], notes_on(deployment))
 
 
-def speculation(wanted: Deployment) -> list[str]:
-    found = ["--spec-type", TYPES[wanted.drafter]]
-    if wanted.drafter != LOOKUP:  # which has lengths of its own
-        found += ["--spec-draft-n-max", str(wanted.depth)]
-    return found + (gguf(wanted.draft, "-md", "-hfd") if wanted.draft else [])
+def speculation(deployment: Deployment) -> list[str]:
+    options = ["--spec-type", TYPES[deployment.drafter]]
+    if deployment.drafter != LOOKUP:  # which has lengths of its own
+        options += ["--spec-draft-n-max", str(deployment.depth)]
+    return options + (gguf(deployment.draft, "-md", "-hfd") if deployment.draft else [])
 
 
 def gguf(model: ExportedModel, file: str, hub: str) -> list[str]:

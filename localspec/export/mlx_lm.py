@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from localspec.errors import UsageError
 from localspec.export.deployment import Deployment, ExportedModel
-from localspec.export.differences import listed, quantised, sampling, words
+from localspec.export.differences import notes_on, option_words, quantised, sampling
 from localspec.export.script import Script
 from localspec.models.sources import Hub
 
 SAMPLING = {"temperature": "--temp", "top-p": "--top-p", "top-k": "--top-k", "min-p": "--min-p"}
 
 
-def script(wanted: Deployment) -> Script:
-    settings, notes = wanted.settings, []
+def script(deployment: Deployment) -> Script:
+    settings, notes = deployment.settings, []
     if settings.context:
         notes.append("the context: texts grow as long as there is memory")
-    if wanted.drafts and wanted.drafter != "model":
-        notes.append(f"drafts by {wanted.drafter}: mlx-lm has draft models only")
-        wanted = wanted.without_draft(depth=0)
-    if wanted.drafts:
+    if deployment.drafts and deployment.drafter != "model":
+        notes.append(f"drafts by {deployment.drafter}: mlx-lm has draft models only")
+        deployment = deployment.without_draft(depth=0)
+    if deployment.drafts:
         notes.append("requests at once: with a draft model they are answered one by one")
-    elif quantised(wanted):
+    elif quantised(deployment):
         notes.append("requests at once: with quantised keys and values, one by one")
     options = {
-        "--model": folder(wanted.target),
-        "--draft-model": folder(wanted.draft) if wanted.drafts and wanted.draft else "",
-        "--num-draft-tokens": wanted.depth if wanted.drafts else 0,
-        "--kv-bits": settings.kv_type[1] if quantised(wanted) else "",  # as q8_0
+        "--model": folder(deployment.target),
+        "--draft-model": folder(deployment.draft) if deployment.drafts and deployment.draft else "",
+        "--num-draft-tokens": deployment.depth if deployment.drafts else 0,
+        "--kv-bits": settings.kv_type[1] if quantised(deployment) else "",  # as q8_0
         "--decode-concurrency": settings.slots,
     }
-    command = ["mlx_lm.server", *words(options), *sampling(wanted, SAMPLING)]
-    return Script([command], listed(wanted, *notes))
+    command = ["mlx_lm.server", *option_words(options), *sampling(deployment, SAMPLING)]
+    return Script([command], notes_on(deployment, *notes))
 
 
 def folder(model: ExportedModel) -> str:

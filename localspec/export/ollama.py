@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from localspec.errors import UsageError
 from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
-from localspec.export.differences import listed, quantised
+from localspec.export.differences import notes_on, quantised
 from localspec.export.script import Script
 from localspec.models.sources import Hub
 
@@ -15,37 +15,39 @@ PARAMETERS = ("temperature", "top-k", "top-p", "min-p")
 FILE = "Modelfile"
 
 
-def script(wanted: Deployment) -> Script:
+def script(deployment: Deployment) -> Script:
     notes = []
-    if wanted.drafts and wanted.drafter == LOOKUP:
+    if deployment.drafts and deployment.drafter == LOOKUP:
         notes.append("prompt lookup: Ollama has draft models and MTP only")
-        wanted = wanted.without_draft(depth=0)
-    name = re.sub(r"[^a-z0-9._-]+", "-", wanted.target.name.lower())
+        deployment = deployment.without_draft(depth=0)
+    name = re.sub(r"[^a-z0-9._-]+", "-", deployment.target.name.lower())
     commands = [["ollama", "create", name, "-f", FILE], ["ollama", "run", name]]
-    if variables := " ".join(environment(wanted)):
+    if variables := " ".join(environment(deployment)):
         notes.append(f"by itself {variables}: set it where Ollama's server is started")
-    return Script(commands, listed(wanted, *notes), FILE, "\n".join(lines(wanted)))
+    return Script(
+        commands, notes_on(deployment, *notes), FILE, "\n".join(modelfile_lines(deployment))
+    )
 
 
-def environment(wanted: Deployment) -> Iterator[str]:
-    if quantised(wanted):
-        yield f"OLLAMA_KV_CACHE_TYPE={wanted.settings.kv_type}"
-    if wanted.settings.slots:
-        yield f"OLLAMA_NUM_PARALLEL={wanted.settings.slots}"
+def environment(deployment: Deployment) -> Iterator[str]:
+    if quantised(deployment):
+        yield f"OLLAMA_KV_CACHE_TYPE={deployment.settings.kv_type}"
+    if deployment.settings.slots:
+        yield f"OLLAMA_NUM_PARALLEL={deployment.settings.slots}"
 
 
-def lines(wanted: Deployment) -> Iterator[str]:
+def modelfile_lines(deployment: Deployment) -> Iterator[str]:
     """Write the Modelfile."""
-    yield f"FROM {weights(wanted.target)}"
-    if wanted.drafts:
-        if wanted.draft:
-            yield f"DRAFT {file(wanted.draft)}"
-        yield f"PARAMETER draft_num_predict {wanted.depth}"
-    if wanted.settings.context:
-        yield f"PARAMETER num_ctx {wanted.settings.context}"
+    yield f"FROM {weights(deployment.target)}"
+    if deployment.drafts:
+        if deployment.draft:
+            yield f"DRAFT {file(deployment.draft)}"
+        yield f"PARAMETER draft_num_predict {deployment.depth}"
+    if deployment.settings.context:
+        yield f"PARAMETER num_ctx {deployment.settings.context}"
     for key in PARAMETERS:
-        if key in wanted.sampling:
-            yield f"PARAMETER {key.replace('-', '_')} {wanted.sampling[key]:g}"
+        if key in deployment.sampling:
+            yield f"PARAMETER {key.replace('-', '_')} {deployment.sampling[key]:g}"
 
 
 def weights(model: ExportedModel) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from localspec.export.deployment import LOOKUP, Deployment
 from localspec.export.differences import (
     ALONE,
-    by_known_method,
     draft_original,
-    listed,
+    notes_on,
     of_original,
+    option_words,
     original,
     quantised,
-    words,
+    with_lookup_if_unknown,
 )
 from localspec.export.script import Script
 
@@ -26,32 +26,32 @@ ALGORITHMS = {
 STEPPING = ("STANDALONE", "NEXTN", "EAGLE3")  # draft one token after the other
 
 
-def script(wanted: Deployment) -> Script:
-    settings, notes = wanted.settings, of_original(wanted)
-    wanted, lost = by_known_method(wanted, ALGORITHMS)
+def script(deployment: Deployment) -> Script:
+    settings, notes = deployment.settings, of_original(deployment)
+    deployment, lost = with_lookup_if_unknown(deployment, ALGORITHMS)
     notes += lost
-    if not wanted.one_vocabulary:
+    if not deployment.one_vocabulary:
         notes.append("the draft model: its vocabulary is of another size, which SGLang refuses")
-        wanted = wanted.without_draft()
-    elif wanted.drafts and wanted.drafter != LOOKUP:
+        deployment = deployment.without_draft()
+    elif deployment.drafts and deployment.drafter != LOOKUP:
         notes.append(ALONE)
     options = {
-        "--model-path": original(wanted),
+        "--model-path": original(deployment),
         "--context-length": settings.context,
         "--max-running-requests": settings.slots,
-        "--kv-cache-dtype": "fp8_e4m3" if quantised(wanted) else "",
+        "--kv-cache-dtype": "fp8_e4m3" if quantised(deployment) else "",
     }
-    speculating = speculation(wanted) if wanted.drafts else {}
-    command = ["python", "-m", "sglang.launch_server", *words(options | speculating)]
-    return Script([command], listed(wanted, *notes))
+    speculating = speculation(deployment) if deployment.drafts else {}
+    command = ["python", "-m", "sglang.launch_server", *option_words(options | speculating)]
+    return Script([command], notes_on(deployment, *notes))
 
 
-def speculation(wanted: Deployment) -> dict[str, object]:
-    algorithm = ALGORITHMS[wanted.drafter]
-    steps = {"--speculative-num-steps": wanted.depth, "--speculative-eagle-topk": 1}
+def speculation(deployment: Deployment) -> dict[str, object]:
+    algorithm = ALGORITHMS[deployment.drafter]
+    steps = {"--speculative-num-steps": deployment.depth, "--speculative-eagle-topk": 1}
     return {
         "--speculative-algorithm": algorithm,
-        "--speculative-draft-model-path": draft_original(wanted),
+        "--speculative-draft-model-path": draft_original(deployment),
         **(steps if algorithm in STEPPING else {}),
-        "--speculative-num-draft-tokens": wanted.depth + 1,  # with the target's own
+        "--speculative-num-draft-tokens": deployment.depth + 1,  # with the target's own
     }

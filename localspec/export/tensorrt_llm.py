@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from localspec.export.deployment import LOOKUP, Deployment
 from localspec.export.differences import (
     ALONE,
-    by_known_method,
     draft_original,
-    listed,
+    notes_on,
     of_original,
     original,
     quantised,
+    with_lookup_if_unknown,
 )
 from localspec.export.script import Script
 
@@ -25,39 +25,39 @@ TYPES = {
     "eagle3": "Eagle3",
     "dflash": "DFlash",
 }
-LONGEST = 4  # tokens that prompt lookup compares
+MAX_NGRAM = 4  # tokens that prompt lookup compares
 FILE = "trtllm.yaml"
 
 
-def script(wanted: Deployment) -> Script:
-    notes = of_original(wanted)
-    wanted, lost = by_known_method(wanted, TYPES)
+def script(deployment: Deployment) -> Script:
+    notes = of_original(deployment)
+    deployment, lost = with_lookup_if_unknown(deployment, TYPES)
     notes += lost
-    if wanted.drafts and wanted.drafter != LOOKUP:
+    if deployment.drafts and deployment.drafter != LOOKUP:
         notes.append(ALONE)
-    if wanted.drafts and TYPES[wanted.drafter] == "MTP":
+    if deployment.drafts and TYPES[deployment.drafter] == "MTP":
         notes.append("perhaps the drafter: MTP is documented for DeepSeek only; else --depth 0")
-    content = "\n".join(lines(wanted))
-    command = ["trtllm-serve", original(wanted)]
+    content = "\n".join(yaml_lines(deployment))
+    command = ["trtllm-serve", original(deployment)]
     if content:
         command += ["--config", FILE]
-    return Script([command], listed(wanted, *notes), FILE, content)
+    return Script([command], notes_on(deployment, *notes), FILE, content)
 
 
-def lines(wanted: Deployment) -> Iterator[str]:
+def yaml_lines(deployment: Deployment) -> Iterator[str]:
     """Write the settings as YAML."""
-    if wanted.settings.context:
-        yield f"max_seq_len: {wanted.settings.context}"
-    if wanted.settings.slots:
-        yield f"max_batch_size: {wanted.settings.slots}"
-    if quantised(wanted):
+    if deployment.settings.context:
+        yield f"max_seq_len: {deployment.settings.context}"
+    if deployment.settings.slots:
+        yield f"max_batch_size: {deployment.settings.slots}"
+    if quantised(deployment):
         yield "kv_cache_config:"
         yield "  dtype: fp8"
-    if wanted.drafts:
+    if deployment.drafts:
         yield "speculative_config:"
-        yield f"  decoding_type: {TYPES[wanted.drafter]}"
-        yield f"  max_draft_len: {wanted.depth}"
-        if wanted.drafter == LOOKUP:
-            yield f"  max_matching_ngram_size: {LONGEST}"
-        if model := draft_original(wanted):
+        yield f"  decoding_type: {TYPES[deployment.drafter]}"
+        yield f"  max_draft_len: {deployment.depth}"
+        if deployment.drafter == LOOKUP:
+            yield f"  max_matching_ngram_size: {MAX_NGRAM}"
+        if model := draft_original(deployment):
             yield f"  speculative_model: {json.dumps(model)}"

@@ -8,39 +8,39 @@ from localspec.export.deployment import LOOKUP, Deployment
 from localspec.export.differences import (
     ALONE,
     draft_original,
-    listed,
+    notes_on,
     of_original,
+    option_words,
     original,
     quantised,
-    words,
 )
 from localspec.export.script import Script
 
 METHODS = {"model": "draft_model", "mtp-inside": "mtp"}  # where the catalogue has another word
-LONGEST = 4  # tokens that prompt lookup compares
+MAX_NGRAM = 4  # tokens that prompt lookup compares
 
 
-def script(wanted: Deployment) -> Script:
-    settings = wanted.settings
+def script(deployment: Deployment) -> Script:
+    settings = deployment.settings
     options = {
         "--max-model-len": settings.context,
         "--max-num-seqs": settings.slots,
-        "--kv-cache-dtype": "fp8" if quantised(wanted) else "",
-        "--speculative-config": json.dumps(speculation(wanted)) if wanted.drafts else "",
+        "--kv-cache-dtype": "fp8" if quantised(deployment) else "",
+        "--speculative-config": json.dumps(speculation(deployment)) if deployment.drafts else "",
     }
-    alone = [ALONE] if wanted.drafts and wanted.drafter != LOOKUP else []
-    notes = listed(wanted, *of_original(wanted), *alone)
-    return Script([["vllm", "serve", original(wanted), *words(options)]], notes)
+    alone = [ALONE] if deployment.drafts and deployment.drafter != LOOKUP else []
+    notes = notes_on(deployment, *of_original(deployment), *alone)
+    return Script([["vllm", "serve", original(deployment), *option_words(options)]], notes)
 
 
-def speculation(wanted: Deployment) -> dict[str, object]:
+def speculation(deployment: Deployment) -> dict[str, object]:
     """Describe the drafter as vLLM's SpeculativeConfig has it."""
-    method = METHODS.get(wanted.drafter, wanted.drafter)
-    found: dict[str, object] = {"method": method, "num_speculative_tokens": wanted.depth}
-    if wanted.drafter == LOOKUP:
-        found["prompt_lookup_max"] = LONGEST
-    if model := draft_original(wanted):
-        found["model"] = model
-    if not wanted.one_vocabulary:
-        found["use_heterogeneous_vocab"] = True
-    return found
+    method = METHODS.get(deployment.drafter, deployment.drafter)
+    config: dict[str, object] = {"method": method, "num_speculative_tokens": deployment.depth}
+    if deployment.drafter == LOOKUP:
+        config["prompt_lookup_max"] = MAX_NGRAM
+    if model := draft_original(deployment):
+        config["model"] = model
+    if not deployment.one_vocabulary:
+        config["use_heterogeneous_vocab"] = True
+    return config

@@ -14,7 +14,7 @@ from localspec.clients import editors
 from localspec.clients.command import PROGRAMS
 from localspec.clients.editors import EDITORS
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.running import completing, fill_in_format
+from localspec.clients.running import fill_in_format, with_fill_in
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from tests.server.coder import Coder
@@ -59,7 +59,7 @@ def test_a_model_that_fills_in_middles_completes_in_continue(coder):
         "edit",
         "apply",
     ]
-    endpoint = completing(Endpoint(coder.address, "scripted", 8000))
+    endpoint = with_fill_in(Endpoint(coder.address, "scripted", 8000))
     models = yaml_models(editors.continue_(endpoint).text)
     assert list(models) == ["LocalSpec", "LocalSpec autocomplete"]
     model = models["LocalSpec autocomplete"]
@@ -93,7 +93,7 @@ def test_a_model_whose_marks_zed_knows_predicts_edits_there(coder):
         "prompt_format": "qwen",
         "max_output_tokens": 64,
     }
-    server = completing(Endpoint(coder.address, "scripted", 8000))
+    server = with_fill_in(Endpoint(coder.address, "scripted", 8000))
     assert (server.fills_in, server.fill_in_format) == (True, "")  # its marks are nobody's
     assert "edit_predictions" not in json.loads(editors.zed(server).text)
 

@@ -17,8 +17,8 @@ import pytest
 from localspec.cli import run
 from localspec.clients.agents import AGENTS
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.launch import Wanted, roomy
-from localspec.clients.running import answering, usual_address
+from localspec.clients.launch import ServerRequest, choose_context
+from localspec.clients.running import endpoint_at, usual_address
 from localspec.errors import UsageError
 from localspec.memory.planner import Limits
 from localspec.runtime.loading import Loading
@@ -120,11 +120,11 @@ def test_an_agent_that_is_not_installed_is_one_sentence(capsys, tmp_path, monkey
 
 
 def test_only_a_server_of_ours_is_used(server):
-    assert answering(server.address, "the-key").model == "scripted"
+    assert endpoint_at(server.address, "the-key").model == "scripted"
     with pytest.raises(UsageError, match="has no other; it has: scripted"):
-        answering(server.address, "the-key", "other")
+        endpoint_at(server.address, "the-key", "other")
     with pytest.raises(UsageError, match="give --key"):
-        answering(server.address, "", "scripted")
+        endpoint_at(server.address, "", "scripted")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, t
 )
 def test_a_large_context_is_chosen_where_nothing_is_conceded_for_it(limits, context):
     model, loading = str(engines.tiny("llama")), Loading(limits=limits)
-    wanted = Wanted(model, None, "", ServingOptions(), loading, None, ())
-    assert roomy(model, wanted, large=2048) == context
-    assert roomy(model, wanted, large=8192) == 4096  # more than it was trained for
+    wanted = ServerRequest(model, None, "", ServingOptions(), loading, None, ())
+    assert choose_context(model, wanted, large=2048) == context
+    assert choose_context(model, wanted, large=8192) == 4096  # more than it was trained for

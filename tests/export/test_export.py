@@ -12,7 +12,7 @@ import pytest
 
 from localspec.cli import run
 from localspec.errors import UsageError
-from localspec.export.deployment import ANY, Settings, Wanted, deployment
+from localspec.export.deployment import ANY, PairNames, Settings, deployment
 from localspec.export.engines import ENGINES
 from localspec.export.script import Script
 from localspec.models.catalogue import entries
@@ -89,7 +89,7 @@ mlx_lm.server \\
 
 
 def written(engine: str, model: str, settings: Settings, **more: str) -> Script:
-    wanted = Wanted(model, **more)
+    wanted = PairNames(model, **more)
     return ENGINES[engine].script(deployment(wanted, ENGINES[engine].format, settings))
 
 
@@ -123,7 +123,7 @@ def test_a_head_beside_the_weights_is_named():
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
 def test_a_drafter_that_an_engine_has_no_method_for_is_told(engine):
     """It once ended with a KeyError."""
-    found = deployment(Wanted("qwen3-8b-dflash"), ANY, Settings())
+    found = deployment(PairNames("qwen3-8b-dflash"), ANY, Settings())
     text = str(ENGINES[engine].script(replace(found, drafter="medusa")))
     assert "does not carry over: drafts by medusa" in text
     assert "DFlash" not in text
@@ -212,4 +212,4 @@ def test_an_unknown_name_and_an_unknown_engine_are_errors(capsys):
     assert run(["export", "no-such-model", "--to", "vllm"]) == 2
     assert "no model 'no-such-model'" in capsys.readouterr().err
     assert run(["export", "qwen3-8b", "--to", "tgi"]) == 2
-    assert deployment(Wanted("qwen3-8b"), ANY, Settings()).target.original == "Qwen/Qwen3-8B"
+    assert deployment(PairNames("qwen3-8b"), ANY, Settings()).target.original == "Qwen/Qwen3-8B"

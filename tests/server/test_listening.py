@@ -18,7 +18,7 @@ import pytest
 from localspec.chat.speakers.server import AttachedServer
 from localspec.chat.speakers.speaker import Ended
 from localspec.cli import run
-from localspec.clients.running import answering
+from localspec.clients.running import endpoint_at
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.server.app import Terms
@@ -100,7 +100,7 @@ def test_a_server_at_a_unix_socket_answers_and_leaves_nothing(place):
                 assert piece is not None
             assert piece.finish == "length"
         with pytest.raises(UsageError, match="unix socket"):
-            answering(str(place), "")
+            endpoint_at(str(place), "")
         process.terminate()
         assert process.wait(20) == -signal.SIGTERM
     finally:

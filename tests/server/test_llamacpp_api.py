@@ -338,7 +338,7 @@ def test_a_block_ends_before_the_first_line_that_is_indented_by_less(text, said)
     for size in range(1, len(text) + 2):
         block = IndentedBlock(2)
         pieces = [block.take(text[at : at + size]) for at in range(0, len(text), size)]
-        assert "".join(pieces) + block.rest() == said
+        assert "".join(pieces) + block.remaining_blanks() == said
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):

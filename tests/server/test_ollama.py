@@ -10,7 +10,7 @@ import pytest
 
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms
-from localspec.server.ollama.answer import objects
+from localspec.server.ollama.answer import call_objects
 from localspec.server.ollama.options import OllamaOptions
 from localspec.server.ollama.request import OllamaChatRequest, OllamaMessage, messages_of
 from localspec.server.replies.reply import Called
@@ -139,13 +139,13 @@ def test_a_call_that_was_cut_short_is_not_told(server, client):
     ],
 )
 def test_arguments_are_told_without_half_letters(given, told):
-    [call] = objects([Called("weather", given)], 3)
+    [call] = call_objects([Called("weather", given)], 3)
     assert call["function"] == {"index": 3, "name": "weather", "arguments": told}
 
 
 @pytest.mark.parametrize("given", ['{"city": ', '{"x": 1e999}', '{"x": 1' + "0" * 5000 + "}"])
 def test_arguments_that_no_json_can_tell_are_left_out(given):
-    assert objects([Called("weather", given)]) == []
+    assert call_objects([Called("weather", given)]) == []
 
 
 def test_a_result_belongs_to_the_call_of_its_name(server, client):

@@ -53,13 +53,13 @@ class MessagesAnswer:
         self.blocks = Blocks(self.choices)
 
     @classmethod
-    def of(cls, asked: MessagesRequest, choices: Choices) -> MessagesAnswer:
-        return cls(choices, asked.hides_thoughts, asked.max_tokens == 0)
+    def of(cls, request: MessagesRequest, choices: Choices) -> MessagesAnswer:
+        return cls(choices, request.hides_thoughts, request.max_tokens == 0)
 
     async def whole(self) -> Data:
         await self.blocks.whole()
-        found = [] if self.says_nothing else self.blocks.all
-        content = [self._content(block) for block in found]
+        blocks = [] if self.says_nothing else self.blocks.all
+        content = [self._content(block) for block in blocks]
         return self._message(content, self._usage()) | self._stop()
 
     def opening(self) -> Bodies:
@@ -72,10 +72,10 @@ class MessagesAnswer:
         return [body for change in self.blocks.changes(step) for body in self._events(change)]
 
     async def closing(self) -> Bodies:
-        found = [body for change in self.blocks.end() for body in self._events(change)]
+        events = [body for change in self.blocks.end() for body in self._events(change)]
         await self.blocks.count()
         return [
-            *found,
+            *events,
             event("message_delta", {"delta": self._stop(), "usage": self._usage()}),
             event("message_stop", {}),
         ]
@@ -86,7 +86,7 @@ class MessagesAnswer:
         index = {"index": change.block.index}
         match change:
             case Opened(block):
-                yield event("content_block_start", index | {"content_block": self._begun(block)})
+                yield event("content_block_start", index | {"content_block": self._empty(block)})
             case Grown(block, text):
                 if block.kind != "thought" or not self.hides_thoughts:
                     yield self._frame(block).around(text)
@@ -96,7 +96,8 @@ class MessagesAnswer:
                     yield event("content_block_delta", index | {"delta": delta})
                 yield event("content_block_stop", index)
 
-    def _begun(self, block: Block) -> Data:
+    def _empty(self, block: Block) -> Data:
+        """Write a block as it begins."""
         match block.kind:
             case "text":
                 return {"type": "text", "text": ""}
@@ -116,15 +117,15 @@ class MessagesAnswer:
         return self._grown[1]
 
     def _content(self, block: Block) -> Data:
-        begun = self._begun(block)
+        empty = self._empty(block)
         match block.kind:
             case "text":
-                return begun | {"text": block.text}
+                return empty | {"text": block.text}
             case "thought":
                 shown = "" if self.hides_thoughts else block.text
-                return begun | {"thinking": shown, "signature": self._signature(block)}
+                return empty | {"thinking": shown, "signature": self._signature(block)}
             case "call":
-                return begun | {"input": given(block)}
+                return empty | {"input": call_input(block)}
 
     def _signature(self, block: Block) -> str:
         """Make the signature of a thought, which holds its text where that is not shown."""
@@ -144,16 +145,16 @@ class MessagesAnswer:
 
     def _stop(self) -> Data:
         reply = self.blocks.reply
-        result, most = reply.result, reply.prepared.settings.max_tokens or 0
-        by, reason = result.stopped_by, "end_turn"
+        result, limit = reply.result, reply.prepared.settings.max_tokens or 0
+        stop_string, reason = result.stopped_by, "end_turn"
         if reply.finish == "length":
-            spent = result.usage.completion_tokens >= most
+            spent = result.usage.completion_tokens >= limit
             reason = "max_tokens" if spent else "model_context_window_exceeded"
-        elif by is not None:
+        elif stop_string is not None:
             reason = "stop_sequence"
         elif reply.calls:
             reason = "tool_use"
-        return {"stop_reason": reason, "stop_sequence": by}
+        return {"stop_reason": reason, "stop_sequence": stop_string}
 
     def _usage(self) -> Data:
         used = self.blocks.reply.result.usage
@@ -166,13 +167,13 @@ class MessagesAnswer:
         }
 
 
-def given(block: Block) -> object:
+def call_input(block: Block) -> object:
     """Read the arguments of a call, as far as possible where the reply was cut.
 
     Text that is not JSON is passed on as such: a client has to see it to tell the model.
     """
     try:
-        found = from_json(block.text or "{}", allow_partial=block.status == "incomplete")
+        arguments = from_json(block.text or "{}", allow_partial=block.status == "incomplete")
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"INVALID_JSON": block.text}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"INVALID_JSON": block.text}

@@ -55,10 +55,10 @@ class Source(RequestPart):
 
     @model_validator(mode="before")
     @classmethod
-    def decoded(cls, given: object) -> object:
-        if isinstance(given, dict) and given.get("type") == "base64":
-            return {**given, "data": as_words(given.get("data"))}
-        return given
+    def decoded(cls, value: object) -> object:
+        if isinstance(value, dict) and value.get("type") == "base64":
+            return {**value, "data": as_words(value.get("data"))}
+        return value
 
     @property
     def words(self) -> str:
@@ -66,8 +66,8 @@ class Source(RequestPart):
             return self.data
         if self.type == "content":
             return joined(self.content)
-        what = f"a 'document' of source {self.type!r:.40} cannot be read"
-        raise refused(f"{what}: send its words, as a source of type text", "messages")
+        problem = f"a 'document' of source {self.type!r:.40} cannot be read"
+        raise refused(f"{problem}: send its words, as a source of type text", "messages")
 
 
 class DocumentBlock(RequestPart):
@@ -131,8 +131,8 @@ class ToolResultBlock(RequestPart):
 
     @property
     def text(self) -> str:
-        said = joined(self.content)
-        return f"Error: {said}" if self.is_error else said
+        text = joined(self.content)
+        return f"Error: {text}" if self.is_error else text
 
 
 class SystemMessage(RequestPart):
@@ -177,56 +177,58 @@ class AssistantMessage(RequestPart):
     ] = Field(default_factory=list)
 
 
-Given = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
+AnthropicMessage = Annotated[
+    SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")
+]
 
 
 def joined(texts: Sequence[Words | LeftOut]) -> str:
-    return BREAK.join(each.text for each in texts if not isinstance(each, LeftOut))
+    return BREAK.join(part.text for part in texts if not isinstance(part, LeftOut))
 
 
-def rules(system: Sequence[Words | LeftOut]) -> str:
-    """A system prompt without the line that Claude Code changes with every request.
+def system_text(system: Sequence[Words | LeftOut]) -> str:
+    """Join a system prompt, without the line that Claude Code changes with every request.
 
-    It stands at the head, so that no prefix of a conversation would be held.
+    That line stands first, so no prefix of a conversation would stay cached.
     """
     return BILLING.sub("", joined(system), count=1) if system else ""
 
 
-def messages(given: list[Given]) -> Iterator[Message]:
+def messages(conversation: list[AnthropicMessage]) -> Iterator[Message]:
     """Turn messages into those of templates; a tool's result becomes a message with its name."""
     names: dict[str, str] = {}
-    for each in given:
-        match each:
+    for message in conversation:
+        match message:
             case SystemMessage(content=texts):
                 yield {"role": "system", "content": joined(texts)}
             case UserMessage():
-                yield from _asked(each, names)
+                yield from _user_messages(message, names)
             case AssistantMessage():
-                names |= dict(used(each))
-                yield _replied(each)
+                names |= dict(tools_called(message))
+                yield _assistant_message(message)
 
 
-def _asked(given: UserMessage, names: dict[str, str]) -> Iterator[Message]:
-    told = [block for block in given.content if not isinstance(block, LeftOut)]
-    for is_result, blocks in groupby(told, lambda block: block.type == "tool_result"):
+def _user_messages(message: UserMessage, names: dict[str, str]) -> Iterator[Message]:
+    blocks = [block for block in message.content if not isinstance(block, LeftOut)]
+    for is_result, run in groupby(blocks, lambda block: block.type == "tool_result"):
         if not is_result:
-            yield {"role": "user", "content": BREAK.join(block.text for block in blocks)}
+            yield {"role": "user", "content": BREAK.join(block.text for block in run)}
             continue
-        for block in blocks:
+        for block in run:
             if isinstance(block, ToolResultBlock):
                 id = block.tool_use_id
                 name = {"name": names[id]} if id in names else {}
                 yield {"role": "tool", "tool_call_id": id, "content": block.text, **name}
 
 
-def used(given: AssistantMessage) -> Iterator[tuple[str, str]]:
-    """The tools of a message, by the identifiers of their calls."""
-    return ((block.id, block.name) for block in given.content if isinstance(block, ToolUseBlock))
+def tools_called(message: AssistantMessage) -> Iterator[tuple[str, str]]:
+    """Yield the identifier and the tool of each call in a message."""
+    return ((block.id, block.name) for block in message.content if isinstance(block, ToolUseBlock))
 
 
-def _replied(given: AssistantMessage) -> Message:
+def _assistant_message(message: AssistantMessage) -> Message:
     texts, thoughts, calls = list[str](), list[str](), list[Json]()
-    for block in given.content:
+    for block in message.content:
         match block:
             case TextBlock(text=text):
                 texts.append(text)
@@ -234,9 +236,9 @@ def _replied(given: AssistantMessage) -> Message:
                 thoughts.append(thought)
             case ToolUseBlock(call=call):
                 calls.append(call)
-    found: dict[str, Json] = {"role": "assistant", "content": "".join(texts)}
+    converted: dict[str, Json] = {"role": "assistant", "content": "".join(texts)}
     if thoughts:
-        found["reasoning_content"] = BREAK.join(thoughts)
+        converted["reasoning_content"] = BREAK.join(thoughts)
     if calls:
-        found["tool_calls"] = calls
-    return found
+        converted["tool_calls"] = calls
+    return converted

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
-from localspec.server.anthropic.content import Given, Texts, messages, rules
+from localspec.server.anthropic.content import AnthropicMessage, Texts, messages, system_text
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.fields import LONGEST, Object, Stops, TextRequest
@@ -54,14 +54,14 @@ class AnthropicToolChoice(RequestPart):
 
     @model_validator(mode="before")
     @classmethod
-    def of_chat(cls, given: object) -> object:
-        """Read a choice in the words of OpenAI."""
-        if not isinstance(given, dict):
-            return given
-        kind, within = given.get("type"), given.get("function")
-        if isinstance(within, dict):
-            return {"type": "tool", "name": within.get("name")}
-        return {**given, "type": KINDS.get(kind, kind) if isinstance(kind, str) else "auto"}
+    def of_chat(cls, value: object) -> object:
+        """Read a choice as OpenAI writes it."""
+        if not isinstance(value, dict):
+            return value
+        kind, function = value.get("type"), value.get("function")
+        if isinstance(function, dict):
+            return {"type": "tool", "name": function.get("name")}
+        return {**value, "type": KINDS.get(kind, kind) if isinstance(kind, str) else "auto"}
 
 
 class AnthropicThinking(RequestPart):
@@ -80,7 +80,7 @@ class Output(RequestPart):
 
 class CountRequest(TextRequest):
     bounds: ClassVar[Bounds] = ANTHROPIC
-    messages: list[Given] = Field(min_length=1)
+    messages: list[AnthropicMessage] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
     tools: list[ToolGiven] | None = None
     tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(as_type)] = None
@@ -95,29 +95,29 @@ class CountRequest(TextRequest):
         if choice.type == "tool" and named is None:
             raise refused('a tool_choice of type "tool" has a name: say which', "tool_choice")
         system: list[Message] = []
-        if said := rules(self.system):
-            system = [{"role": "system", "content": said}]
+        if text := system_text(self.system):
+            system = [{"role": "system", "content": text}]
         return Conversation(
             messages=[*system, *messages(self.messages)],
-            tools=[each.tool for each in self.tools or () if isinstance(each, AnthropicTool)],
+            tools=[tool.tool for tool in self.tools or () if isinstance(tool, AnthropicTool)],
             choice=CHOICES[choice.type],
             named=named,
             parallel=None if single is None else not single,
             format=self._format(),
-            extra=self._told(),
+            extra=self._template_variables(),
         )
 
     def _format(self) -> Grammar | None:
         form = self.output_config.format or self.output_format
         return of_schema(form.schema_) if form else None
 
-    def _told(self) -> dict[str, JsonValue]:
+    def _template_variables(self) -> dict[str, JsonValue]:
         """Pass on the choice about thinking; without one, the chat template decides."""
         effort, thinking = self.output_config.effort, self.thinking
-        found: dict[str, JsonValue] = {} if effort is None else {"reasoning_effort": effort}
+        variables: dict[str, JsonValue] = {} if effort is None else {"reasoning_effort": effort}
         if thinking and thinking.type in THINKS:
-            found["enable_thinking"] = THINKS[thinking.type]
-        return found
+            variables["enable_thinking"] = THINKS[thinking.type]
+        return variables
 
     def prepare(self, served: Served) -> list[Prepared]:
         settings = self.base_settings(served, None)
@@ -136,6 +136,6 @@ class MessagesRequest(CountRequest):
 
     def prepare(self, served: Served) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
-        most = None if self.max_tokens is None else max(self.max_tokens, 1)
-        settings = self.base_settings(served, most, stop)
+        limit = None if self.max_tokens is None else max(self.max_tokens, 1)
+        settings = self.base_settings(served, limit, stop)
         return [prepare_conversation(served, self.conversation(), settings)]

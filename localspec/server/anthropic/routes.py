@@ -43,8 +43,8 @@ def anthropic(handler: RequestHandler) -> APIRouter:
         """Count the tokens of a conversation without answering it."""
         await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepare, served))
-            return {"input_tokens": len(found.tokens)}
+            [prompt] = await handler.run(request, partial(body.prepare, served))
+            return {"input_tokens": len(prompt.tokens)}
 
     return routes
 

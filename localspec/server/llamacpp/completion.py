@@ -25,7 +25,7 @@ TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
 class Continuation:
     """The text of one reply, up to where nothing more of it is wanted."""
 
-    wished: CompletionFields
+    request: CompletionFields
     reply: Reply
     block: IndentedBlock
     content: list[str] = field(default_factory=list)
@@ -34,14 +34,14 @@ class Continuation:
     _until: float | None = None
 
     @property
-    def said(self) -> str:
+    def sent(self) -> str:
         return "".join(self.content)
 
     def take(self, step: Step) -> str:
         """Read what a step adds."""
-        if self.cut or not self.wished.most:
+        if self.cut or not self.request.most:
             return ""
-        text = self.block.take(step.chunk.text) if step.chunk else self.block.rest()
+        text = self.block.take(step.chunk.text) if step.chunk else self.block.remaining_blanks()
         self.content.append(text)
         self._broken = self._broken or "\n" in text
         if step.chunk and (self.block.left or self._late()):
@@ -51,11 +51,11 @@ class Continuation:
 
     def _late(self) -> bool:
         """Tell whether the time since the first token is over, and a line is complete."""
-        if self.wished.t_max_predict_ms <= 0:
+        if self.request.t_max_predict_ms <= 0:
             return False
         now = time.monotonic()
         if self._until is None:
-            self._until = now + self.wished.t_max_predict_ms / 1000
+            self._until = now + self.request.t_max_predict_ms / 1000
         return now >= self._until and self._broken
 
 
@@ -63,25 +63,26 @@ class Continuation:
 class Completion:
     """An answer: an object for one prompt, a list of objects for several."""
 
-    wished: CompletionFields
+    request: CompletionFields
     choices: Choices
     parts: Sequence[Continuation]
 
     @classmethod
-    def of(cls, wished: CompletionFields, choices: Choices) -> Completion:
+    def of(cls, request: CompletionFields, choices: Choices) -> Completion:
         replies = choices.replies
         parts = [
-            Continuation(wished, each, IndentedBlock(max(wished.n_indent, 0))) for each in replies
+            Continuation(request, reply, IndentedBlock(max(request.n_indent, 0)))
+            for reply in replies
         ]
-        return cls(wished, choices, parts)
+        return cls(request, choices, parts)
 
     async def whole(self) -> object:
         async with aclosing(self.choices.steps()) as steps:
-            async for each in steps:
-                for number, step in each:
+            async for batch in steps:
+                for number, step in batch:
                     self.parts[number].take(step) if step else ""
-        found = [self._end(at, part.said) for at, part in enumerate(self.parts)]
-        return found if found[1:] else found[0]
+        bodies = [self._end(at, part.sent) for at, part in enumerate(self.parts)]
+        return bodies if bodies[1:] else bodies[0]
 
     def opening(self) -> Bodies:
         return ()
@@ -101,28 +102,30 @@ class Completion:
         self, tokens: Sequence[int], logprobs: Sequence[EmittedLogprob] | None
     ) -> dict[str, object]:
         """List tokens and their log-probabilities, where they are wanted and anything is said."""
-        found: dict[str, object] = {}
-        if self.wished.most and self.wished.return_tokens and tokens:
-            found["tokens"] = tokens
-        if self.wished.most and logprobs:
+        listed: dict[str, object] = {}
+        if self.request.most and self.request.return_tokens and tokens:
+            listed["tokens"] = tokens
+        if self.request.most and logprobs:
             spelling = Spelling(self.choices.served.runtime.tokenizer)
-            found["completion_probabilities"] = spelling.llama_cpp_logprobs(logprobs)
-        return found
+            listed["completion_probabilities"] = spelling.llama_cpp_logprobs(logprobs)
+        return listed
 
     async def closing(self) -> Bodies:
         return [event(self._end(at, "")) for at in range(len(self.parts))]
 
     def _end(self, number: int, content: str) -> dict[str, object]:
         body = self._body(number, content)
-        return chosen(body, self.wished.response_fields) if self.wished.response_fields else body
+        return select(body, self.request.response_fields) if self.request.response_fields else body
 
     def _body(self, number: int, content: str) -> dict[str, object]:
         served, part = self.choices.served, self.parts[number]
         result, settings = part.reply.result, part.reply.prepared.settings
         prompt, predicted = result.usage.prompt_tokens, result.usage.completion_tokens
-        limited = part.cut or not self.wished.most or result.finish_reason != "stop"
+        limited = part.cut or not self.request.most or result.finish_reason != "stop"
         word = "" if limited else result.stopped_by or ""
-        drawn = {each.names[-1]: each.get(settings.sampling) for each in PARAMETERS}
+        sampling = {
+            parameter.names[-1]: parameter.get(settings.sampling) for parameter in PARAMETERS
+        }
         return {
             "index": number,
             "content": content,
@@ -131,29 +134,29 @@ class Completion:
             "stop_type": "limit" if limited else "word" if word else "eos",
             "stopping_word": word,
             "model": served.name,
-            "tokens_predicted": predicted if self.wished.most else 0,
+            "tokens_predicted": predicted if self.request.most else 0,
             "tokens_evaluated": prompt,
             "tokens_cached": prompt + predicted - 1,  # the newest is not read yet
             "truncated": prompt + predicted >= served.runtime.context,
             "generation_settings": {
                 "n_ctx": served.runtime.context,
-                "n_predict": self.wished.most,
+                "n_predict": self.request.most,
                 "seed": result.seed,
-                **drawn,
+                **sampling,
                 "stop": list(settings.stop),
             },
             "timings": paces(result),
-            **({} if self.wished.stream else self._tokens(result.tokens, result.logprobs)),
+            **({} if self.request.stream else self._tokens(result.tokens, result.logprobs)),
         }
 
 
 def paces(result: Result) -> dict[str, object]:
     """Format times, per token and per second too, always as numbers: editors print them."""
-    found, used, speed = timings(result), result.usage, result.timings.tokens_per_second or 0.0
+    times, used, speed = timings(result), result.usage, result.timings.tokens_per_second or 0.0
     read = used.prompt_tokens - used.cached_tokens
     waited = result.timings.first_token or result.timings.total
     seconds = waited - result.timings.queued
-    return found | {
+    return times | {
         "prompt_per_token_ms": 1000 * seconds / max(read, 1),
         "prompt_per_second": read / seconds if seconds > 0 else 0.0,
         "predicted_per_token_ms": 1000 / speed if speed else 0.0,
@@ -161,15 +164,15 @@ def paces(result: Result) -> dict[str, object]:
     }
 
 
-def chosen(body: Mapping[str, object], paths: Sequence[str]) -> dict[str, object]:
+def select(body: Mapping[str, object], paths: Sequence[str]) -> dict[str, object]:
     """Select what these paths lead to, each under its path as it is written."""
-    found: dict[str, object] = {}
+    selected: dict[str, object] = {}
     for path in paths:
-        place: object = body
+        value: object = body
         for name in path.split("/"):
-            if not isinstance(place, Mapping) or name not in place:
+            if not isinstance(value, Mapping) or name not in value:
                 break
-            place = place[name]
+            value = value[name]
         else:
-            found[path] = place
-    return found
+            selected[path] = value
+    return selected

@@ -23,7 +23,7 @@ from localspec.tokenizer import Tokenizer
 NEVER = -1000.0  # the least bias
 
 
-def endless(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
+def without_ends(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
     """Forbid the tokens that end a text, as llama.cpp does; other APIs go on behind them."""
     never = dict.fromkeys(tokenizer.ends, NEVER)
     return replace(sampling, bias={**sampling.bias, **never})
@@ -54,13 +54,13 @@ class CompletionFields(FormatFields, TextRequest):
         if self.image_data:
             raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
-        limit = None if most < 0 else max(most, 1)
-        found = self.base_settings(served, limit, tuple(self.stop), self.n_probs or None)
-        sampling = found.sampling
+        max_tokens = None if most < 0 else max(most, 1)
+        settings = self.base_settings(served, max_tokens, tuple(self.stop), self.n_probs or None)
+        sampling = settings.sampling
         if self.ignore_eos:
-            sampling = endless(sampling, served.runtime.tokenizer)
-        depth = found.depth if most else 0
-        return replace(found, sampling=sampling, grammar=self.form, depth=depth)
+            sampling = without_ends(sampling, served.runtime.tokenizer)
+        depth = settings.depth if most else 0
+        return replace(settings, sampling=sampling, grammar=self.form, depth=depth)
 
 
 class LlamaCompletionRequest(CompletionFields):
@@ -78,7 +78,7 @@ class LlamaCompletionRequest(CompletionFields):
 
     def prepare(self, served: Served) -> list[Prepared]:
         settings = self.settings(served)
-        return [prepare_text(served, tokens(served, each), settings) for each in self.prompts]
+        return [prepare_text(served, tokens(served, prompt), settings) for prompt in self.prompts]
 
 
 class Extra(RequestPart):
@@ -97,14 +97,14 @@ class InfillRequest(CompletionFields):
     def prepare(self, served: Served) -> list[Prepared]:
         context = served.runtime.context
         half = context // 2  # of it for the reply, whatever is wished
-        wanted = half if self.most < 0 else min(max(self.most, 1), half)
-        found = middle(
+        reply_tokens = half if self.most < 0 else min(max(self.most, 1), half)
+        prompt = middle(
             served.runtime.tokenizer,
             self.input_prefix,
             self.input_suffix,
-            [(each.filename or "other", each.text) for each in self.input_extra],
+            [(extra.filename or "other", extra.text) for extra in self.input_extra],
             self.prompt,
-            context - wanted,
+            context - reply_tokens,
         )
         settings = with_infill_ends(served, self.settings(served))
-        return [prepare_text(served, found, settings)]
+        return [prepare_text(served, prompt, settings)]

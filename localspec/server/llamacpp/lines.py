@@ -19,7 +19,7 @@ class IndentedBlock:
         """Take text; return what certainly belongs to the block."""
         if not self._indent:
             return text
-        said: list[str] = []
+        kept: list[str] = []
         for piece in PIECES.findall(text):
             if piece.isspace():
                 self._blank += piece
@@ -29,10 +29,10 @@ class IndentedBlock:
                 self.left = True
             if self.left:
                 break
-            said += [self._blank, piece]
+            kept += [self._blank, piece]
             self._blank = ""
-        return "".join(said)
+        return "".join(kept)
 
-    def rest(self) -> str:
+    def remaining_blanks(self) -> str:
         """Return the blanks at its end, once no more is coming."""
         return "" if self.left else self._blank

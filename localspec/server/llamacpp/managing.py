@@ -22,11 +22,11 @@ Object = dict[str, object]
 Action = Literal["save", "restore", "erase"]
 
 
-class ModelNamed(RequestPart):
+class NamedModel(RequestPart):
     model: str
 
 
-class FileNamed(RequestPart):
+class NamedFile(RequestPart):
     filename: str = ""
     model: str = ""
 
@@ -37,7 +37,7 @@ class SlotAction(NamedTuple):
     filename: str
 
     def run(self, slots: Slots) -> tuple[int, int]:
-        """Do it between two rounds; how many tokens and bytes that were."""
+        """Do it between two rounds; return how many tokens and bytes it moved."""
         match self.kind:
             case "save":
                 return slots.save(self.slot, self.filename)
@@ -46,38 +46,38 @@ class SlotAction(NamedTuple):
             case "erase":
                 return slots.erase(self.slot)
 
-    def told(self, tokens: int, size: int, seconds: float) -> Object:
-        whole, timings = {"id_slot": self.slot, "filename": self.filename}, f"{self.kind}_ms"
+    def result(self, tokens: int, size: int, seconds: float) -> Object:
+        slot, duration = {"id_slot": self.slot, "filename": self.filename}, f"{self.kind}_ms"
         match self.kind:
             case "save":
-                found = {"n_saved": tokens, "n_written": size}
+                counts = {"n_saved": tokens, "n_written": size}
             case "restore":
-                found = {"n_restored": tokens, "n_read": size}
+                counts = {"n_restored": tokens, "n_read": size}
             case "erase":
                 return {"id_slot": self.slot, "n_erased": tokens}
-        return {**whole, **found, "timings": {timings: seconds * 1000}}
+        return {**slot, **counts, "timings": {duration: seconds * 1000}}
 
 
 def managing(routes: APIRouter, handler: RequestHandler) -> None:
     allowed = [Depends(handler.manager)]
 
     @routes.post("/models/load", dependencies=allowed)
-    async def load(body: ModelNamed) -> Object:
-        """Begin to load a model; `/models/sse` tells when it is loaded."""
+    async def load(body: NamedModel) -> Object:
+        """Begin to load a model; `/models/sse` reports when it is loaded."""
         await handler.downloads.look_for(body.model)
         handler.host.begin_loading(body.model)
         return {"success": True}
 
     @routes.post("/models/unload", dependencies=allowed)
-    async def unload(body: ModelNamed) -> Object:
+    async def unload(body: NamedModel) -> Object:
         """Free a model's memory, at once or when its requests have ended; or stop its download."""
         if handler.downloads.stop(body.model):
             return {"success": True}
         return {"success": True, "requests": await handler.host.unload(body.model)}
 
     @routes.post("/models", dependencies=allowed, include_in_schema=False)
-    async def download(body: ModelNamed) -> Object:
-        """Begin to download a model; `/models/sse` tells how far that is."""
+    async def download(body: NamedModel) -> Object:
+        """Begin to download a model; `/models/sse` reports how far it is."""
         handler.host.work(follow_download(handler, body.model, handler.downloads.begin(body.model)))
         return {"success": True}
 
@@ -88,34 +88,34 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
         return {"success": True}
 
     @routes.post("/slots/{id}", dependencies=allowed)
-    async def act(id: int, action: Action, body: FileNamed | None = None) -> Object:
+    async def act(id: int, action: Action, body: NamedFile | None = None) -> Object:
         """Save what a slot holds to a file of the cache folder, get it back, or forget it."""
-        given, begun = body or FileNamed(), time.perf_counter()
-        wanted = SlotAction(id, action, given.filename)
-        async with handler.host.lease(given.model) as served:
-            found = await asyncio.to_thread(served.runtime.slot_action, wanted.run)
-        return wanted.told(*found, time.perf_counter() - begun)
+        file, begun = body or NamedFile(), time.perf_counter()
+        slot_action = SlotAction(id, action, file.filename)
+        async with handler.host.lease(file.model) as served:
+            moved = await asyncio.to_thread(served.runtime.slot_action, slot_action.run)
+        return slot_action.result(*moved, time.perf_counter() - begun)
 
     @routes.get("/models/sse")
     async def follow() -> Response:
-        """Stream what becomes of the models, for as long as a client listens."""
+        """Stream the events of the models for as long as a client listens."""
         changes = handler.host.events.listen()
-        told = (KEEP_ALIVE if change is None else event(change) async for change in changes)
-        return StreamingResponse(told, media_type=SSE, headers={"Cache-Control": "no-store"})
+        lines = (KEEP_ALIVE if change is None else event(change) async for change in changes)
+        return StreamingResponse(lines, media_type=SSE, headers={"Cache-Control": "no-store"})
 
 
 async def follow_download(
     handler: RequestHandler, name: str, downloading: AsyncGenerator[Download]
 ) -> None:
-    """Tell listeners how far a download is, and how it ended."""
+    """Report to listeners how far a download is, and how it ended."""
     tell, last = handler.host.events.publish, -1
     try:
-        async with aclosing(downloading) as looks:
-            async for look in looks:
-                if look.done != last:
-                    last = look.done
-                    far = {"done": last, "total": look.total}
-                    tell(name, "download_progress", {name: far})
+        async with aclosing(downloading) as steps:
+            async for step in steps:
+                if step.done != last:
+                    last = step.done
+                    progress = {"done": last, "total": step.total}
+                    tell(name, "download_progress", {name: progress})
         tell(name, "download_finished")
     except Exception as error:
         tell(name, "download_failed", {"message": logged_fault(error).message})

@@ -16,7 +16,7 @@ Object = dict[str, object]
 def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.runtime.context if served else offer.context
-    drawn = {"n_ctx": context, "params": drawing(offer.usual)}
+    drawn = {"n_ctx": context, "params": sampling_defaults(offer.usual)}
     return {
         "default_generation_settings": drawn,
         "n_ctx": context,
@@ -30,29 +30,29 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
         "endpoint_metrics": True,
         "ui": False,
         "chat_template": facts.template,
-        "chat_template_caps": reads(facts.takes) if facts.takes else {},
+        "chat_template_caps": template_capabilities(facts.takes) if facts.takes else {},
         "bos_token": facts.bos,
         "eos_token": facts.eos,
         "build_info": f"localspec {version('localspec')}",
         "is_sleeping": served is None,
-        "devices": [told(pool) for pool in served.runtime.devices()] if served else [],
+        "devices": [device(pool) for pool in served.runtime.devices()] if served else [],
     }
 
 
-def told(pool: Pool) -> Object:
+def device(pool: Pool) -> Object:
     return {"name": pool.name, "free_bytes": pool.free, "total_bytes": pool.total}
 
 
-def drawing(usual: Sampling) -> Object:
+def sampling_defaults(usual: Sampling) -> Object:
     """Describe how text is sampled where a request says nothing."""
     return {
-        **{each.names[-1]: each.get(usual) for each in PARAMETERS},
+        **{parameter.names[-1]: parameter.get(usual) for parameter in PARAMETERS},
         "n_predict": -1,
         "max_tokens": -1,
     }
 
 
-def reads(takes: Takes) -> Object:
+def template_capabilities(takes: Takes) -> Object:
     return {
         "supports_string_content": takes.text,
         "supports_typed_content": takes.parts,

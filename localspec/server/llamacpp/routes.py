@@ -32,7 +32,7 @@ def llamacpp(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["llama.cpp"])
     asking(routes, handler)
     reading(routes, handler)
-    telling(routes, handler)
+    describing(routes, handler)
     managing(routes, handler)
     return routes
 
@@ -90,18 +90,18 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
         """Render a conversation as its model will read it."""
         await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
-            return await handler.run(request, partial(rendered, body, served))
+            return await handler.run(request, partial(render, body, served))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
         await handler.report_ignored(request, body, body.model)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepare, served))
-            return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
+            [prompt] = await handler.run(request, partial(body.prepare, served))
+            return {"object": "response.input_tokens", "input_tokens": len(prompt.tokens)}
 
 
-def telling(routes: APIRouter, handler: RequestHandler) -> None:
+def describing(routes: APIRouter, handler: RequestHandler) -> None:
     """Add what is told of the server."""
 
     @routes.get("/lora-adapters")
@@ -130,13 +130,13 @@ def telling(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
         offer = handler.host.meant(model)
-        found = slots_of(offer, handler.host.loaded.get(offer.name))
-        if fail_on_no_slot and all(each["is_processing"] for each in found):
-            raise overloaded(f"all {len(found)} slots are busy")
-        return found
+        slots = slots_of(offer, handler.host.loaded.get(offer.name))
+        if fail_on_no_slot and all(slot["is_processing"] for slot in slots):
+            raise overloaded(f"all {len(slots)} slots are busy")
+        return slots
 
 
-def rendered(body: ChatRequest, served: Served) -> Object:
+def render(body: ChatRequest, served: Served) -> Object:
     return {"prompt": sendable(body.rendered(served))}
 
 

@@ -48,14 +48,14 @@ class TokenizeRequest(RequestPart):
         parts = [content] if isinstance(content, str) else content
         if sum(len(part) for part in parts if isinstance(part, str)) > LONGEST:
             raise refused(f"there is room for {LONGEST:,} letters", "content")
-        found: list[int] = []
+        tokens: list[int] = []
         for at, part in enumerate(parts):
             if isinstance(part, int):
-                found.append(part)
+                tokens.append(part)
             else:
-                tokens = runtime.tokenizer.encode(part, special=self.parse_special).tolist()
-                found += runtime.started(tokens) if self.add_special and not at else tokens
-        return checked(runtime, found)
+                piece = runtime.tokenizer.encode(part, special=self.parse_special).tolist()
+                tokens += runtime.started(piece) if self.add_special and not at else piece
+        return checked(runtime, tokens)
 
 
 class DetokenizeRequest(RequestPart):
@@ -66,8 +66,8 @@ class DetokenizeRequest(RequestPart):
 
     def answer(self, runtime: Runtime) -> bytes:
         checked(runtime, self.tokens)
-        said = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
-        return json.dumps({"content": said.decode("utf-8", "replace")}).encode()
+        text = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
+        return json.dumps({"content": text.decode("utf-8", "replace")}).encode()
 
 
 def checked(runtime: Runtime, tokens: list[int]) -> list[int]:
@@ -79,11 +79,11 @@ def checked(runtime: Runtime, tokens: list[int]) -> list[int]:
 
 def piece(runtime: Runtime, token: int) -> str | list[int]:
     """Decode a token to a text, or to bytes where it is only a part of a letter."""
-    said = spelled(runtime.tokenizer, token)
+    spelling = spelled(runtime.tokenizer, token)
     try:
-        return said.decode()
+        return spelling.decode()
     except UnicodeDecodeError:
-        return list(said)
+        return list(spelling)
 
 
 def spelled(tokenizer: Tokenizer, token: int) -> bytes:

@@ -41,9 +41,9 @@ Input = Annotated[
 ]
 
 
-def as_inputs(given: object) -> object:
-    """A text is short for a list of one."""
-    return [{"type": "text", "content": given}] if isinstance(given, str) else given
+def as_inputs(value: object) -> object:
+    """Read a text as a list of one part."""
+    return [{"type": "text", "content": value}] if isinstance(value, str) else value
 
 
 class LmStudioChatRequest(TextRequest):
@@ -59,13 +59,13 @@ class LmStudioChatRequest(TextRequest):
 
     @field_validator("previous_response_id")
     @classmethod
-    def not_here(cls, given: str | None) -> str | None:
-        if given:
+    def refuse_previous(cls, value: str | None) -> str | None:
+        if value:
             raise PydanticCustomError(
                 "not_here",
                 "conversations are not kept under this path: go on from one by /v1/responses",
             )
-        return given
+        return value
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -75,7 +75,7 @@ class LmStudioChatRequest(TextRequest):
             yield "store"
 
     def prepare(self, served: Served) -> list[Prepared]:
-        text = "\n".join(each.content for each in self.input if isinstance(each, TextInput))
+        text = "\n".join(part.content for part in self.input if isinstance(part, TextInput))
         rules: list[Message] = [{"role": "system", "content": self.system_prompt}]
         messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
         effort = EFFORTS.get(self.reasoning or "", self.reasoning)
@@ -117,20 +117,20 @@ class LmStudioAnswer:
         if step is None:
             return [None]
         first = [] if self.blocks.all else [event("prompt_processing.end", {})]
-        found = [body for change in self.blocks.changes(step) for body in told(change)]
-        return [*first, *found] if found else []
+        events = [body for change in self.blocks.changes(step) for body in change_events(change)]
+        return [*first, *events] if events else []
 
     async def closing(self) -> Bodies:
-        found = [body for change in self.blocks.end() for body in told(change)]
+        events = [body for change in self.blocks.end() for body in change_events(change)]
         await self.blocks.count()
-        return [*found, event("chat.end", {"result": self._result()})]
+        return [*events, event("chat.end", {"result": self._result()})]
 
     def _result(self) -> Mapping[str, object]:
         result = self.blocks.reply.result
         used, timings = result.usage, result.timings
         return {
             "model_instance_id": self.choices.served.name,
-            "output": [shown(block) for block in self.blocks.all],
+            "output": [output_item(block) for block in self.blocks.all],
             "stats": {
                 "input_tokens": used.prompt_tokens,
                 "total_output_tokens": used.completion_tokens,
@@ -141,11 +141,11 @@ class LmStudioAnswer:
         }
 
 
-def shown(block: Block) -> Mapping[str, object]:
+def output_item(block: Block) -> Mapping[str, object]:
     return {"type": KINDS[block.kind], "content": block.text}
 
 
-def told(change: Change) -> Iterator[bytes]:
+def change_events(change: Change) -> Iterator[bytes]:
     kind = KINDS[change.block.kind]
     match change:
         case Opened():

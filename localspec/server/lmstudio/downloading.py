@@ -18,7 +18,7 @@ from localspec.server.model_library import Download
 from localspec.server.replies.streaming import logged_fault
 from localspec.server.requests.leniency import RequestPart
 
-MOST = 64  # jobs that can be asked about, the newest
+MAX_JOBS = 64  # jobs that can be asked about, the newest
 HUB = "https://"  # before addresses of repositories
 
 Object = dict[str, object]
@@ -29,8 +29,8 @@ class DownloadRequest(RequestPart):
     quantization: str = ""
 
     @property
-    def wanted(self) -> str:
-        """The model by the name under which it is pulled."""
+    def pull_name(self) -> str:
+        """The name by which the model is pulled."""
         name = self.model.removeprefix(HUB).rstrip("/")
         return f"{name}:{self.quantization}" if self.quantization else name
 
@@ -48,19 +48,19 @@ class DownloadJob:
     async def follow(self, downloading: AsyncGenerator[Download]) -> None:
         """Note how far a download is, and how it ended."""
         try:
-            async with aclosing(downloading) as looks:
-                async for look in looks:
-                    self.done, self.total = min(look.done, look.total), look.total
+            async with aclosing(downloading) as steps:
+                async for step in steps:
+                    self.done, self.total = min(step.done, step.total), step.total
             self.status = "completed"
         except Exception as error:
             self.status, self.error = "failed", logged_fault(error).message
         self.ended = now()
 
-    def told(self) -> Object:
+    def report(self) -> Object:
         sizes = {"total_size_bytes": self.total, "downloaded_bytes": self.done}
-        found: Object = {"job_id": self.id, "status": self.status, "started_at": self.started}
-        found |= {"completed_at": self.ended} if self.status == "completed" else {}
-        return found | sizes | ({"error": self.error} if self.error else {})
+        fields: Object = {"job_id": self.id, "status": self.status, "started_at": self.started}
+        fields |= {"completed_at": self.ended} if self.status == "completed" else {}
+        return fields | sizes | ({"error": self.error} if self.error else {})
 
 
 def now() -> str:
@@ -73,19 +73,19 @@ def downloading(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/api/v1/models/download", dependencies=[Depends(handler.manager)])
     async def download(body: DownloadRequest) -> Object:
         """Begin to download a model, which goes on after the answer."""
-        await handler.downloads.look_for(body.wanted)
-        if handler.host.knows(body.wanted):
+        await handler.downloads.look_for(body.pull_name)
+        if handler.host.knows(body.pull_name):
             return {"status": "already_downloaded"}
         job = DownloadJob()
-        handler.host.work(job.follow(handler.downloads.begin(body.wanted)))
+        handler.host.work(job.follow(handler.downloads.begin(body.pull_name)))
         jobs[job.id] = job
-        while len(jobs) > MOST:
+        while len(jobs) > MAX_JOBS:
             del jobs[next(iter(jobs))]
-        return job.told()
+        return job.report()
 
     @routes.get("/api/v1/models/download/status/{id}")
     async def status(id: str) -> Object:
-        """Tell how far a download is."""
+        """Report how far a download is."""
         if id not in jobs:
             raise Refused(Fault(404, f"there is no download {id[:80]!r} here"))
-        return jobs[id].told()
+        return jobs[id].report()

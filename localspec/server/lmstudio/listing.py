@@ -11,9 +11,9 @@ PUBLISHER = "localspec"
 Object = dict[str, object]
 
 
-def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+def model_v0(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model as the paths of version 0 do."""
-    found: Object = {
+    fields: Object = {
         "id": offer.name,
         "object": "model",
         "type": "llm",
@@ -25,10 +25,10 @@ def described(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> O
         "max_context_length": trained(offer),
         "capabilities": ["tool_use"] if facts.calls else [],
     }
-    return found | ({"loaded_context_length": served.runtime.context} if served else {})
+    return fields | ({"loaded_context_length": served.runtime.context} if served else {})
 
 
-def listed(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model as the paths of version 1 do."""
     return {
         "type": "llm",

@@ -15,17 +15,17 @@ from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
 from localspec.server.lmstudio.downloading import downloading
-from localspec.server.lmstudio.listing import config, described, listed
+from localspec.server.lmstudio.listing import config, model_v0, model_v1
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 from localspec.server.requests.reading import BoundedRoute
 
 Object = dict[str, object]
-Told = Callable[[ServedOffer, Served | None, ModelFacts], Object]
+Describe = Callable[[ServedOffer, Served | None, ModelFacts], Object]
 
 
 class LoadRequest(BaseModel):
-    """A request to load; its options are ignored, since the server was told them at its start."""
+    """A request to load; its options are ignored, since the server got them at its start."""
 
     model: str
 
@@ -39,18 +39,18 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     host, allowed = handler.host, [Depends(handler.manager)]
     downloading(routes, handler)
 
-    async def told(offer: ServedOffer, words: Told) -> Object:
-        return words(offer, host.loaded.get(offer.name), await host.facts(offer.name))
+    async def describe(offer: ServedOffer, version: Describe) -> Object:
+        return version(offer, host.loaded.get(offer.name), await host.facts(offer.name))
 
     @routes.get("/api/v0/models")
     async def models() -> Object:
         """List the models."""
-        offers = [await told(offer, described) for offer in list(host.offers.values())]
+        offers = [await describe(offer, model_v0) for offer in list(host.offers.values())]
         return {"object": "list", "data": offers}
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await told(host.meant(name), described)
+        return await describe(host.meant(name), model_v0)
 
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
@@ -63,7 +63,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.get("/api/v1/models")
     async def keys() -> Object:
         """List the models, with those of them that are loaded."""
-        return {"models": [await told(offer, listed) for offer in list(host.offers.values())]}
+        return {"models": [await describe(offer, model_v1) for offer in list(host.offers.values())]}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)
     async def load(body: LoadRequest) -> Object:
@@ -73,8 +73,8 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         async with host.lease(body.model) as served:
             seconds = time.perf_counter() - begun
             names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
-            found: Object = {"type": "llm", "status": "loaded", "config": config(served), **names}
-            return found | {"load_time_seconds": seconds}
+            result: Object = {"type": "llm", "status": "loaded", "config": config(served), **names}
+            return result | {"load_time_seconds": seconds}
 
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:

@@ -37,8 +37,8 @@ def failing(fault: Fault) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The form in which one of the two paths puts a reply."""
+class OllamaFormat:
+    """The format of replies of one of the two paths."""
 
     model: str  # as it was asked for
     kind: Kind
@@ -50,15 +50,15 @@ class Words:
         calls: Sequence[object] = (),
         end: Mapping[str, object] = NOT_DONE,
     ) -> dict[str, object]:
-        besides: dict[str, object] = {}
+        extras: dict[str, object] = {}
         if thinking:
-            besides["thinking"] = thinking
+            extras["thinking"] = thinking
         if calls:
-            besides["tool_calls"] = calls
-        told: dict[str, object] = {"response": content, **besides}
+            extras["tool_calls"] = calls
+        content_fields: dict[str, object] = {"response": content, **extras}
         if self.kind == "chat":
-            told = {"message": {"role": "assistant", "content": content, **besides}}
-        return {"model": self.model, "created_at": now(), **told, **end}
+            content_fields = {"message": {"role": "assistant", "content": content, **extras}}
+        return {"model": self.model, "created_at": now(), **content_fields, **end}
 
     def loaded(self, reason: str = "load") -> dict[str, object]:
         return self.body("", end={"done": True, "done_reason": reason})
@@ -66,17 +66,17 @@ class Words:
 
 @dataclass(slots=True, eq=False)
 class OllamaAnswer:
-    words: Words
+    format: OllamaFormat
     begun: float  # when the request came, by the performance counter
     choices: Choices
     _queued: float = field(default_factory=time.perf_counter)
-    _called: int = 0  # calls that were told
+    _called: int = 0  # calls that were sent
 
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
         [reply] = self.choices.replies
-        calls, logged = objects(reply.calls), self._logged(reply.result.logprobs or ())
-        return self.words.body(reply.content, reply.reasoning, calls, {**self._end(), **logged})
+        calls, logged = call_objects(reply.calls), self._logged(reply.result.logprobs or ())
+        return self.format.body(reply.content, reply.reasoning, calls, {**self._end(), **logged})
 
     def opening(self) -> Bodies:
         return ()
@@ -85,35 +85,35 @@ class OllamaAnswer:
         return [self._line(step) if step else None]
 
     async def closing(self) -> Bodies:
-        return [line(self.words.body("", end=self._end()))]
+        return [line(self.format.body("", end=self._end()))]
 
     def _line(self, step: Step) -> bytes | None:
-        """Encode a line; a call is told when it is whole."""
+        """Encode a line; a call is sent once it is whole."""
         calls = self.choices.replies[0].calls
         whole = max(len(calls) - (step.chunk is not None), self._called)
         content = said(step.parts)
         thinking = "".join(part.text for part in step.parts if isinstance(part, Reasoning))
-        fresh = objects(calls[self._called : whole], self._called)
+        fresh = call_objects(calls[self._called : whole], self._called)
         self._called = whole
         logged = self._logged(step.chunk.logprobs if step.chunk else ())
         if content or thinking or fresh or logged:
-            return line(self.words.body(content, thinking, fresh, {**NOT_DONE, **logged}))
+            return line(self.format.body(content, thinking, fresh, {**NOT_DONE, **logged}))
         return None
 
     def _logged(self, logprobs: Sequence[EmittedLogprob]) -> Mapping[str, object]:
-        found = Spelling(self.choices.served.runtime.tokenizer).chat_logprobs(logprobs)
-        return {"logprobs": found} if found else {}
+        listed = Spelling(self.choices.served.runtime.tokenizer).chat_logprobs(logprobs)
+        return {"logprobs": listed} if listed else {}
 
     def _end(self) -> dict[str, object]:
         [reply] = self.choices.replies
         used, timings = reply.result.usage, reply.result.timings
         read = (timings.first_token or timings.total) - timings.queued
-        told: dict[str, object] = {}
-        if self.words.kind == "generate":
-            told["context"] = [*reply.prepared.tokens, *reply.result.tokens]
+        extras: dict[str, object] = {}
+        if self.format.kind == "generate":
+            extras["context"] = [*reply.prepared.tokens, *reply.result.tokens]
         return {
             "done": True,
-            **told,
+            **extras,
             "done_reason": "length" if reply.finish == "length" else "stop",
             "total_duration": nanoseconds(time.perf_counter() - self.begun),
             "load_duration": nanoseconds(self._queued - self.begun),
@@ -132,17 +132,17 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def objects(calls: Iterable[Called], first: int = 0) -> list[dict[str, object]]:
+def call_objects(calls: Iterable[Called], first: int = 0) -> list[dict[str, object]]:
     """List calls with their arguments as objects; one that was cut short has none."""
-    found: list[dict[str, object]] = []
+    listed: list[dict[str, object]] = []
     for index, call in enumerate(calls, first):
         try:
             arguments = portable(json.loads(call.arguments or "{}"))
         except ValueError:
             continue
         function = {"index": index, "name": call.name, "arguments": arguments}
-        found.append({"id": new_id("call_"), "function": function})
-    return found
+        listed.append({"id": new_id("call_"), "function": function})
+    return listed
 
 
 def portable(data: object) -> object:

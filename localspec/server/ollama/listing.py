@@ -16,7 +16,7 @@ Object = dict[str, object]
 
 
 def tags(host: ModelHost) -> Object:
-    return {"models": [described(offer) for offer in host.offers.values()]}
+    return {"models": [description(offer) for offer in host.offers.values()]}
 
 
 def running(host: ModelHost) -> Object:
@@ -27,7 +27,7 @@ def loaded(served: Served, idle_seconds: float | None) -> Object:
     plan = served.runtime.known.plan
     on_gpus = sum(plan.taken(pool) for pool in plan.machine.gpus) if plan else 0
     total = sum(item.bytes for item in plan.items) if plan else served.offer.bytes
-    return described(served.offer) | {
+    return description(served.offer) | {
         "size": total,
         "size_vram": on_gpus,
         "expires_at": expires(idle_seconds),
@@ -42,7 +42,7 @@ def expires(idle_seconds: float | None) -> str:
     return (datetime.now(UTC) + timedelta(seconds=idle_seconds)).isoformat()
 
 
-def described(offer: ServedOffer) -> Object:
+def description(offer: ServedOffer) -> Object:
     name = offer.name if ":" in offer.name else f"{offer.name}:latest"
     return {
         "name": name,
@@ -56,8 +56,8 @@ def described(offer: ServedOffer) -> Object:
 
 def digest(offer: ServedOffer) -> str:
     """Make a digest of a file: clients show its beginning, and compare it to find changes."""
-    told = f"{offer.path}\n{offer.bytes}\n{offer.created}"
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+    text = f"{offer.path}\n{offer.bytes}\n{offer.created}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def details(offer: ServedOffer) -> Object:
@@ -75,7 +75,7 @@ def modified(offer: ServedOffer) -> str:
     return datetime.fromtimestamp(offer.created, UTC).isoformat()
 
 
-def shown(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+def model_details(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model without loading it: editors ask this of all models."""
     context = served.runtime.context if served else offer.context
     return {
@@ -92,27 +92,27 @@ def shown(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Objec
 def parameters(offer: ServedOffer, context: int) -> str:
     """Format a line for each parameter, as editors parse them."""
     usual = offer.usual
-    told: dict[str, float] = {"num_ctx": context, "temperature": usual.temperature}
-    told |= {"top_k": usual.top_k, "top_p": usual.top_p, "min_p": usual.min_p}
-    return "\n".join(f"{name:<30} {value:g}" for name, value in told.items())
+    values: dict[str, float] = {"num_ctx": context, "temperature": usual.temperature}
+    values |= {"top_k": usual.top_k, "top_p": usual.top_p, "min_p": usual.min_p}
+    return "\n".join(f"{name:<30} {value:g}" for name, value in values.items())
 
 
 def info(offer: ServedOffer, context: int) -> Object:
-    family, looked = offer.family, offer.footprint
-    found: Object = {
+    family, footprint = offer.family, offer.footprint
+    general: Object = {
         "general.architecture": family,
         "general.basename": offer.name,
         f"{family}.context_length": context,  # that is served, which editors fill
     }
-    if looked is None:
-        return found
-    return found | {
-        f"{family}.block_count": looked.layers,
-        f"{family}.embedding_length": looked.embedding,
-        f"{family}.attention.head_count": looked.heads,
-        f"{family}.attention.head_count_kv": looked.kv_heads,
-        f"{family}.vocab_size": looked.vocabulary,
-        "tokenizer.ggml.model": looked.tokenizer,
+    if footprint is None:
+        return general
+    return general | {
+        f"{family}.block_count": footprint.layers,
+        f"{family}.embedding_length": footprint.embedding,
+        f"{family}.attention.head_count": footprint.heads,
+        f"{family}.attention.head_count_kv": footprint.kv_heads,
+        f"{family}.vocab_size": footprint.vocabulary,
+        "tokenizer.ggml.model": footprint.tokenizer,
     }
 
 

@@ -21,18 +21,18 @@ from localspec.server.requests.leniency import RequestPart
 SUCCESS: dict[str, object] = {"status": "success"}
 
 
-class Named(RequestPart):
+class NamedModel(RequestPart):
     model: str = ""
     name: str = ""  # as older clients call it
 
     @property
-    def wanted(self) -> str:
+    def required_name(self) -> str:
         if not (self.model or self.name):
             raise refused("say which model", "model")
         return self.model or self.name
 
 
-class PullRequest(Named):
+class PullRequest(NamedModel):
     stream: bool = True
     insecure: bool = False  # harmless: there is no registry of one's own to trust
 
@@ -48,16 +48,16 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/api/pull", dependencies=allowed)
     async def pull(request: Request, body: PullRequest) -> Response:
         """Download a model; if the client leaves, the download stops and may go on later."""
-        downloading = handler.downloads.begin(body.wanted)
+        downloading = handler.downloads.begin(body.required_name)
         if body.stream:
-            return StreamingResponse(lines(downloading), media_type=LINES)
-        await while_listening(request.receive, finished(downloading))
+            return StreamingResponse(pull_lines(downloading), media_type=LINES)
+        await while_listening(request.receive, wait_for(downloading))
         return Response(line(SUCCESS), media_type="application/json")
 
     @routes.delete("/api/delete", dependencies=allowed)
-    async def delete(body: Named) -> Response:
+    async def delete(body: NamedModel) -> Response:
         """Forget a model that was pulled, and free its disk."""
-        await handler.downloads.delete(body.wanted)
+        await handler.downloads.delete(body.required_name)
         return Response()
 
     @routes.post("/api/copy", dependencies=allowed)
@@ -67,19 +67,19 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
         return Response()
 
 
-async def finished(downloading: AsyncGenerator[Download]) -> None:
-    async with aclosing(downloading) as looks:
-        async for _ in looks:
+async def wait_for(downloading: AsyncGenerator[Download]) -> None:
+    async with aclosing(downloading) as steps:
+        async for _ in steps:
             pass
 
 
-async def lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[bytes]:
+async def pull_lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[bytes]:
     last = line({"status": "pulling manifest"})
     yield last
     try:
-        async with aclosing(downloading) as looks:
-            async for download in looks:
-                if (fresh := line(told(download))) != last:
+        async with aclosing(downloading) as steps:
+            async for download in steps:
+                if (fresh := line(pull_status(download))) != last:
                     yield fresh
                 last = fresh
         yield line({"status": "writing manifest"})
@@ -88,10 +88,10 @@ async def lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[bytes]:
         yield failing(logged_fault(error))
 
 
-def told(download: Download) -> dict[str, object]:
+def pull_status(download: Download) -> dict[str, object]:
     if not download.phase.startswith("pulling ") or not download.total:
         return {"status": download.phase}
     digest = hashlib.sha256(download.name.encode()).hexdigest()  # clients tell bars apart by it
     done = min(download.done, download.total)
-    found = {"digest": f"sha256:{digest}", "total": download.total, "completed": done}
-    return {"status": download.phase, **found}
+    progress = {"digest": f"sha256:{digest}", "total": download.total, "completed": done}
+    return {"status": download.phase, **progress}

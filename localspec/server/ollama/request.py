@@ -39,16 +39,16 @@ FORMS = {"": "", "text": "", "json": "json", "json_object": "json"}
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
 
 
-def as_form(given: object) -> object:
+def as_form(value: object) -> object:
     """Read a schema that is a text, and what other servers know."""
-    if isinstance(given, str) and not given.startswith("{"):
-        return FORMS.get(given.lower(), given)
-    found = as_object(given)
-    kind = found.get("type") if isinstance(found, dict) else None
-    if isinstance(found, dict) and kind == "json_schema":
-        within = found.get("json_schema")
-        return within.get("schema", within) if isinstance(within, dict) else "json"
-    return FORMS[kind] if isinstance(kind, str) and kind in FORMS else found
+    if isinstance(value, str) and not value.startswith("{"):
+        return FORMS.get(value.lower(), value)
+    form = as_object(value)
+    kind = form.get("type") if isinstance(form, dict) else None
+    if isinstance(form, dict) and kind == "json_schema":
+        schema = form.get("json_schema")
+        return schema.get("schema", schema) if isinstance(schema, dict) else "json"
+    return FORMS[kind] if isinstance(kind, str) and kind in FORMS else form
 
 
 class OllamaRequest(RequestPart):
@@ -82,10 +82,10 @@ class OllamaRequest(RequestPart):
         return reasoning(self.think)
 
     def settings(self, served: Served, grammar: Grammar | None = None) -> Settings:
-        found = self.options.settings(served, grammar)
-        return replace(found, logprobs=self.top_logprobs) if self.logprobs else found
+        settings = self.options.settings(served, grammar)
+        return replace(settings, logprobs=self.top_logprobs) if self.logprobs else settings
 
-    def answering(self, served: Served, conversation: Conversation) -> list[Prepared]:
+    def prepared_conversation(self, served: Served, conversation: Conversation) -> list[Prepared]:
         return [prepare_conversation(served, conversation, self.settings(served))]
 
     def ignored(self) -> Iterator[str]:
@@ -141,16 +141,16 @@ class OllamaChatRequest(OllamaRequest):
         )
         if at == len(starts):
             return self._prepared(served, messages)  # which is refused with the numbers
-        [found] = self._prepared(served, end(messages, starts[at]))
-        return [replace(found, left_out=("messages",))]
+        [prompt] = self._prepared(served, end(messages, starts[at]))
+        return [replace(prompt, left_out=("messages",))]
 
     def _fitting(self, served: Served, messages: Sequence[Message]) -> Prepared | None:
         """Prepare a conversation, if there is room for it."""
         try:
-            [found] = self._prepared(served, messages)
+            [prompt] = self._prepared(served, messages)
         except PromptTooLong:
             return None
-        return found if len(found.tokens) < served.runtime.context else None
+        return prompt if len(prompt.tokens) < served.runtime.context else None
 
     def _prepared(self, served: Served, messages: Sequence[Message]) -> list[Prepared]:
         conversation = Conversation(
@@ -159,44 +159,44 @@ class OllamaChatRequest(OllamaRequest):
             format=self.grammar,
             extra=self.extra,
         )
-        return self.answering(served, conversation)
+        return self.prepared_conversation(served, conversation)
 
 
 def turns(messages: Sequence[Message]) -> list[int]:
-    """Find where users speak, after the first of them."""
-    return [at for at, each in enumerate(messages) if each["role"] == "user"][1:]
+    """Find the messages of users, but the first."""
+    return [at for at, message in enumerate(messages) if message["role"] == "user"][1:]
 
 
 def end(messages: Sequence[Message], start: int) -> list[Message]:
-    """The messages from there on, behind what the system said before."""
-    rules = [each for each in messages[:start] if each["role"] == "system"]
+    """List the messages from there on, after the system messages before them."""
+    rules = [message for message in messages[:start] if message["role"] == "system"]
     return [*rules, *messages[start:]]
 
 
-def messages_of(given: Iterable[OllamaMessage]) -> list[Message]:
+def messages_of(messages: Iterable[OllamaMessage]) -> list[Message]:
     """Turn messages into those of templates, with identifiers for calls and their results."""
-    found: list[Message] = []
+    converted: list[Message] = []
     waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
-    for number, each in enumerate(given):
-        check_images(each.images)
-        message: dict[str, Json] = {"role": each.role, "content": ""}
-        if each.content:
-            message["content"] = said(each.content)
-        if each.thinking:
-            message["reasoning_content"] = each.thinking
-        if each.tool_calls:
+    for number, source in enumerate(messages):
+        check_images(source.images)
+        message: dict[str, Json] = {"role": source.role, "content": ""}
+        if source.content:
+            message["content"] = said(source.content)
+        if source.thinking:
+            message["reasoning_content"] = source.thinking
+        if source.tool_calls:
             waiting = [
                 (call.function.name, call.id or f"call_{number}_{at}")
-                for at, call in enumerate(each.tool_calls)
+                for at, call in enumerate(source.tool_calls)
             ]
             message["tool_calls"] = [
                 called(call, identity)
-                for call, (_, identity) in zip(each.tool_calls, waiting, strict=True)
+                for call, (_, identity) in zip(source.tool_calls, waiting, strict=True)
             ]
-        if each.role == "tool":
-            message |= answering(each, waiting)
-        found.append(message)
-    return found
+        if source.role == "tool":
+            message |= result_of(source, waiting)
+        converted.append(message)
+    return converted
 
 
 def called(call: OllamaCall, identity: str) -> JsonValue:
@@ -204,16 +204,16 @@ def called(call: OllamaCall, identity: str) -> JsonValue:
     return {"id": identity, "type": "function", "function": function}
 
 
-def answering(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
-    """Find the call a result belongs to: the one it names, else the first that has none."""
+def result_of(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
+    """Find the call of a result: the one it names, else the first without a result."""
     same = [call for call in waiting if call[1] == result.tool_call_id]
-    wanted = result.tool_name or result.name
-    named = [call for call in waiting if call[0] == wanted]
+    tool = result.tool_name or result.name
+    named = [call for call in waiting if call[0] == tool]
     call = next(iter(same or named or waiting), None)
     if call:
         waiting.remove(call)
     name, identity = call or ("", "")
-    return {"name": wanted or name, "tool_call_id": result.tool_call_id or identity}
+    return {"name": tool or name, "tool_call_id": result.tool_call_id or identity}
 
 
 def check_images(images: list[JsonValue] | None) -> None:
@@ -246,15 +246,15 @@ class GenerateRequest(OllamaRequest):
         check_images(self.images)
         if self.suffix:
             return [self._filling(served)]
-        return [self._behind(each) for each in self._prompted(served)]
+        return [self._behind(prompt) for prompt in self._prompted(served)]
 
     def _behind(self, prompt: Prepared) -> Prepared:
         """Put a prompt behind the conversation so far, which begins with any start token."""
         if not self.context:
             return prompt
         start = [token for token in [prompt.served.runtime.tokenizer.bos] if token is not None]
-        told = prompt.tokens[1:] if list(prompt.tokens[:1]) == start else prompt.tokens
-        return replace(prompt, tokens=[*self.context, *told])
+        tokens = prompt.tokens[1:] if list(prompt.tokens[:1]) == start else prompt.tokens
+        return replace(prompt, tokens=[*self.context, *tokens])
 
     def _prompted(self, served: Served) -> list[Prepared]:
         if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
@@ -265,7 +265,7 @@ class GenerateRequest(OllamaRequest):
             if text
         ]
         conversation = Conversation(messages, format=self.grammar, extra=self.extra)
-        return self.answering(served, conversation)
+        return self.prepared_conversation(served, conversation)
 
     def _raw(self, served: Served) -> Prepared:
         if self.system:
@@ -276,6 +276,8 @@ class GenerateRequest(OllamaRequest):
     def _filling(self, served: Served) -> Prepared:
         settings = self.settings(served, self.grammar)
         context = served.runtime.context
-        wanted = min(settings.max_tokens or context, context // 2)
-        tokens = middle(served.runtime.tokenizer, self.prompt, self.suffix, limit=context - wanted)
+        reply_tokens = min(settings.max_tokens or context, context // 2)
+        tokens = middle(
+            served.runtime.tokenizer, self.prompt, self.suffix, limit=context - reply_tokens
+        )
         return prepare_text(served, tokens, with_infill_ends(served, settings))

@@ -12,9 +12,16 @@ from starlette.responses import PlainTextResponse, Response
 from localspec.server.api import Api
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ModelHost
-from localspec.server.ollama.answer import Kind, OllamaAnswer, Words, error_body, failing, line
-from localspec.server.ollama.listing import running, shown, tags
-from localspec.server.ollama.managing import Named, managing
+from localspec.server.ollama.answer import (
+    Kind,
+    OllamaAnswer,
+    OllamaFormat,
+    error_body,
+    failing,
+    line,
+)
+from localspec.server.ollama.listing import model_details, running, tags
+from localspec.server.ollama.managing import NamedModel, managing
 from localspec.server.ollama.request import GenerateRequest, OllamaChatRequest
 from localspec.server.replies.streaming import LINES
 from localspec.server.requests.reading import BoundedRoute
@@ -22,14 +29,14 @@ from localspec.server.requests.reading import BoundedRoute
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
 
 
-class ShowRequest(Named):
+class ShowRequest(NamedModel):
     verbose: bool = False  # harmless: there is no more to tell
 
 
 def ollama(handler: RequestHandler) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, tags=["Ollama"])
     asking(routes, handler)
-    telling(routes, handler)
+    listing(routes, handler)
     managing(routes, handler)
     return routes
 
@@ -39,24 +46,26 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         request: Request, body: OllamaChatRequest | GenerateRequest, kind: Kind
     ) -> Response:
         begun = time.perf_counter()
-        words = Words(body.model, kind)
+        reply_format = OllamaFormat(body.model, kind)
         if body.loads:
-            await handler.report_ignored(request, body, body.model, too_long(handler.host, body))
+            await handler.report_ignored(
+                request, body, body.model, ignored_context(handler.host, body)
+            )
             if body.unloads:
                 await handler.manager(request)
                 await handler.host.unload(handler.host.meant(body.model).name)
-                return Response(line(words.loaded("unload")), media_type=LINES)
+                return Response(line(reply_format.loaded("unload")), media_type=LINES)
             await handler.host.preload(body.model)
-            return Response(line(words.loaded()), media_type=LINES)
+            return Response(line(reply_format.loaded()), media_type=LINES)
         api_request = ApiRequest(
             body,
             body.model,
             body.prepare,
-            partial(OllamaAnswer, words, begun),
+            partial(OllamaAnswer, reply_format, begun),
             failing,
             stream=body.stream,
             media_type=LINES,
-            also_ignored=too_long(handler.host, body),
+            also_ignored=ignored_context(handler.host, body),
         )
         return await handler.serve(request, api_request)
 
@@ -71,15 +80,15 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         return await answered(request, body, "generate")
 
 
-def too_long(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
-    """A wish for more context than there is, which is answered with what there is."""
+def ignored_context(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
+    """List num_ctx where it asks for more context than the model was loaded with."""
     offer = host.answering(body.model)
     served = host.loaded.get(offer.name)
     context = served.runtime.context if served else offer.context
     return ["options.num_ctx"] if body.options.num_ctx > context else []
 
 
-def telling(routes: APIRouter, handler: RequestHandler) -> None:
+def listing(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.get("/", include_in_schema=False)
     async def greeting() -> Response:
         return PlainTextResponse("Ollama is running")  # clients look for these words
@@ -99,9 +108,9 @@ def telling(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.post("/api/show")
     async def show(body: ShowRequest) -> dict[str, object]:
-        offer = handler.host.meant(body.wanted)
+        offer = handler.host.meant(body.required_name)
         facts = await handler.host.facts(offer.name)
-        return shown(offer, handler.host.loaded.get(offer.name), facts)
+        return model_details(offer, handler.host.loaded.get(offer.name), facts)
 
 
 OLLAMA = Api(("/api/",), ollama, error_body)
