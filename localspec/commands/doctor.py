@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 
 from localspec.backend_spec import Finding
+from localspec.commands import draft_advice
 from localspec.commands.links import told
 from localspec.commands.options import workers
 from localspec.commands.options.declare import TEXT, flag, option, options, read
-from localspec.control import widths
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
@@ -129,7 +129,7 @@ def speculation() -> Iterator[Finding]:
     """Report what was measured of models that were loaded here: which drafts would pay."""
     found = kept_calibrations.newest(MEASURED)
     for at, (files, calibration) in enumerate(found):
-        price, *advice = widths.told(calibration)
+        price, *advice = draft_advice.describe(calibration)
         yield Finding("" if at else "drafts", f"{files}: {price}")
         for line in advice:
             yield Finding("", f"  {line}")

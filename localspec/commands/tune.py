@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import click
 
+from localspec.commands import draft_advice
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions
 from localspec.commands.options.loading import loading as how_to_load
 from localspec.commands.options.sections import SectionedCommand
-from localspec.control import widths
-from localspec.control.calibration import Calibration, Points, calibrate
 from localspec.errors import BackendError
 from localspec.runtime import kept_calibrations, loading
+from localspec.runtime.calibration import Calibration, Points, calibrate
 from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.resolved_pair import resolve_pair
@@ -54,7 +54,7 @@ def tune(context: click.Context, model: str) -> None:
             "try again when it is idle, or with more --seconds"
         )
     click.echo("")
-    for line in widths.told(calibration):
+    for line in draft_advice.describe(calibration):
         click.echo(line)
     kept_calibrations.keep(key, calibration, kept_calibrations.title(loaded))
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from localspec.backend import MAX_HEAD_LAG
 from localspec.control.acceptance import CAUTION, Acceptance
 from localspec.control.costs import Batch
-from localspec.control.depth import Depth, Seat
+from localspec.control.depth import Candidate, Depth
+from localspec.control.draft_length import worthiest
+from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE
 from localspec.control.looks import Looks, Watch
 from localspec.control.offers import DraftOffer, Pass
 from localspec.draft import EMPTY, Draft
@@ -52,7 +54,7 @@ class Best:
         self._quiets = {
             by: each.quiet for by, each in proposers.items() if isinstance(each, QuietProposer)
         }
-        depth.thrifty = bool(self._following)
+        self._allowance = HEAD_ALLOWANCE if self._following else ALLOWANCE
         self._clock = clock
         self._proposing = 0.0  # seconds of this round
         self._drafting = 0.0  # of these, with proposers that cost something
@@ -129,7 +131,7 @@ class Best:
     def note(self, cost: RoundCost) -> None:
         """Learn the cost of a round, and pass it on."""
         looking = (self._proposing - self._drafting) / cost.rounds
-        self.depth.note(cost, self._drafting / cost.rounds, looking)
+        self.depth.note(cost, self._drafting / cost.rounds, looking, self._allowance)
         self._proposing = self._drafting = 0.0
         if self._looks.note(cost.rounds):
             self._cheap.clear()
@@ -139,14 +141,14 @@ class Best:
 
     def _judge(self, ask: Ask) -> None:
         start, offers = self._offers.pop(ask.slot, (0, ()))
-        said = ask.history[start:].tolist() if offers else []
+        text = ask.history[start:].tolist() if offers else []
         for offer in offers:
-            right = offer.judge(said)
+            right = offer.judge(text)
             if right > (not offer.costly):  # a single token is right by chance
                 self._looks.drafted(ask.slot)
             if offer.costly:
                 self._shown[offer.by, ask.slot] += right  # it drafted these tokens: it has them
-                self.depth.judge(offer.by, ask.slot, right)
+                self.depth.note_right(offer.by, ask.slot, right)
 
     def _best(self, asks: Sequence[Ask], batch: Batch) -> dict[int, Draft]:
         """Find the best draft for each slot, cut to what is to be verified."""
@@ -170,7 +172,7 @@ class Best:
         for by in self._proposers:
             if by not in cheap and (able := [ask for ask in asks if ask.wants(by)]):
                 self._ask_if_it_pays(by, able, now)
-        evenly = self.depth.even and batch.rows > 1 and not self.depth.apart(batch)
+        evenly = self.depth.even and batch.rows > 1 and not self.depth.prices(batch).apart
         if len(now.best) > 1 or (now.best and evenly):
             self._trim(now)
         return {slot: self._kept(slot, offer) for slot, offer in now.best.items() if offer.pays}
@@ -190,25 +192,25 @@ class Best:
             asks = [ask for ask in asks if following.behind(ask.slot) is not None]
         if not any(self._stirs(by, ask) for ask in asks):
             return
-        seats = [self._seat(by, ask, now) for ask in asks]
-        wishes = self.depth.wish(by, now.batch, seats)
-        wanted = [each for each in zip(seats, wishes, strict=True) if each[1].limit]
-        limited = [seat.ask.until(wish.limit, wish.pays) for seat, wish in wanted]
+        candidates = [self._candidate(by, ask, now) for ask in asks]
+        plans = self.depth.plan(by, now.batch, candidates)
+        planned = [(c.ask, plan) for c, plan in zip(candidates, plans, strict=True) if plan.limit]
+        limited = [ask.until(plan.limit, plan.pays) for ask, plan in planned]
         drafts = self._consult(by, limited, begun)
         if following:
-            pairs = zip(seats, wishes, strict=True)
-            if idle := [seat for seat, wish in pairs if not wish.limit]:
+            pairs = zip(candidates, plans, strict=True)
+            if idle := [candidate for candidate, plan in pairs if not plan.limit]:
                 self._keep_up(by, idle, now.batch)
-        for (seat, wish), draft in zip(wanted, drafts, strict=True):
+        for (ask, plan), draft in zip(planned, drafts, strict=True):
             survivals: Sequence[float] = ()
             worth = 0.0
             if draft:
-                offer = self._weigh(by, seat.ask, draft, now)
+                offer = self._weigh(by, ask, draft, now)
                 offer.costly, survivals, worth = True, offer.survivals, offer.worth
-                if wish.rates and draft.sources:  # the text alone would not judge it
+                if plan.rates and draft.sources:  # the text alone would not judge it
                     offer.tries, offer.pays = True, len(draft)
-                now.enter(seat.ask.slot, offer)
-            self.depth.brought(by, seat.ask.slot, wish.value(survivals, worth))
+                now.enter(ask.slot, offer)
+            self.depth.note_worth(by, ask.slot, plan.value(survivals, worth))
 
     def _concerned(self, by: str, ask: Ask) -> bool:
         """Whether a proposer's drafts could pay, or it follows the text until it is told not to."""
@@ -223,23 +225,24 @@ class Best:
         late = following is not None and (following.behind(ask.slot) or 0) >= DECIDING_LAG
         return late or not self.depth.sleeps(by, ask.slot)
 
-    def _keep_up(self, by: str, seats: Sequence[Seat], batch: Batch) -> None:
+    def _keep_up(self, by: str, candidates: Sequence[Candidate], batch: Batch) -> None:
         """Let a proposer read what it is far behind with; leave a text where that is too dear.
 
         One that could never pay leaves it at once.
         """
         following, slots, behind = self._following[by], [], 0
         able = not self.depth.hopeless(by, LOOK)
-        for seat in seats:
-            if able and seat.missed < DECIDING_LAG:
+        for candidate in candidates:
+            ask = candidate.ask
+            if able and candidate.missed < DECIDING_LAG:
                 continue
-            missed = behind + seat.missed
+            missed = behind + candidate.missed
             if able and self.depth.affords_reading(by, batch, missed):
-                slots.append(seat.ask.slot)
+                slots.append(ask.slot)
                 behind = missed
-                self._shown[by, seat.ask.slot] = len(seat.ask.history)
+                self._shown[by, ask.slot] = len(ask.history)
             else:
-                following.leave(seat.ask.slot)
+                following.leave(ask.slot)
         if slots:
             begun = self._clock()
             following.catch_up(slots)
@@ -254,13 +257,9 @@ class Best:
         acceptance = self._acceptance(by, ask)
         stated = draft.confidences or (UNSTATED,) * len(draft)
         kinds, survivals = acceptance.weigh(stated, caution)
-        length, worth = self.depth.worth(survivals, now.prices(len(kinds)))
+        length, worth = worthiest(survivals, now.prices(len(kinds)))
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, pays=length)
-        known = self._offers.get(ask.slot)
-        if known is None:
-            self._offers[ask.slot] = (len(ask.history), [offer])
-        else:
-            known[1].append(offer)
+        self._offers.setdefault(ask.slot, (len(ask.history), []))[1].append(offer)
         return offer
 
     def _kept(self, slot: int, offer: DraftOffer) -> Draft:
@@ -273,10 +272,10 @@ class Best:
         bound = ask.hints.forced is not None
         return self.depth.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
 
-    def _seat(self, by: str, ask: Ask, now: Pass) -> Seat:
-        """Collect what is known of a proposer's drafts for one sequence."""
+    def _candidate(self, by: str, ask: Ask, now: Pass) -> Candidate:
+        """Collect what decides whether a proposer drafts for a sequence."""
         acceptance, missed = self._acceptance(by, ask), self._missed(by, ask)
-        return Seat(ask, acceptance, missed, now.worth(ask.slot))
+        return Candidate(ask, acceptance, missed, now.worth(ask.slot), by in self._following)
 
     def _consult(self, by: str, asks: Sequence[Ask], begun: float) -> list[Draft]:
         """Ask a costly proposer, which first reads the tokens that it has not seen."""

@@ -146,6 +146,11 @@ class Batch(NamedTuple):
     seen: float = 0.0  # tokens that each new token is compared with, on average
     beside: int = 0  # tokens of prompts that are read in the same batch
 
+    @property
+    def one_row(self) -> Batch:
+        """Describe a batch of one of these rows."""
+        return Batch(1, self.held // self.rows, self.seen)
+
 
 NO_ATTENTION = Attention()
 
@@ -242,11 +247,6 @@ class Costs:
             self._reading[by].note(size, (seconds - curve.at(depth)) * size / missed)
         elif curve:
             curve.note(depth, seconds)
-
-    def points(self) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
-        """Return the costs of a single row, to start from at the next load."""
-        drafting = {by: curve.points() for (by, rows), curve in self._drafting.items() if rows == 1}
-        return self._target[1].points(), drafting
 
 
 def _about(rows: int) -> int:

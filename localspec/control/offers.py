@@ -26,13 +26,13 @@ class DraftOffer:
     pays: int = 0  # how many of its tokens it would pay to verify
     checked: int = 0  # how many of them were verified
 
-    def judge(self, said: Sequence[int]) -> int:
+    def judge(self, text: Sequence[int]) -> int:
         """Learn from how the text went on; return how many draft tokens were right."""
         # A sampled token that was not verified teaches nothing: the target may sample another.
         most = self.checked if self.draft.sources else len(self.kinds)
-        judged = min(most, len(said))
+        judged = min(most, len(text))
         right = 0
-        for drafted, token in zip(self.draft.tokens[:judged].tolist(), said, strict=False):
+        for drafted, token in zip(self.draft.tokens[:judged].tolist(), text, strict=False):
             if drafted != token:
                 break
             right += 1
@@ -55,8 +55,7 @@ class Pass:
     def prices(self, most: int) -> Sequence[float]:
         """Return the price of verifying 0, 1, ... draft tokens, as far as may be lost."""
         if most > self._priced:
-            prices = self.depth.prices(self.batch, most)
-            self._priced, self._prices = most, self.depth.affordable(self.batch, prices)
+            self._priced, self._prices = most, self.depth.affordable(self.batch, most)
         return self._prices
 
     def enter(self, slot: int, offer: DraftOffer) -> None:
@@ -66,6 +65,6 @@ class Pass:
             self.best[slot] = offer
 
     def worth(self, slot: int) -> float:
-        """The worth of the best draft for a slot so far."""
+        """Return the worth of the best draft for a slot so far."""
         offer = self.best.get(slot)
         return offer.worth if offer else 0.0

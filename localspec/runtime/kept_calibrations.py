@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from localspec.control.calibration import Calibration, calibrate
 from localspec.control.costs import UNMEASURED, Attention
 from localspec.models import engines
+from localspec.runtime.calibration import Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json

@@ -25,8 +25,8 @@ from benchmarks.serving.slow_link import SlowLink
 from localspec import Loading, Options, Settings, load
 from localspec.backend_spec import WORKERS
 from localspec.bench import prompts
-from localspec.control.calibration import calibrate
 from localspec.models import engines
+from localspec.runtime.calibration import calibrate
 from localspec.runtime.runtime import Runtime
 from localspec_llamacpp import backend as llamacpp
 

@@ -12,8 +12,8 @@ import pytest
 from gguf import GGUFReader
 
 from localspec.backend import MAX_HEAD_LAG, Roll, Row
-from localspec.control.calibration import calibrate
 from localspec.errors import ContextFull, ModelFileError
+from localspec.runtime.calibration import calibrate
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp.bindings.context import Context

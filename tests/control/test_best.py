@@ -341,9 +341,9 @@ def test_a_head_that_can_never_pay_reads_nothing(wide):
 def test_what_free_proposers_take_is_not_held_against_costly_ones():
     clock = Clock()
     best = made(clock, looks=(Counter(clock, 1.5e-5, most=0), 1.5e-5))
-    before = best.depth._purse
+    before = best.depth.budget.left
     count(best, clock, rounds=12)
-    assert best.depth._purse >= before
+    assert best.depth.budget.left >= before
     assert best.depth.costs.target(1).at(1) == pytest.approx(0.01)
 
 
@@ -465,7 +465,7 @@ def test_how_a_text_fared_with_one_is_forgotten_with_it():
     best.propose([ask(300)])
     assert len(dear.asked) == asked
     best.release(0)
-    assert ("counter", 0) not in best.depth._standings
+    assert not best.depth.sleeps("counter", 0)
 
 
 def test_drafts_that_cost_nothing_go_on_until_nobody_would_check_them():

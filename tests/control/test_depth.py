@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.control.bill import ENTER
 from localspec.control.costs import Attention, Batch, Costs
-from localspec.control.depth import FULL, HORIZON, REST, Depth, Seat
+from localspec.control.depth import Candidate, Depth
+from localspec.control.draft_length import draft_on, worthiest
+from localspec.control.exploration import FULL, HORIZON, MIN_WAIT
+from localspec.control.prices import MARGIN
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -47,15 +49,19 @@ def trimmed(made, guesses):
     return made.trim(Batch(len(guesses)), guesses)
 
 
-def seat(made, by="draft", slot=0, limit=8, missed=0, worth=0.0):
+def candidate(made, by="draft", slot=0, limit=8, missed=0, rival=0.0, head=False):
     sampler = Sampler(GREEDY, 0, HISTORY)
     acceptance = made.acceptances.of(by, slot, sampler, bound=False)
-    return Seat(Ask(slot, HISTORY, limit, sampler), acceptance, missed, worth)
+    return Candidate(Ask(slot, HISTORY, limit, sampler), acceptance, missed, rival, head)
 
 
-def wish(made, **about):
-    [found] = made.wish("draft", Batch(1), [seat(made, **about)])
-    return found
+def plan(made, **about):
+    [plan] = made.plan("draft", Batch(1), [candidate(made, **about)])
+    return plan
+
+
+def record(made):
+    return made._records.of_text("draft", 0, made._round)
 
 
 def lap(made, tokens, emitted, drafting=0.0):
@@ -85,8 +91,8 @@ def test_under_load_the_same_draft_is_checked_less_far():
 
 def test_beside_prompts_a_draft_token_costs_what_a_token_takes_in_so_wide_a_batch():
     reading = depth({1: 1.0, 8: 1.1, 9: 1.2, 64: 6.7})  # a tenth each, from the eighth on
-    assert reading.prices(Batch(1), 4)[1] < 0.1
-    assert reading.prices(Batch(1, beside=63), 4)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
+    assert reading.prices(Batch(1)).verifying(4)[1] < 0.1
+    assert reading.prices(Batch(1, beside=63)).verifying(4)[4] == pytest.approx(4 * 0.1 * 64 / 6.7)
     likely = [products([0.85] * 4)]
     assert reading.trim(Batch(1), likely) == [4]
     assert reading.trim(Batch(1, beside=63), likely) == [0]
@@ -116,7 +122,7 @@ def test_the_choice_does_not_depend_on_the_unit_of_time(curve, guesses, scale):
 @given(curves, drafts)
 def test_no_other_cut_of_a_single_draft_that_may_be_lost_is_worth_more(curve, guesses):
     made, survivals = depth(curve), guesses[0]
-    prices = made.affordable(Batch(1), made.prices(Batch(1), len(survivals)))
+    prices = made.affordable(Batch(1), len(survivals))
     worths = [sum(survivals[:n]) - price for n, price in enumerate(prices)]
     [kept] = trimmed(made, [survivals])
     assert worths[kept] == pytest.approx(max(worths))
@@ -124,7 +130,7 @@ def test_no_other_cut_of_a_single_draft_that_may_be_lost_is_worth_more(curve, gu
 
 @given(curves)
 def test_prices_rise(curve):
-    assert all(b >= a - 1e-9 for a, b in pairwise(depth(curve).prices(Batch(1), 16)))
+    assert all(b >= a - 1e-9 for a, b in pairwise(depth(curve).prices(Batch(1)).verifying(16)))
 
 
 def test_a_proposer_that_takes_no_time_is_cheap_and_so_is_an_unknown_one():
@@ -138,13 +144,13 @@ def test_who_could_not_pay_even_if_always_right_is_never_asked():
     made = depth(STEEP, {"draft": {1: 0.5, 4: 2.0}})
     assert made.hopeless("draft", 8)
     for _ in range(300):
-        assert not wish(made).limit
+        assert not plan(made).limit
         lap(made, 1, 1)
 
 
 def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    found = wish(made)
+    found = plan(made)
     assert found.limit == 8
     assert not found.rates
     assert found.pays([0.98])
@@ -153,28 +159,28 @@ def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
 
 def test_the_better_rival_is_preferred():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    assert not wish(made, worth=7.5).limit
+    assert not plan(made, rival=7.5).limit
 
 
 def test_what_it_takes_to_catch_up_must_pay_too():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     teach(made, 1, 30)
-    assert wish(made, missed=0).limit
+    assert plan(made, missed=0).limit
     for _ in range(60):
         made.costs.note_drafting("draft", 1, 1, 1.0, missed=30)
-    assert not wish(made, missed=30).limit
+    assert not plan(made, missed=30).limit
 
 
 def test_a_draft_is_not_made_longer_for_next_to_nothing():
     made = depth({1: 1.0, 3: 1.0}, {"draft": {1: 0.1, 2: 0.1, 3: 0.1}})
-    likely = seat(made, limit=2)
+    likely = candidate(made, limit=2)
     made.costs.drafting("draft", 1)._line[:] = [0.001, 0.001, 0.0015]
-    bill = made._bill("draft", Batch(1), 1, made.prices(Batch(1), 2))
-    chance = bill.total[2] - bill.total[1]
+    prices = made.prices(Batch(1)).drafting("draft", 1, 2).total
+    chance = prices[2] - prices[1]
     rate = likely.acceptance.ahead(2)[1]
-    for extra, goes_on in ((ENTER / 2, False), (ENTER * 2, True)):
+    for extra, goes_on in ((MARGIN / 2, False), (MARGIN * 2, True)):
         likely.acceptance.weigh = lambda _, s=(chance + extra) / rate: ([], [s])
-        assert bill.stop(likely.acceptance, 2)([0.5]) == goes_on
+        assert draft_on(likely.acceptance, prices, 2)([0.5]) == goes_on
 
 
 def test_where_more_is_likely_to_be_right_more_is_tried():
@@ -182,9 +188,9 @@ def test_where_more_is_likely_to_be_right_more_is_tried():
     for right in (0, 4):
         made = depth({1: 1.0, 17: 1.2}, {"draft": {1: 0.1, 8: 0.8}})
         for _ in range(20):
-            seat(made).acceptance.note_places(right, 4)
-        made._standing("draft", 0).value = -1
-        limits.append(wish(made).limit)
+            candidate(made).acceptance.note_places(right, 4)
+        record(made).value = -1
+        limits.append(plan(made).limit)
     assert limits[1] > limits[0] > 0
 
 
@@ -192,53 +198,53 @@ def test_a_proposer_that_was_unlucky_is_asked_again_although_it_must_catch_up():
     """What it has to read is paid once, and counted against many rounds."""
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     teach(made, 1, 30)
-    value = made._standing("draft", 0).value
+    value = record(made).value
     missed = round(value / made.costs.reading("draft", 1) / 100) + 1
-    found = wish(made, missed=missed)
+    found = plan(made, missed=missed)
     assert found.limit
     assert not found.rates  # not to try it: it pays
 
 
 def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    known = made._standing("draft", 0)
-    known.value, known.until = 0.5, 50
-    assert wish(made).limit
+    paying = record(made)
+    paying.value, paying.next_try = 0.5, 50
+    assert plan(made).limit
 
 
 def test_a_draft_made_to_learn_counts_as_if_it_had_been_as_long_as_is_best():
     made = depth(FLAT, {"draft": {1: 0.2, 8: 1.6}})
-    made._standing("draft", 0).value = -1
-    found = wish(made)
+    record(made).value = -1
+    found = plan(made)
     assert found.rates
     alive = products([0.9, 0.1, 0.1, 0.1])
-    assert found.value(alive, 0.0) == pytest.approx(0.9 - found.bill.total[1])
+    assert found.value(alive, 0.0) == pytest.approx(0.9 - found.prices.total[1])
 
 
 def test_after_a_long_sleep_a_proposer_is_learnt_anew_but_not_by_a_new_text():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     teach(made, 0, 300)
-    variance = seat(made).acceptance.placed.variance
+    variance = candidate(made).acceptance.placed.variance
     made._round += 400
-    assert wish(made).rates
-    assert seat(made).acceptance.placed.variance > 2 * variance
+    assert plan(made).rates
+    assert candidate(made).acceptance.placed.variance > 2 * variance
     made.release(0)
-    variance = seat(made).acceptance.placed.variance
-    made._standing("draft", 0).value = -1
-    assert wish(made).rates
-    assert seat(made).acceptance.placed.variance == variance
+    variance = candidate(made).acceptance.placed.variance
+    record(made).value = -1
+    assert plan(made).rates
+    assert candidate(made).acceptance.placed.variance == variance
 
 
 def test_no_draft_costs_more_than_half_of_what_may_be_lost():
     made = depth({1: 1.0, 17: 9.0}, {"draft": {1: 0.1, 8: 0.8}})
-    likely, prices = products([0.99] * 16), made.prices(Batch(1), 16)
+    likely, prices = products([0.99] * 16), made.prices(Batch(1)).verifying(16)
     lengths = []
-    for purse in (0.0, 2.0, 6.0, 40.0):
-        made._purse = purse
-        length, _ = made.worth(likely, made.affordable(Batch(1), prices))
-        assert prices[length] <= purse / 2
-        made._standing("draft", 0).value = 5.0
-        assert wish(made, limit=16).limit * 0.6 <= purse / 2
+    for budget in (0.0, 2.0, 6.0, 40.0):
+        made.budget.left = budget
+        length, _ = worthiest(likely, made.affordable(Batch(1), 16))
+        assert prices[length] <= budget / 2
+        record(made).value = 5.0
+        assert plan(made, limit=16).limit * 0.6 <= budget / 2
         lengths.append(length)
     assert lengths[0] == 0
     assert lengths == sorted(set(lengths))
@@ -249,26 +255,26 @@ def test_trying_is_rarer_where_it_costs_more():
     for price in (0.1, 0.4, 0.6):
         made = depth(FLAT, {"draft": {1: price, 8: 8 * price}})
         teach(made, 0, 300, limit=1)
-        rests.append(made._standing("draft", 0).rounds)
+        rests.append(record(made).wait)
     assert rests == sorted(set(rests))
 
 
 def judge(made, found, right):
     """Judge a draft that was asked for, with so many tokens right."""
-    acceptance, length = seat(made).acceptance, found.limit
+    acceptance, length = candidate(made).acceptance, found.limit
     kinds, survivals = acceptance.weigh([0.5] * length)
-    _, worth = made.worth(survivals, made.prices(Batch(1), length))
-    made.brought("draft", 0, found.value(survivals, worth))
+    _, worth = worthiest(survivals, made.prices(Batch(1)).verifying(length))
+    made.note_worth("draft", 0, found.value(survivals, worth))
     acceptance.note(kinds, right, length)
     acceptance.note_places(right, length)
-    made.judge("draft", 0, right)
+    made.note_right("draft", 0, right)
 
 
 def teach(made, right, rounds, limit=4):
     """Let so many drafts be made and judged; how often it was asked."""
     asked = 0
     for _ in range(rounds):
-        found = wish(made, limit=limit)
+        found = plan(made, limit=limit)
         if found.limit:
             asked += 1
             judge(made, found, right and found.limit)
@@ -299,7 +305,7 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
     made = depth(curve, {"draft": {1: price, 8: 8 * price}})
     spent = 0.0
     for _ in range(400):
-        found = wish(made)
+        found = plan(made)
         drafting = 0.01 * price * found.limit
         if found.limit:
             judge(made, found, 0)
@@ -341,72 +347,62 @@ def test_plain_decoding_is_looked_at_too_where_much_seems_to_be_won():
         kept = trimmed(made, [products([0.99] * 4)])[0]
         plain += not kept
         lap(made, 1 + kept, 1 + kept)
-    assert made.gain > 3
+    assert made.budget.gain > 3
     assert 1 <= plain <= 4
 
 
 def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
     rests, reads = [], []
-    for purse in (2.0, 6.0, 18.0):
+    for budget in (2.0, 6.0, 18.0):
         token = 4 / HORIZON * 0.01  # seconds, of a round of 0.01
         made = Depth(Costs({1: 0.01, 17: 0.011}, {"draft": {1: 0.004, 8: 0.032}}, {"draft": token}))
-        made.thrifty = True
-        known = made._standing("draft", 0)
-        known.value, known.rounds, made._purse = -1, 1000, purse
-        assert wish(made, limit=1).rates
-        rests.append(known.rounds)
+        tried = record(made)
+        tried.value, tried.wait, made.budget.left = -1, 1000, budget
+        assert plan(made, limit=1, head=True).rates
+        rests.append(tried.wait)
         reads.append(made.affords_reading("draft", Batch(1), 48))
     assert rests == sorted(set(rests), reverse=True)
     assert reads == [False, True, True]
 
 
-def test_a_proposer_that_the_purse_does_not_pay_for_is_not_thought_of_for_some_rounds():
+def test_a_proposer_that_the_budget_does_not_pay_for_is_not_considered_for_some_rounds():
     made = depth({1: 1.0, 17: 4.0}, {"draft": {1: 0.1, 8: 0.8}})
-    made._standing("draft", 0).value, made._purse = 0.5, 0.01
-    assert not wish(made).limit
+    record(made).value, made.budget.left = 0.5, 0.01
+    assert not plan(made).limit
     assert made.sleeps("draft", 0)
-    made._purse = 6.0
-    for _ in range(REST):
-        assert not wish(made).limit
+    made.budget.left = 6.0
+    for _ in range(MIN_WAIT):
+        assert not plan(made).limit
         lap(made, 1, 1)
-    assert wish(made).limit
+    assert plan(made).limit
 
 
 def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
-    made, purse = depth(FLAT), depth(FLAT)._purse
+    made, budget = depth(FLAT), depth(FLAT).budget.left
     for _ in range(100):
         made.note(RoundCost(1, 1, 1, 0.015, reads=False), 0.0, 0.005)
     assert made.costs.target(1).at(1) == pytest.approx(0.01)
-    assert made._purse > purse
-
-
-def test_of_many_plain_rounds_some_are_learned_from():
-    made = depth(FLAT)
-    made.thrifty = True
-    for seconds in (0.01, 0.02):
-        for _ in range(150):
-            made.note(RoundCost(1, 1, 1, seconds, reads=False), 0.0)
-        assert made.costs.target(1).at(1) == pytest.approx(seconds, rel=0.05)
+    assert made.budget.left > budget
 
 
 def test_one_lucky_try_does_not_outweigh_what_was_learnt_before():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    known = made._standing("draft", 0)
-    known.value, known.asked, made.thrifty = -0.5, 50, True
-    assert wish(made).rates
-    made.brought("draft", 0, 1.0)
-    assert -0.5 < known.value < 0
+    tried = record(made)
+    tried.value, tried.asked = -0.5, 50
+    assert plan(made, head=True).rates
+    made.note_worth("draft", 0, 1.0)
+    assert -0.5 < tried.value < 0
     for _ in range(5):
-        made.brought("draft", 0, 1.0)
-    assert known.value > ENTER
+        made.note_worth("draft", 0, 1.0)
+    assert tried.value > MARGIN
 
 
 def test_what_a_slot_knew_is_forgotten_with_its_text():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     teach(made, 0, 40, limit=2)
-    assert not wish(made).limit
+    assert not plan(made).limit
     made.release(0)
-    assert wish(made).limit
+    assert plan(made).limit
 
 
 WIDE_IS_DEAR = {1: 0.010, 4: 0.012, 8: 0.014, 12: 0.040, 40: 0.400}  # seconds, by tokens
@@ -426,16 +422,16 @@ BY_ROWS = {1: 0.008, 2: 0.017, 4: 0.024, 8: 0.032, 16: 0.062}  # seconds, by tok
 
 def test_one_of_two_rows_is_drafted_for_where_it_pays_in_a_batch_of_its_own():
     depth, two = Depth(Costs(BY_ROWS), even=True), Batch(2)
-    assert depth.prices(two, 7)[1:] == pytest.approx(
+    assert depth.prices(two).verifying(7)[1:] == pytest.approx(
         [2 / 0.017 * (0.008 + Costs(BY_ROWS).target(1).at(size) - 0.017) for size in range(2, 9)]
     )
     sure, unsure = products([0.97] * 7), [0.2]
     assert depth.trim(two, [sure, unsure]) == [7, 0]
     assert depth.trim(two, [unsure, unsure]) == [0, 0]
     assert depth.trim(two, [sure, products([0.96] * 3)]) == [7, 3]
-    assert not depth.apart(Batch(3))
-    assert not depth.apart(Batch(2, beside=100))
-    assert not Depth().apart(two)
+    assert not depth.prices(Batch(3)).apart
+    assert not depth.prices(Batch(2, beside=100)).apart
+    assert not Depth().prices(two).apart
 
 
 def test_both_rows_are_drafted_for_alike_where_that_is_cheaper():
@@ -464,7 +460,7 @@ def test_less_is_verified_behind_a_long_text_where_attention_is_dear():
 
 
 def test_in_one_pool_a_token_is_compared_with_the_texts_of_all_rows():
-    asks = [seat(Depth(), limit=4).ask._replace(slot=at) for at in range(4)]
+    asks = [candidate(Depth(), limit=4).ask._replace(slot=at) for at in range(4)]
     held = sum(len(ask.history) for ask in asks)
     assert Depth().batch(asks) == Batch(4, held, held)
     assert Depth(even=True).batch(asks) == Batch(4, held, held / 4)

@@ -10,13 +10,13 @@ import pytest
 
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.control.calibration import SHORT, Calibration, calibrate
 from localspec.control.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.trial import footprint
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
+from localspec.runtime.calibration import MIN_HELD, Calibration, calibrate
 from localspec.runtime.loading import Loading, load
 from localspec.system.fingerprint import fingerprint
 from localspec.testing import ScriptedModel, hashed_logits
@@ -79,7 +79,7 @@ class LateHead:
         self._clock, self._model = clock, model
 
     def roll(self, rolls):
-        behind = self._model.truncate(0, 1 << 20) - SHORT
+        behind = self._model.truncate(0, 1 << 20) - MIN_HELD
         self._clock.now += 5e-4 * behind + 0.002 * rolls[0].depth
         return []
 

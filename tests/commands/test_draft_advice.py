@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from localspec.cli import run
-from localspec.control.calibration import Calibration
-from localspec.control.widths import best, told
+from localspec.commands.draft_advice import best, describe
 from localspec.runtime import kept_calibrations
+from localspec.runtime.calibration import Calibration
 
 FLAT = {1: 0.010, 2: 0.010, 5: 0.011, 9: 0.012}  # a GPU, of which one token uses little
 STEEP = {1: 0.010, 2: 0.020, 5: 0.050, 9: 0.090}
 
 
 def test_the_price_of_some_widths_is_told_as_multiples_of_one_token():
-    price, _ = told(Calibration(FLAT))
+    price, _ = describe(Calibration(FLAT))
     assert price == "checking 2 tokens 1.0, 4 tokens 1.1, 8 tokens 1.2 times the time of one"
 
 
@@ -28,14 +28,14 @@ def test_the_best_draft_is_the_one_with_most_tokens_a_second():
 
 def test_no_drafts_pay_where_each_token_costs_as_much_as_one():
     assert best(STEEP, 0.9) == (0, 1.0)
-    assert list(told(Calibration(STEEP)))[1] == "drafts that cost nothing: none pay"
+    assert list(describe(Calibration(STEEP)))[1] == "drafts that cost nothing: none pay"
 
 
 def test_a_proposer_that_takes_time_drafts_less():
     free, priced = best(FLAT, 0.8), best(FLAT, 0.8, {1: 0.002, 4: 0.008})
     assert priced[0] < free[0]
     assert priced[1] < free[1]
-    [_, _, line] = told(Calibration(FLAT, {"mtp": {1: 0.002, 4: 0.008}}))
+    [_, _, line] = describe(Calibration(FLAT, {"mtp": {1: 0.002, 4: 0.008}}))
     assert line.startswith("drafts by mtp: 2 if 60% are right (1.")
 
 

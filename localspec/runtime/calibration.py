@@ -19,16 +19,16 @@ from localspec.sampling.sampler import Sampler
 SECONDS = 1.0
 SIZES = (1, 2, 3, 5, 9, 17)  # tokens of a forward
 DEPTHS = (1, 4, 8)  # of a draft
-READ = 32  # tokens read at once, to see what one takes
-HELD, SHORT = 512, 32  # tokens a slot holds while it is measured, at most and at least
-FAR_APART = 96  # tokens more, by which attention is told from the rest
-FILLING = 0.25  # of the time may go into these
-HEADS = 0.5  # of the time of forwards goes into drafts of a head
-LEAST_READING = 1e-6  # seconds that a head takes for a token that it reads
-LEAST = 0.25  # of a forward, at least, is not attention to so few tokens
-LOOKS = 3  # at each size, if there is time
-LATE = 4  # times the time there was, after which there is none
-UNSTEADY = 0.9  # of what less takes: nothing takes that little unless the machine was busy
+READ_TOKENS = 32  # tokens read at once, to see what one takes
+MAX_HELD, MIN_HELD = 512, 32  # tokens that a slot holds while it is measured
+MIN_APART = 96  # tokens more, by which attention is told from the rest
+FILLING_SHARE = 0.25  # of the time may go into these
+HEAD_SHARE = 0.5  # of the time of forwards goes into drafts of a head
+MIN_READING_SECONDS = 1e-6  # seconds that a head takes for a token that it reads
+MIN_SHARE = 0.25  # of a forward, at least, is not attention to so few tokens
+MIN_TIMES = 3  # measurements of each size, if there is time
+MAX_OVERTIME = 4  # times the time there was, after which measuring ends in any case
+STEADY = 0.9  # of the time of fewer tokens, at least; less, and the machine was busy
 
 TEXT = """The mill stands where the two streams meet. In spring the wheel turns day and night, and
 def grind(sacks, hours): return [sack.weight / hours for sack in sacks if not sack.is_empty]"""
@@ -55,16 +55,16 @@ class Calibration:
         """Whether longer took longer throughout, within some tolerance."""
         rows = (self.target, *self.drafting.values())
         return all(
-            points[more] >= UNSTEADY * points[less]
+            points[more] >= STEADY * points[less]
             for points in rows
             for less, more in pairwise(sorted(points))
         )
 
     def costs(self) -> Costs:
-        """Start from what was measured, attention apart."""
+        """Return the costs to start from, attention apart."""
         row, token = self.attention
         behind_nothing = {
-            size: max(seconds - self.held * (row + token * size), LEAST * seconds)
+            size: max(seconds - self.held * (row + token * size), MIN_SHARE * seconds)
             for size, seconds in self.target.items()
         }
         return Costs(behind_nothing, self.drafting, self.reading, self.attention)
@@ -80,19 +80,19 @@ def calibrate(
     """Measure a pair for about so many seconds; its first slots are empty afterwards."""
     share = seconds / 2 if draft_model else seconds
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
-    found = CostProbe(target, clock).forwards(fit, share)
+    times = CostProbe(target, clock).forwards(fit, share)
     target.truncate(0, 0)
     if target.head is not None:
-        drafting, reading = CostProbe(target, clock).head(target.head, share * HEADS)
+        drafting, reading = CostProbe(target, clock).head(target.head, share * HEAD_SHARE)
         by = target.head.proposer
-        return Calibration(found.points, {by: drafting}, {by: reading}, *found[1:])
+        return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
     if draft_model is None:
-        return Calibration(found.points, attention=found.attention, held=found.held)
+        return Calibration(times.points, attention=times.attention, held=times.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
     drafting, reading = CostProbe(draft_model, clock).drafts(depths, share)
     draft_model.truncate(0, 0)
     by = "draft-model"
-    return Calibration(found.points, {by: drafting}, {by: reading}, found.attention, found.held)
+    return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
 
 
 class ForwardTimes(NamedTuple):
@@ -104,7 +104,7 @@ class ForwardTimes(NamedTuple):
 
 
 def slopes(few: Points, many: Points, apart: int) -> Attention:
-    """Tell attention by two sizes, each behind few tokens and behind so many more."""
+    """Compute what attention takes from two sizes, each behind few tokens and behind many."""
     small, large = few
     first, last = (max(many[size] - few[size], 0.0) / apart for size in (small, large))
     token = max(last - first, 0.0) / (large - small)
@@ -116,31 +116,35 @@ class CostProbe:
 
     def __init__(self, model: Model, clock: Clock) -> None:
         self._model, self._clock = model, clock
-        self._held = SHORT
-        self._text = np.resize(model.tokenizer.encode(TEXT), HELD + READ + 1).astype(np.int32)
+        self._held = MIN_HELD
+        self._text = np.resize(model.tokenizer.encode(TEXT), MAX_HELD + READ_TOKENS + 1).astype(
+            np.int32
+        )
 
     def forwards(self, sizes: Sequence[int], seconds: float) -> ForwardTimes:
         """Time forwards by size; what attention adds is seen from a much shorter text."""
         tasks = {size: partial(self._check, size) for size in sizes}
-        self._fill(FILLING * seconds)
+        self._fill(FILLING_SHARE * seconds)
         points = self._measure(tasks, seconds)
-        held, self._held = self._held, SHORT
-        if held - SHORT < FAR_APART or len(sizes) < 2:
+        held, self._held = self._held, MIN_HELD
+        if held - MIN_HELD < MIN_APART or len(sizes) < 2:
             return ForwardTimes(points)
         ends = {size: tasks[size] for size in (sizes[0], sizes[-1])}
-        few = self._measure(ends, seconds * FILLING)
-        return ForwardTimes(points, slopes(few, points, held - SHORT), held)
+        few = self._measure(ends, seconds * FILLING_SHARE)
+        return ForwardTimes(points, slopes(few, points, held - MIN_HELD), held)
 
     def head(self, head: Head, seconds: float) -> tuple[Points, float]:
         """Time drafts of the model's own head by depth; and of each token that it reads first."""
         depths = [depth for depth in DEPTHS if depth <= self._model.tentative]
         self._read(0)
         times = self._measure({depth: partial(self._ask, head, depth) for depth in depths}, seconds)
-        longer = min(READ, self._model.batch, self._model.context - SHORT - max(DEPTHS) - 1)
+        longer = min(
+            READ_TOKENS, self._model.batch, self._model.context - MIN_HELD - max(DEPTHS) - 1
+        )
         read = {0: partial(self._ask, head, 1, longer)}
-        late = self._measure(read, seconds * FILLING, partial(self._run_ahead, longer))[0]
+        late = self._measure(read, seconds * FILLING_SHARE, partial(self._run_ahead, longer))[0]
         self._model.truncate(0, 0)
-        return times, max((late - times[1]) / longer, LEAST_READING)
+        return times, max((late - times[1]) / longer, MIN_READING_SECONDS)
 
     def _run_ahead(self, count: int) -> None:
         """Let the model read what its head has yet to read."""
@@ -157,11 +161,11 @@ class CostProbe:
     def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
         """Time drafts by depth; return also the seconds of each token that is read first."""
         tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
-        longer = min(READ, self._model.batch - 1)
-        self._fill(FILLING * seconds)
-        found = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)
-        reading = max(found.pop(0) - found[1], 0.0) / longer
-        return found, reading
+        longer = min(READ_TOKENS, self._model.batch - 1)
+        self._fill(FILLING_SHARE * seconds)
+        times = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)
+        reading = max(times.pop(0) - times[1], 0.0) / longer
+        return times, reading
 
     def _measure(
         self,
@@ -174,36 +178,38 @@ class CostProbe:
         Interference only adds time.
         """
         prepare = prepare or self._go_back
-        found: dict[int, list[float]] = {size: [] for size in tasks}
-        end, late = (self._clock() + seconds * times for times in (1, LATE))
-        while (now := self._clock()) < end or (len(found[max(found)]) < LOOKS and now < late):
+        measured: dict[int, list[float]] = {size: [] for size in tasks}
+        end, late = (self._clock() + seconds * times for times in (1, MAX_OVERTIME))
+        while (now := self._clock()) < end or (
+            len(measured[max(measured)]) < MIN_TIMES and now < late
+        ):
             for size, task in tasks.items():
                 prepare()
                 begun = self._clock()
                 task()
-                found[size].append(self._clock() - begun)
-        return {size: min(times) for size, times in found.items()}
+                measured[size].append(self._clock() - begun)
+        return {size: min(times) for size, times in measured.items()}
 
     def _fill(self, seconds: float) -> None:
-        """Hold about as much as a conversation does, for what was said makes checking dearer.
+        """Hold about as many tokens as a conversation: they make verifying dearer.
 
-        As much as attention is told by is worth more time: without, drafts behind long prompts cost
-        twice what they seem to.
+        Filling may take longer until attention can be told from the rest: without that, drafts
+        behind long prompts cost twice what they seem to.
         """
-        most = min(HELD, self._model.context - 2 * READ)
-        end, late = (self._clock() + seconds * times for times in (1, LATE))
+        most = min(MAX_HELD, self._model.context - 2 * READ_TOKENS)
+        end, late = (self._clock() + seconds * times for times in (1, MAX_OVERTIME))
         self._read(0)
-        while self._held + READ <= most:
-            if self._clock() >= (end if self._held >= SHORT + FAR_APART else late):
+        while self._held + READ_TOKENS <= most:
+            if self._clock() >= (end if self._held >= MIN_HELD + MIN_APART else late):
                 break
-            self._held += READ
-            self._read(self._held - READ)
+            self._held += READ_TOKENS
+            self._read(self._held - READ_TOKENS)
 
     def _go_back(self) -> None:
         held = self._model.truncate(0, self._held)
         if held < self._held:  # it cannot, and to read so much again takes long
-            self._held = SHORT
-            self._read(self._model.truncate(0, SHORT))
+            self._held = MIN_HELD
+            self._read(self._model.truncate(0, MIN_HELD))
 
     def _read(self, held: int) -> None:
         if held < self._held:

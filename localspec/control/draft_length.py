@@ -1,0 +1,115 @@
+"""The length of a draft: as many tokens as are worth more than their price. Pure functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from localspec.control.acceptance import Acceptance
+from localspec.control.prices import MARGIN, Prices
+from localspec.pays import Pays
+
+Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
+
+
+def worthiest(survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
+    """Choose how many tokens of a draft to verify; return also their worth beyond the price."""
+    length, most, total = 0, 0.0, 0.0
+    for at, (alive, price) in enumerate(zip(survivals, prices[1:], strict=False), start=1):
+        total += alive
+        if total - price > most:
+            length, most = at, total - price
+    return length, most
+
+
+def worthiest_to_make(
+    made: Survivals, rates: Sequence[float], prices: Sequence[float]
+) -> tuple[int, float]:
+    """Choose the length of a draft that is worth most, at least 1; return also its worth.
+
+    `rates` are the chances of each token as long as it is not drafted.
+    """
+    alive, total, worths = 1.0, 0.0, []
+    for at, rate in enumerate(rates):
+        alive = made[at] if at < len(made) else alive * rate
+        total += alive
+        worths.append(total - prices[at + 1])
+    worth = max(worths)
+    return worths.index(worth) + 1, worth
+
+
+def longest_affordable(lost: Sequence[float], least: int, most: int, max_risk: float) -> int:
+    """Choose how many tokens to draft, so that all of them may be lost; 0: not even the least."""
+    lengths = range(most, least - 1, -1)
+    return next((length for length in lengths if lost[length] <= max_risk), 0)
+
+
+def draft_on(acceptance: Acceptance, prices: Sequence[float], limit: int) -> Pays:
+    """Return the rule: draft on while a longer draft still pays, by the confidences so far."""
+    rates = acceptance.ahead(limit)
+
+    def pays(confidences: Sequence[float]) -> bool:
+        made = len(confidences)
+        _, survivals = acceptance.weigh(confidences)
+        alive, won = survivals[-1], -MARGIN
+        for at in range(made, len(rates)):
+            alive *= rates[at]
+            won += alive
+            if won > prices[at + 1] - prices[made]:
+                return True
+        return False
+
+    return pays
+
+
+def within(max_risk: float, prices: Sequence[float]) -> Sequence[float]:
+    """Cut prices where a round would lose too much, if all its draft tokens were wrong.
+
+    So what is new to a text is first verified a little way, where width is dear.
+    """
+    return prices[: bisect_right(prices, max_risk)]
+
+
+def trim(drafts: Sequence[Survivals], prices: Prices, max_risk: float) -> list[int]:
+    """Choose how many tokens of each row's draft to verify."""
+    if prices.apart:
+        return _trim_apart(drafts, prices, max_risk)
+    if prices.even:
+        return _trim_evenly(drafts, prices, max_risk)[0]
+    alive = np.array(list(chain.from_iterable(drafts)))
+    likeliest = (-alive).argsort(kind="stable")
+    affordable = within(max_risk, prices.verifying(len(alive)))
+    won = np.zeros(len(alive) + 1)
+    alive[likeliest].cumsum(out=won[1:])
+    count = int((won[: len(affordable)] - affordable).argmax())
+    rows = np.repeat(np.arange(len(drafts)), [len(draft) for draft in drafts])
+    kept: list[int] = np.bincount(rows[likeliest[:count]], minlength=len(drafts)).tolist()
+    return kept
+
+
+def _trim_apart(drafts: Sequence[Survivals], prices: Prices, max_risk: float) -> list[int]:
+    """Verify as many tokens of each row as pay in a batch of its own, or as many of both."""
+    parting = prices.parting()
+    affordable = within(max_risk, prices.verifying(max(map(len, drafts))))
+    alone = [0.0, *[price - parting for price in affordable[1:]]]
+    separate = [worthiest(draft, alone) for draft in drafts]
+    together, worth = _trim_evenly(drafts, prices, max_risk)
+    if sum(won for _, won in separate) - parting > worth:
+        return [length for length, _ in separate]
+    return together
+
+
+def _trim_evenly(
+    drafts: Sequence[Survivals], prices: Prices, max_risk: float
+) -> tuple[list[int], float]:
+    """Choose as many tokens of every row, or none, and return what that is worth."""
+    rows = prices.batch.rows
+    most = min(map(len, drafts)) if len(drafts) == rows else 0
+    affordable = within(max_risk, prices.verifying_together(rows * most))[::rows]
+    alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
+    worth = np.append(0.0, np.cumsum(alive))[: len(affordable)] - affordable
+    best = int(np.argmax(worth))
+    return [best] * len(drafts), float(worth[best])

@@ -1,0 +1,112 @@
+"""The exploration budget: what drafts may lose, and when a proposer that lost is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localspec.control.prices import MARGIN
+
+START = 6.0  # plain rounds in the budget at first
+FULL = 12.0  # and later at most, times what rounds take of late
+SHARE = 0.5  # of the budget, which one round may lose
+ALLOWANCE = 0.016  # plain rounds that each round adds to the budget
+HEAD_ALLOWANCE = 0.003  # the same beside a head
+HORIZON = 1000  # rounds for which the budget must suffice, if tries of a head and its reading go on
+WINDOW = 1 / 32  # weight of the latest round in the gain
+NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
+VALUE = 0.05  # weight of the latest draft in the value of asking
+USUAL = 0.3  # weight of the latest text in the value expected of the next
+MIN_WAIT, MAX_WAIT = 4, 24  # rounds between two tries; doubled each time that one fails
+
+
+@dataclass(slots=True)
+class Budget:
+    """The plain rounds that drafts may lose, and the speed of late."""
+
+    left: float = START
+    tokens: float = 1.0  # that a round brings of late
+    time: float = 1.0  # that it takes, in plain rounds
+
+    @property
+    def gain(self) -> float:
+        """Return the speed of late, plain decoding being 1."""
+        return max(self.tokens / self.time, 1.0)
+
+    @property
+    def worth(self) -> float:
+        """Return what is left, in tokens for one row."""
+        return self.gain * self.left
+
+    def max_risk(self, rows: int) -> float:
+        """Return the tokens that a round may lose."""
+        return self.gain * rows * SHARE * self.left
+
+    def note(self, tokens: float, time: float, rounds: int, allowance: float) -> None:
+        """Account for rounds that brought so many tokens each, in the time of plain rounds."""
+        weight = 1 - (1 - WINDOW) ** rounds
+        self.tokens += weight * (tokens - self.tokens)
+        self.time += weight * (time - self.time)
+        earned = rounds * (allowance * tokens + tokens - time)
+        full = FULL * max(self.time, 1.5)
+        self.left = min(max(self.left + earned, 0.0), full)
+
+
+@dataclass(slots=True)
+class TrackRecord:
+    """The value of a costly proposer for one text, and when it is tried if it does not pay."""
+
+    value: float = NEWCOMER  # tokens of late, less the price of drafting
+    asked: int = 1
+    pays: bool = False
+    next_try: int = 0  # the round from which on it is tried again, if it does not pay
+    wait: int = MIN_WAIT  # rounds until the try after that
+    latest: int = 0  # the round in which it drafted last
+    break_even: int = 0  # draft tokens that had to be right to pay, then; 0: all would not do
+    affordable: int = 0  # the round from which on the budget may pay for a draft again
+
+    def sleeps(self, now: int) -> bool:
+        """Whether there is nothing to decide about its drafts yet."""
+        tried = 0 if self.pays or self.value > MARGIN else self.next_try
+        return now < max(tried, self.affordable)
+
+    def postpone(self, now: int, longest: int) -> None:
+        """Let it wait for its next try, each time twice as long."""
+        self.next_try = now + self.wait
+        self.wait = min(2 * self.wait, max(MAX_WAIT, longest))
+
+    def note_worth(self, worth: float) -> None:
+        """Learn what a draft was worth, less what it cost to make."""
+        self.asked += 1
+        self.value += max(1 / self.asked, VALUE) * (worth - self.value)
+
+    def note_right(self, right: int, now: int) -> None:
+        """Let it be tried again at once if enough of a draft was right to pay."""
+        if right >= self.break_even > 0:
+            self.next_try, self.wait = now, MIN_WAIT
+
+
+class TrackRecords:
+    """Track records by proposer and slot; a text begins with what earlier ones left."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, int], TrackRecord] = {}
+        self._left: dict[str, TrackRecord] = {}
+
+    def of_text(self, by: str, slot: int, now: int) -> TrackRecord:
+        if (by, slot) not in self._texts:
+            left = self._left.get(by, TrackRecord())
+            wait = max(left.wait // 2, MIN_WAIT)
+            self._texts[by, slot] = TrackRecord(left.value, wait=wait, latest=now)
+        return self._texts[by, slot]
+
+    def sleeps(self, by: str, slot: int, now: int) -> bool:
+        """Whether there is nothing to decide about a proposer's drafts for a text yet."""
+        record = self._texts.get((by, slot))
+        return record is not None and record.sleeps(now)
+
+    def release(self, slot: int) -> None:
+        for by in [by for by, where in self._texts if where == slot]:
+            record = self._texts.pop((by, slot))
+            usual = self._left.get(by, TrackRecord()).value
+            record.value = usual + USUAL * (record.value - usual)
+            self._left[by] = record

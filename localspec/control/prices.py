@@ -1,0 +1,87 @@
+"""Prices of draft tokens: the tokens that the same time brings of late.
+
+A round that brings `v` tokens in `t` seconds is worth v - rate * t tokens, where `rate` is what
+seconds have brought of late. To maximise that worth round by round is to maximise tokens a second
+in the long run, also where good rounds and bad ones alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from localspec.control.costs import Batch, Costs
+
+MARGIN = 0.03  # tokens that asking must promise beyond its price, after it did not pay
+ROWS_APART = 2  # that may be drafted for unequally far, where rows of unequal widths run in turn
+
+
+class DraftPrices(NamedTuple):
+    """Prices of a draft of 0, 1, ... tokens for one sequence."""
+
+    drafting: Sequence[float]
+    total: Sequence[float]  # to draft and verify them
+    least: int = 0  # the shortest draft that beats plain decoding if all of it is right; 0: none
+
+
+class Prices(NamedTuple):
+    """Prices in one batch, at the speed of late."""
+
+    costs: Costs
+    batch: Batch
+    gain: float  # the speed of late, plain decoding being 1
+    even: bool = False  # rows of one width are run at once, others one after the other
+
+    @property
+    def rate(self) -> float:
+        """Return the tokens that a second brings of late."""
+        return self.gain * self.batch.rows / self.costs.at(self.batch, self.batch.rows)
+
+    @property
+    def apart(self) -> bool:
+        """Whether a row with a draft is run on its own, and the other one after it.
+
+        Of three rows, those without drafts might not be neighbours, and be run in turn as well.
+        """
+        return self.even and self.batch.rows == ROWS_APART and not self.batch.beside
+
+    def verifying(self, most: int) -> list[float]:
+        """Return the prices of verifying 0, 1, ... draft tokens in a round."""
+        if not self.apart:
+            return self.verifying_together(most)
+        plain = self.costs.at(self.batch, 2)
+        alone, *wider = self.costs.stretch(self.batch.one_row, 1, 1 + most)
+        rate = self.gain * self.batch.rows / plain
+        return [0.0, *[rate * (alone + seconds - plain) for seconds in wider]]
+
+    def verifying_together(self, most: int) -> list[float]:
+        """Return the prices of verifying 0, 1, ... draft tokens, all rows in one batch.
+
+        Tokens of prompts that are read beside them are worth as much as any: where a batch is so
+        wide that each token takes its time, a wrong draft token holds a prompt up.
+        """
+        width = self.batch.rows + self.batch.beside
+        seconds = self.costs.stretch(self.batch, width, width + most)
+        rate = self.gain * width / seconds[0]
+        return [rate * (wide - seconds[0]) for wide in seconds]
+
+    def parting(self) -> float:
+        """Return the price of running two rows without drafts one after the other."""
+        both = self.costs.at(self.batch, 2)
+        return self.gain * 2 / both * (2 * self.costs.at(self.batch.one_row, 1) - both)
+
+    def drafting(self, by: str, sharers: int, most: int) -> DraftPrices:
+        """Return the prices of drafts by a proposer that drafts for several sequences at once."""
+        curve, rate = self.costs.drafting(by, sharers), self.rate
+        assert curve is not None
+        drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
+        total = [a + b for a, b in zip(drafting, self.verifying(most), strict=True)]
+        return DraftPrices(drafting, total, break_even(total, self.gain))
+
+
+def break_even(prices: Sequence[float], gain: float = 1.0) -> int:
+    """Return the shortest draft that pays at prices without this gain, if right; 0: none does."""
+    for length, price in enumerate(prices):
+        if length > price / gain + MARGIN:
+            return length
+    return 0
