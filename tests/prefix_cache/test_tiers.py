@@ -398,7 +398,7 @@ def at(found, path, **options):
     """The same pair, loaded from elsewhere or in another way."""
     plan = replace(found.plan, options=replace(found.plan.options, **options))
     target = replace(found.resolved.target, files=ModelFiles("llamacpp", path))
-    return identity(replace(found, known=replace(found.known, target=target, plan=plan)))
+    return identity(replace(found, resolved=replace(found.resolved, target=target, plan=plan)))
 
 
 def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):
