@@ -29,8 +29,7 @@ from localspec.commands.options.declare import (
     read,
     repeated,
 )
-from localspec.commands.options.loading import LoadingOptions
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -73,7 +72,7 @@ def bench(context: click.Context, model: str) -> None:
     """
     chosen, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
     deadline = time.monotonic() + chosen.seconds
-    loading = how_to_load(loading_options)
+    loading = make_loading(loading_options)
     settings = _settings(chosen)
     names = [name.strip() for name in chosen.modes.split(",") if name.strip()]
     modes.kinds(names, modes.ANY)  # fail before anything is looked for

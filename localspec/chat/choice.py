@@ -13,7 +13,7 @@ from localspec.chat import session
 from localspec.commands.question import drop_typed_input
 from localspec.errors import LocalSpecError, PullError
 from localspec.memory.machine import size
-from localspec.memory.planner import there
+from localspec.memory.planner import current_machine
 from localspec.models.catalogue import choose, entries, offer_for
 from localspec.models.engines import backend, specs
 from localspec.models.entry import Entry
@@ -82,7 +82,7 @@ class MachineFigures:
 
     def free_bytes(self, engine: str) -> int:
         if engine not in self._free_bytes:
-            self._free_bytes[engine] = there(engine, self._limits).room
+            self._free_bytes[engine] = current_machine(engine, self._limits).available
         return self._free_bytes[engine]
 
 
@@ -127,7 +127,7 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
         return None
     with suppress(LocalSpecError):
         engine = choose(entry, loading.backend, tuple(specs()))
-        weights = fitting(entry, engine, "", there(engine, loading.limits))
+        weights = fitting(entry, engine, "", current_machine(engine, loading.limits))
         listed = offer_for(entry, engine).weights[weights]
         speed = machine.tokens_a_second(engine, listed.bytes, entry)
         quick = quick_enough(speed, reasons=entry.reasons)

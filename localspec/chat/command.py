@@ -21,8 +21,7 @@ from localspec.chat.talk import ModelSource, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.terminal.typeahead import TypedAhead
-from localspec.commands.options.loading import LOADING
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import LOADING, make_loading
 from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -35,7 +34,7 @@ from localspec.system.signals import leaving
 
 def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = one_life) -> None:
     """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
-    chat_options, loading = options.chat, how_to_load(options.load, options.drafting)
+    chat_options, loading = options.chat, make_loading(options.load, options.drafting)
     check(options)
     source = model_source(options, loading)
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)

@@ -25,10 +25,10 @@ def main() -> None:
     sys.exit(run(sys.argv[1:], partial(lives, fallen)))
 
 
-def fallen(said: str) -> None:
+def fallen(ending: str) -> None:
     """Report that a signal ended an engine."""
     advice = "if a graphics card or its driver failed, `--device cpu` does without"
-    click.echo(f"localspec: {said}; {advice}", err=True)
+    click.echo(f"localspec: {ending}; {advice}", err=True)
 
 
 def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
@@ -40,8 +40,8 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
-        if said := configuration.origin(error):
-            click.echo(f"localspec: {said}", err=True)
+        if place := configuration.origin(error):
+            click.echo(f"localspec: {place}", err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

@@ -12,8 +12,12 @@ import click
 from localspec.cli.supervision import start_supervised
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import INTEGER, flag, option, options, read
-from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import (
+    LOADING,
+    DraftingOptions,
+    LoadingOptions,
+    make_loading,
+)
 from localspec.commands.options.reply import ReplyOptions, settings
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import UsageError
@@ -53,7 +57,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     # A wrong option fails before anything is loaded.
     reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
     options = read(context, LoadingOptions)
-    loading = how_to_load(options, read(context, DraftingOptions))
+    loading = make_loading(options, read(context, DraftingOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
         start_supervised(context)

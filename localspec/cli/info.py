@@ -75,5 +75,5 @@ def layers(f: Footprint) -> str:
         f"with attention in a window of {f.window:,} tokens": f.window_layers,
         "recurrent": f.recurrent_layers,
     }
-    told = [f"{count} {kind}" for kind, count in kinds.items() if count]
-    return f"{f.layers}: {', '.join(told)}" if told else str(f.layers)
+    counts = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    return f"{f.layers}: {', '.join(counts)}" if counts else str(f.layers)

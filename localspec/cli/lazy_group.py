@@ -13,8 +13,10 @@ from click.shell_completion import CompletionItem
 
 from localspec.cli.table import SECTIONS, ListedCommand
 
-LISTED: dict[str, ListedCommand] = {each.name: each for row in SECTIONS.values() for each in row}
-ALIASES = {alias: each.name for each in LISTED.values() for alias in each.aliases}
+LISTED: dict[str, ListedCommand] = {
+    command.name: command for row in SECTIONS.values() for command in row
+}
+ALIASES = {alias: command.name for command in LISTED.values() for alias in command.aliases}
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
@@ -57,9 +59,9 @@ class LazyGroup(click.Group):
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(len(each.name) for each in LISTED.values() if each.about)
+        width = max(len(command.name) for command in LISTED.values() if command.about)
         for title, row in SECTIONS.items():
-            rows = [(each.name.ljust(width), each.about) for each in row if each.about]
+            rows = [(command.name.ljust(width), command.about) for command in row if command.about]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -70,8 +72,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         commands = [
-            CompletionItem(each.name, help=each.about)
-            for each in LISTED.values()
-            if each.about and each.name.startswith(incomplete)
+            CompletionItem(command.name, help=command.about)
+            for command in LISTED.values()
+            if command.about and command.name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]

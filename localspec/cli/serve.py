@@ -8,8 +8,12 @@ import click
 
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import options, read
-from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import (
+    LOADING,
+    DraftingOptions,
+    LoadingOptions,
+    make_loading,
+)
 from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
@@ -27,6 +31,6 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
-    wanted = read(context, LoadingOptions)
-    loading = how_to_load(wanted, read(context, DraftingOptions))
-    answer(read(context, ServingOptions), loading, wanted.draft, names)
+    options = read(context, LoadingOptions)
+    loading = make_loading(options, read(context, DraftingOptions))
+    answer(read(context, ServingOptions), loading, options.draft, names)

@@ -8,7 +8,12 @@ from localspec.clients.agents import AGENTS
 from localspec.clients.options import AttachOptions, LaunchOptions, StartOptions
 from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
-from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions, loading
+from localspec.commands.options.loading import (
+    LOADING,
+    DraftingOptions,
+    LoadingOptions,
+    make_loading,
+)
 from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
@@ -49,7 +54,7 @@ def launch(context: click.Context, tool: str, model: str) -> None:
         attach=attaching.attach,
         key=attaching.key or "",
         serving=serving(context),
-        loading=loading(loading_options, read(context, DraftingOptions)),
+        loading=make_loading(loading_options, read(context, DraftingOptions)),
         draft=loading_options.draft,
         arguments=arguments(context, StartOptions, *LOADING),
     )

@@ -31,10 +31,10 @@ class AddOptions:
 @click.pass_context
 def add(context: click.Context, name: str) -> None:
     """Add a model to your own catalogue, which is read beside the built-in one."""
-    wanted = read(context, AddOptions)
+    options = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    text = described_in_toml(name, wanted)
+    text = described_in_toml(name, options)
     place = catalogue.own()
     before = place.read_text(encoding="utf-8") if place.exists() else ""
     if name in (catalogue_file.read(place) if before else {}):
@@ -51,15 +51,15 @@ def add(context: click.Context, name: str) -> None:
     click.echo(f"{name} is in {place}")
 
 
-def described_in_toml(name: str, wanted: AddOptions) -> str:
-    where, draft = source(wanted.target), quoted(wanted.draft)
-    table = f"{quoted(name)}.{quoted(wanted.format or format_of(where))}"
-    drafter = f'drafter = "model"\ndraft = {draft}\n' if wanted.draft else 'drafter = "none"\n'
+def described_in_toml(name: str, options: AddOptions) -> str:
+    where, draft = source(options.target), quoted(options.draft)
+    table = f"{quoted(name)}.{quoted(options.format or format_of(where))}"
+    drafter = f'drafter = "model"\ndraft = {draft}\n' if options.draft else 'drafter = "none"\n'
     return (
-        f"\n[{quoted(name)}]\nabout = {quoted(wanted.about)}\n"
+        f"\n[{quoted(name)}]\nabout = {quoted(options.about)}\n"
         f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
         f"[{table}.weights]\n"
-        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(wanted.size)} }}\n"
+        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(options.size)} }}\n"
     )
 
 
@@ -67,8 +67,8 @@ def format_of(where: Source) -> str:
     """Find the format that an engine would take a source for; of a hub's, the one that it names."""
     if isinstance(where, LocalFiles):
         return spec(taker(where.path)).format
-    formats = [each.format for each in specs().values()]
-    return next((each for each in formats if each in str(where).lower()), formats[0])
+    formats = [engine.format for engine in specs().values()]
+    return next((name for name in formats if name in str(where).lower()), formats[0])
 
 
 def quoted(text: str) -> str:

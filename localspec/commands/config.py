@@ -74,7 +74,7 @@ def config(context: click.Context, command: str) -> None:
         click.echo(f"# {file.path}" + ("" if file.text else ", which is not there"))
         for name, table in tables.items():
             if table:
-                click.echo("\n".join(["", f"[{name}]", *(each.as_toml() for each in table)]))
+                click.echo("\n".join(["", f"[{name}]", *(option.as_toml() for option in table)]))
     for notice in strange(commands, root):
         click.echo(f"localspec: {notice}", err=True)
 
@@ -84,8 +84,8 @@ def as_data(file: Configuration, tables: Mapping[str, Sequence[ShownOption]]) ->
         "file": str(file.path),
         "commands": {
             name: {
-                each.key: {"value": each.value, "source": each.source, "where": each.where}
-                for each in table
+                option.key: {"value": option.value, "source": option.source, "where": option.where}
+                for option in table
             }
             for name, table in tables.items()
             if table
@@ -158,13 +158,13 @@ def written(value: object) -> str:
 def strange(commands: Mapping[str, click.Command], root: click.Context) -> Iterator[str]:
     """List variables that begin like those of a command, and set nothing."""
     for name in commands:
-        own = [each for each in environment() if each.startswith(start(name))]
+        own = [key for key in environment() if key.startswith(start(name))]
         if not own:
             continue
         with click.Context(commands[name], root, name) as context:
             options = by_name(commands[name]).values()
-            known = {each for option in options for each in variables(option, context)}
-        for each in own:
-            if each not in known:
-                near = get_close_matches(each, known, n=1)
-                yield f"{each} sets nothing" + (f"; did you mean {near[0]}?" if near else "")
+            known_keys = {key for option in options for key in variables(option, context)}
+        for key in own:
+            if key not in known_keys:
+                near = get_close_matches(key, known_keys, n=1)
+                yield f"{key} sets nothing" + (f"; did you mean {near[0]}?" if near else "")

@@ -71,8 +71,8 @@ class Configuration:
     def _parameter(self, table: str, key: str, options: Mapping[str, click.Option]) -> str:
         option = options.get(key.replace("_", "-"))
         if option is None or option.name is None:
-            said = unknown("option", key, options)
-            raise UsageError(f"{self.where(table, key)}: {said}")
+            fault = unknown("option", key, options)
+            raise UsageError(f"{self.where(table, key)}: {fault}")
         return option.name
 
     def _value(
@@ -80,29 +80,29 @@ class Configuration:
     ) -> Value:
         option = options[key.replace("_", "-")]
         try:
-            found = accepted(value, option)
+            plain_value = accepted(value, option)
             with click.Context(click.Command(table)) as context:
-                option.type_cast_value(context, as_typed(found))
+                option.type_cast_value(context, as_typed(plain_value))
         except (click.BadParameter, ValueError) as error:
-            said = error.message if isinstance(error, click.BadParameter) else error
-            raise UsageError(f"{self.where(table, key)}, {key}: {said}") from None
-        return found
+            fault = error.message if isinstance(error, click.BadParameter) else error
+            raise UsageError(f"{self.where(table, key)}, {key}: {fault}") from None
+        return plain_value
 
 
 def read(path: Path | None) -> Configuration:
     """Read the file that is given, or the user's; none is an empty one."""
-    found = path or place()
+    file = path or place()
     try:
-        return Configuration(found, found.read_text(encoding="utf-8"))
+        return Configuration(file, file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Configuration(found)
+        return Configuration(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{found} cannot be read: {error}") from error
+        raise UsageError(f"{file} cannot be read: {error}") from error
 
 
 def by_name(command: click.Command) -> dict[str, click.Option]:
     """The options of a command by the names that a file has for them."""
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     return {option.opts[0].removeprefix("--"): option for option in options}
 
 
@@ -113,7 +113,7 @@ def accepted(value: object, option: click.Option) -> Value:
             raise ValueError(f"write true or false, not {value!r}")
         return value
     if option.multiple:
-        return [text_or_number(each) for each in (value if isinstance(value, list) else [value])]
+        return [text_or_number(item) for item in (value if isinstance(value, list) else [value])]
     return text_or_number(value)
 
 
@@ -127,12 +127,12 @@ def as_typed(value: Value) -> object:
     """Write a value as the command line has it, so that 2.5 is no whole number there either."""
     if isinstance(value, bool):
         return value
-    return [str(each) for each in value] if isinstance(value, list) else str(value)
+    return [str(item) for item in value] if isinstance(value, list) else str(value)
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name.replace("_", "-"), list(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name.replace("_", "-"), list(names), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
     return f"there is no {kind} {name!r}; {hint}"
 
 

@@ -45,15 +45,15 @@ def convert_draft(context: click.Context, folder: Path) -> None:
     published as: config.json and the tokenizer are enough. Without it, the MTP blocks among a
     model's own weights are written. llama.cpp's converter does it, in an environment of its own.
     """
-    wanted = read(context, ConvertOptions)
-    for place in filter(None, (folder, wanted.target)):
+    options = read(context, ConvertOptions)
+    for place in filter(None, (folder, options.target)):
         if not (place / CONFIG).is_file():
             raise UsageError(f"{place} has no {CONFIG}: give the folder as it was published")
-    out = wanted.out or Path(f"{folder.resolve().name}.gguf")
+    out = options.out or Path(f"{folder.resolve().name}.gguf")
     if out.exists():
         raise UsageError(f"{out} is there already: name another with --out")
     convert = next((spec.convert for spec in specs().values() if spec.convert), None)
     if convert is None:
         raise UsageError("no engine here converts heads: llama.cpp does")
-    convert(PublishedHead(folder, wanted.target, wanted.type, wanted.python), out)
+    convert(PublishedHead(folder, options.target, options.type, options.python), out)
     click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --draft {out}")

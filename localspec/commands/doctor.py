@@ -16,7 +16,7 @@ import click
 
 from localspec.backend_spec import Finding
 from localspec.commands import draft_advice
-from localspec.commands.links import told
+from localspec.commands.links import link_line
 from localspec.commands.options import workers
 from localspec.commands.options.declare import TEXT, flag, option, options, read
 from localspec.errors import BackendError, DeviceError, UsageError
@@ -46,14 +46,14 @@ class DoctorOptions:
 @click.pass_context
 def doctor(context: click.Context) -> None:
     """Check engines, devices, memory and disk, and give advice on speed."""
-    wanted = read(context, DoctorOptions)
-    if wanted.build and not (wanted.fix or wanted.rebuild):
+    options = read(context, DoctorOptions)
+    if options.build and not (options.fix or options.rebuild):
         raise UsageError("--build says how: add --fix or --rebuild KIND")
-    if wanted.fix or wanted.rebuild:
-        built(wanted.rebuild or "", wanted.build)
-    workers.use(wanted.workers)
+    if options.fix or options.rebuild:
+        built(options.rebuild or "", options.build)
+    workers.use(options.workers)
     forget_devices()
-    if wanted.json:
+    if options.json:
         click.echo(json.dumps({"findings": [*map(asdict, findings())]}, indent=2))
         return
     steps = 0
@@ -68,9 +68,9 @@ def doctor(context: click.Context) -> None:
 def built(kind: str, from_source: bool) -> None:
     """Build what can be built for this machine; a kind by the engine that has it."""
     builders = [(name, spec.builder) for name, spec in engines.specs().items() if spec.builder]
-    known = sorted({each for _, builder in builders for each in builder.kinds})
-    if kind and kind not in known:
-        raise UsageError(f"--rebuild is {kind!r}; known: {', '.join(known)}")
+    kinds = sorted({kind for _, builder in builders for kind in builder.kinds})
+    if kind and kind not in kinds:
+        raise UsageError(f"--rebuild is {kind!r}; known: {', '.join(kinds)}")
     for name, builder in builders:
         if not kind or kind in builder.kinds:
             click.echo(f"{name:<10} {builder.build(kind, from_source)}")
@@ -97,7 +97,7 @@ def program() -> Iterator[Finding]:
 def engine(name: str) -> Iterator[Finding]:
     """Report an engine's build, the devices it sees, and its makers' advice."""
     try:
-        found = engines.here(name)
+        here = engines.engine_here(name)
         links = engines.links(name)
     except DeviceError as error:
         yield Finding(name, "a worker cannot be used", str(error))
@@ -107,14 +107,14 @@ def engine(name: str) -> Iterator[Finding]:
         missing = Finding(name, "not installed, and not needed here")
         yield missing if needless else Finding(name, "cannot be used", str(error))
         return
-    build = found.build
+    build = here.build
     yield Finding(name, f"{build.version}: {', '.join(build.features) or 'no features'}")
-    for device in found.devices:
+    for device in here.devices:
         free = f"{size(device.free_bytes)} free of {size(device.total_bytes)}"
         kind = "worker" if device.worker else device.kind
         yield Finding("", f"{kind}: {device.name}, {free}")
     for link in links:
-        yield Finding("", told(link))
+        yield Finding("", link_line(link))
     if build.unseen:
         step = (
             "install its driver or a newer one, or build for another device: localspec doctor --fix"
@@ -127,8 +127,8 @@ def engine(name: str) -> Iterator[Finding]:
 
 def speculation() -> Iterator[Finding]:
     """Report what was measured of models that were loaded here: which drafts would pay."""
-    found = kept_calibrations.newest(MEASURED)
-    for at, (files, calibration) in enumerate(found):
+    measured = kept_calibrations.newest(MEASURED)
+    for at, (files, calibration) in enumerate(measured):
         price, *advice = draft_advice.describe(calibration)
         yield Finding("" if at else "drafts", f"{files}: {price}")
         for line in advice:
@@ -136,16 +136,16 @@ def speculation() -> Iterator[Finding]:
 
 
 def memory() -> Iterator[Finding]:
-    found = Machine.of(free_memory.memory(), []).host
-    state = f"{size(found.free)} free of {size(found.total)}; {size(found.reserve)} stay free"
-    step = "close other programs, or choose a small model" if found.room < LITTLE else ""
+    host = Machine.of(free_memory.memory(), []).host
+    state = f"{size(host.free)} free of {size(host.total)}; {size(host.reserve)} stay free"
+    step = "close other programs, or choose a small model" if host.available < LITTLE else ""
     yield Finding("memory", state, step)
 
 
 def disk(folder: Path) -> Iterator[Finding]:
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    free = shutil.disk_usage(there).free
-    writable = os.access(there, os.W_OK)
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
+    writable = os.access(existing, os.W_OK)
     state = f"{size(free)} free under {folder}" + ("" if writable else ", which cannot be written")
     step = "make room, or set XDG_CACHE_HOME to a larger disk" if free < SCANT else ""
     step = step or ("" if writable else "give yourself the right to write there")

@@ -43,12 +43,12 @@ def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
     the same place, the folder under the same path, and an ssh login from this one. What they send
     each other is not encrypted.
     """
-    given = read(context, GroupOptions)
-    wish = Launch(given.hosts.split(","), given.each, given.link)
-    for name, each in specs().items():
-        if each.launcher:
+    options = read(context, GroupOptions)
+    launch = Launch(options.hosts.split(","), options.each, options.link)
+    for name, engine in specs().items():
+        if engine.launcher:
             joining = [sys.executable, "-m", "localspec", "join-group", name, *command]
-            started = subprocess.run([*each.launcher(wish), *joining], check=False)
+            started = subprocess.run([*engine.launcher(launch), *joining], check=False)
             context.exit(started.returncode)
     raise UsageError("no engine here runs a model on several machines: MLX does")
 

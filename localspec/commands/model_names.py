@@ -15,12 +15,12 @@ def listed(_: click.Context, __: click.Parameter, begun: str) -> list[Completion
 
 def pulled(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the names of models that were pulled."""
-    return beginning({each.name for each in store.everything()}, begun)
+    return beginning({pair.name for pair in store.everything()}, begun)
 
 
 def name_or_path(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete names, and paths where no name begins like that."""
-    names = beginning({*catalogue.names(), *(each.name for each in store.everything())}, begun)
+    names = beginning({*catalogue.names(), *(pair.name for pair in store.everything())}, begun)
     return names or [CompletionItem(begun, type="file")]
 
 

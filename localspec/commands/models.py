@@ -52,12 +52,12 @@ def pull(context: click.Context, name: str) -> None:
     """
     from localspec.commands.pull import fetch  # the hub's client takes a third of a start
 
-    wanted = read(context, PullOptions)
-    wish = read(context, EngineOptions).backend
+    options = read(context, PullOptions)
+    backend = read(context, EngineOptions).backend
     try:
-        fetch(name, wish, wanted.draft, dry_run=wanted.dry_run)
+        fetch(name, backend, options.draft, dry_run=options.dry_run)
     except PullError as error:
-        raise with_a_way_on(error, name, wish) from error
+        raise with_a_way_on(error, name, backend) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ class ListedModel:
 @click.pass_context
 def list_(context: click.Context) -> None:
     """List the models that are here, and those to pull."""
-    here, wish = store.everything(), read(context, EngineOptions).backend
-    known = {pulled.name for pulled in here}
-    models = list(map(pulled_row, here))
-    others = (entry for entry in entries().values() if entry.name not in known)
-    models += (available_row(entry, wish) for entry in others)
+    pairs, backend = store.everything(), read(context, EngineOptions).backend
+    names = {pulled.name for pulled in pairs}
+    models = list(map(pulled_row, pairs))
+    others = (entry for entry in entries().values() if entry.name not in names)
+    models += (available_row(entry, backend) for entry in others)
     if read(context, ListOptions).json:
         click.echo(json.dumps({"models": [*map(asdict, models)]}, indent=2))
         return
@@ -109,13 +109,13 @@ def pulled_row(pulled: store.PulledPair) -> ListedModel:
     )
 
 
-def available_row(entry: Entry, wish: str) -> ListedModel:
-    able = [name for name, each in specs().items() if each.format in entry.offers]
+def available_row(entry: Entry, backend: str) -> ListedModel:
+    able = [name for name, engine_spec in specs().items() if engine_spec.format in entry.offers]
     if not able:
         kind, offer = next(iter(entry.offers.items()))
         weights, first = next(iter(offer.weights.items()))
         return ListedModel(entry.name, weights, first.bytes, kind, offer.drafter, 0, MISSING)
-    engine = wish if wish in able else able[0]
+    engine = backend if backend in able else able[0]
     offer, place = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
     state, words = MISSING, ""
@@ -179,8 +179,8 @@ def show(context: click.Context, name: str) -> None:
         return
     for line in described(entry) if entry else ():
         click.echo(line)
-    for each in pulled:
-        click.echo("\n".join(shown(each)))
+    for pair in pulled:
+        click.echo("\n".join(shown(pair)))
 
 
 def as_data(entry: Entry) -> dict[str, Any]:
@@ -236,9 +236,9 @@ def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     """Describe how a pair agrees: tokens shared, special tokens, and templates."""
     from localspec.models import trial  # only here: it takes time to import
 
-    found = trial.vocabularies(engine, target, draft_path)
-    yield f"  tokens   {found.share:.1%} shared" + (
-        f"; {found.difference}" if found.difference else ""
+    vocabularies = trial.vocabularies(engine, target, draft_path)
+    yield f"  tokens   {vocabularies.share:.1%} shared" + (
+        f"; {vocabularies.difference}" if vocabularies.difference else ""
     )
     ours, theirs = backend(engine).inspect(target), backend(engine).inspect(draft_path)
     same = ours.chat_template == theirs.chat_template

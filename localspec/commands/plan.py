@@ -9,17 +9,21 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.backend_spec import Link
-from localspec.commands.links import told
+from localspec.commands.links import link_line
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
-from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import (
+    LOADING,
+    DraftingOptions,
+    LoadingOptions,
+    make_loading,
+)
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
 from localspec.memory.plan import Plan
-from localspec.memory.planner import plan_pair, there
+from localspec.memory.planner import current_machine, plan_pair
 from localspec.memory.training import beyond_training
 from localspec.models import engines
 from localspec.models.catalogue import choose, find
@@ -49,19 +53,19 @@ def plan(context: click.Context, model: str) -> None:
     With --budget it is planned for a machine of that much memory, whatever is free here. A model
     that is not pulled yet is planned by the sizes of the catalogue.
     """
-    shown, wanted = read(context, PlanOptions), read(context, LoadingOptions)
-    loading = how_to_load(wanted, read(context, DraftingOptions))
+    shown, options = read(context, PlanOptions), read(context, LoadingOptions)
+    loading = make_loading(options, read(context, DraftingOptions))
     loading = replace(loading, options=replace(loading.options, slots=shown.slots))
     loading = replace(loading, limits=replace(loading.limits, supposed=True))
     try:
-        title, found = measured(model, wanted.draft, loading)
+        title, pair_plan = measured(model, options.draft, loading)
     except NotPulled:
-        title, found = published(model, loading)
+        title, pair_plan = published(model, loading)
     links = [link for name in specs() for link in engines.links(name)]
     if shown.json:
-        click.echo(json.dumps(as_data(found, links), indent=2))
+        click.echo(json.dumps(as_data(pair_plan, links), indent=2))
     else:
-        click.echo("\n".join((title, *lines(found), *linked(found, links))))
+        click.echo("\n".join((title, *lines(pair_plan), *linked(pair_plan, links))))
 
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
@@ -69,10 +73,10 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
     places = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
     with places.examine() as examined:
         _, options = choose_proposers(examined, loading)
-        found = plan_pair(*examined, options, loading.limits, insists=loading.insists)
-        known = examined.target.footprint()
-    title = f"{known.name} {known.quantisation}, {places.target.engine}"
-    return titled(title, found, known.context, options.context), found
+        pair_plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
+        footprint = examined.target.footprint()
+    title = f"{footprint.name} {footprint.quantisation}, {places.target.engine}"
+    return titled(title, pair_plan, footprint.context, options.context), pair_plan
 
 
 def published(model: str, loading: Loading) -> tuple[str, Plan]:
@@ -80,12 +84,12 @@ def published(model: str, loading: Loading) -> tuple[str, Plan]:
     name, _, weights = model.partition(":")
     entry = find(name)
     engine = choose(entry, loading.backend, tuple(specs()))
-    machine = there(engine, loading.limits)
+    machine = current_machine(engine, loading.limits)
     weights = fitting(entry, engine, weights, machine)
-    found = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
-    known = "" if entry.shape else "; its context is not known before it is pulled"
-    title = f"{entry.name} {weights}, {engine}, by published sizes{known}"
-    return titled(title, found, entry.context, loading.options.context), found
+    pair_plan = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
+    note = "" if entry.shape else "; its context is not known before it is pulled"
+    title = f"{entry.name} {weights}, {engine}, by published sizes{note}"
+    return titled(title, pair_plan, entry.context, loading.options.context), pair_plan
 
 
 def titled(title: str, plan: Plan, trained: int, asked: int | None) -> str:
@@ -117,7 +121,7 @@ def linked(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
     if links:
         yield ""
     for link in links:
-        yield told(link) + ("" if link.worker in used else "; it is not needed")
+        yield link_line(link) + ("" if link.worker in used else "; it is not needed")
 
 
 def expected(plan: Plan) -> Iterator[str]:
@@ -127,26 +131,26 @@ def expected(plan: Plan) -> Iterator[str]:
     rows = [("each token", plan.host_read)]
     if plan.alternative:
         rows.append((f"with {plan.alternative.what} instead, it", plan.alternative.host_read))
-    for what, count in rows:
-        yield f"  {what} reads {size(count)} there: at most {rate / max(count, 1):,.0f} tokens/s"
+    for subject, count in rows:
+        yield f"  {subject} reads {size(count)} there: at most {rate / max(count, 1):,.0f} tokens/s"
 
 
 def account(plan: Plan, pool: Pool) -> Iterator[str]:
     others = max(pool.total - pool.free, 0)
     free = pool.free - plan.taken(pool)
     reserve = min(pool.reserve, free)
-    parts = [(what, amount(plan, pool, what), mark) for what, mark in MARKS.items()]
+    parts = [(kind, amount(plan, pool, kind), mark) for kind, mark in MARKS.items()]
     parts += [("reserve", reserve, RESERVE), ("free", free - reserve, FREE)]
     parts += [("taken by others", others, OTHERS)]
     yield f"{pool.name}, {size(pool.total)}"
     yield f"  [{bar([(mark, count) for _, count, mark in parts], pool.total)}]"
-    for what, count, mark in parts:
+    for kind, count, mark in parts:
         if count:
-            yield f"  {mark} {what:<16}{size(count):>12}"
+            yield f"  {mark} {kind:<16}{size(count):>12}"
 
 
-def amount(plan: Plan, pool: Pool, what: str) -> int:
-    return sum(item.bytes for item in plan.items if (item.pool, item.what) == (pool.name, what))
+def amount(plan: Plan, pool: Pool, kind: str) -> int:
+    return sum(item.bytes for item in plan.items if (item.pool, item.what) == (pool.name, kind))
 
 
 def bar(parts: list[tuple[str, int]], total: int) -> str:

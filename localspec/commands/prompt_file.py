@@ -25,20 +25,20 @@ def read(path: Path) -> list[Line]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"prompts cannot be read from {path}: {error}") from error
     numbered = ((f"{path}, line {at}", line) for at, line in enumerate(lines, 1) if line.strip())
-    found = [Line(where, _object(where, line)) for where, line in numbered]
-    if not found:
+    objects = [Line(where, _object(where, line)) for where, line in numbered]
+    if not objects:
         raise UsageError(f"{path} has no prompts; give one JSON object a line")
-    return found
+    return objects
 
 
 def _object(where: str, line: str) -> Mapping[str, Json]:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UsageError(f'{where}: not an object like {{"prompt": ...}}')
-    return found
+    return value
 
 
 def messages(line: Line) -> list[Message]:
@@ -51,10 +51,10 @@ def messages(line: Line) -> list[Message]:
         if not isinstance(prompt, str) or not prompt:
             raise UsageError(f"{where}: prompt is not a text")
         return [{"role": "user", "content": prompt}]
-    found = fields["messages"]
-    if not isinstance(found, list) or not found or not all(map(_is_message, found)):
+    turns = fields["messages"]
+    if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
         raise UsageError(f"{where}: messages are a list of objects with role and content")
-    return [dict(each) for each in found if isinstance(each, dict)]
+    return [dict(message) for message in turns if isinstance(message, dict)]
 
 
 def _is_message(value: Json) -> bool:

@@ -9,7 +9,7 @@ import click
 from localspec.commands.progress_bar import Progress
 from localspec.errors import HubUnreachable
 from localspec.memory.machine import size
-from localspec.memory.planner import Limits, there
+from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import specs
 from localspec.pulling import pull
@@ -19,31 +19,31 @@ from localspec.pulling.resolve import PullPlan, order
 SOURCE = "/"  # in what names a source, and no model of the catalogue
 
 
-def fetch(name: str, wish: str, draft: str = "", *, dry_run: bool = False) -> None:
+def fetch(name: str, backend: str, draft: str = "", *, dry_run: bool = False) -> None:
     try:
-        wanted = order(name, wish, draft)
+        plan = order(name, backend, draft)
     except HubUnreachable as error:
         if not dry_run or SOURCE in name:
             raise
-        click.echo("\n".join(by_catalogue(name, wish, draft)))
+        click.echo("\n".join(by_catalogue(name, backend, draft)))
         click.echo(f"localspec: these are sizes of the catalogue: {error}", err=True)
         return
-    for line in announced(wanted):
+    for line in announced(plan):
         click.echo(line)
     if dry_run:
-        pull.room(wanted)
+        pull.require_disk_space(plan)
         return
-    with Progress(sum(part.bytes for part in wanted.parts)) as progress:
-        found = pull.pull(wanted, progress, lambda text: click.echo(text, err=True))
-    click.echo(f"{found.name} is here: localspec chat {found.name}")
+    with Progress(sum(part.bytes for part in plan.parts)) as progress:
+        pair = pull.pull(plan, progress, lambda text: click.echo(text, err=True))
+    click.echo(f"{pair.name} is here: localspec chat {pair.name}")
 
 
-def by_catalogue(wish: str, backend: str, draft: str) -> Iterator[str]:
+def by_catalogue(full_name: str, backend: str, draft: str) -> Iterator[str]:
     """Say what would be pulled by the sizes that the catalogue knows."""
-    name, _, weights = wish.partition(":")
+    name, _, weights = full_name.partition(":")
     entry = find(name)
     engine = choose(entry, backend, tuple(specs()))
-    weights = fitting(entry, engine, weights, there(engine, Limits()))
+    weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
     offer = offer_for(entry, engine)
     model, beside = offer.weights[weights], 0 if draft else added(offer, engine)
     yield f"{name}, {weights} for {engine}"
@@ -54,9 +54,9 @@ def by_catalogue(wish: str, backend: str, draft: str) -> Iterator[str]:
     yield f"  about {size(model.bytes + beside)} to download, less what is here"
 
 
-def announced(wanted: PullPlan) -> Iterator[str]:
-    yield f"{wanted.name}, {wanted.weights} for {wanted.engine}"
-    for part, role in zip(wanted.parts, ("model", wanted.drafter), strict=False):
-        what = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
-        yield f"  {role:<8} {part.source}" + (f"  ({what})" if part.files else "")
-    yield f"  {size(wanted.missing)} to download"
+def announced(plan: PullPlan) -> Iterator[str]:
+    yield f"{plan.name}, {plan.weights} for {plan.engine}"
+    for part, role in zip(plan.parts, ("model", plan.drafter), strict=False):
+        amount = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
+        yield f"  {role:<8} {part.source}" + (f"  ({amount})" if part.files else "")
+    yield f"  {size(plan.missing)} to download"

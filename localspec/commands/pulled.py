@@ -65,8 +65,8 @@ def verify_files(name: str) -> None:
 def pulled(name: str, otherwise: str) -> list[store.PulledPair]:
     """Find what was pulled under a name; `otherwise` is the way for a model of a package."""
     bare, _, weights = name.partition(":")
-    pairs = [each for each in store.everything() if each.name == bare]
-    pairs = [each for each in pairs if weights in ("", each.weights)]
+    pairs = [pair for pair in store.everything() if pair.name == bare]
+    pairs = [pair for pair in pairs if weights in ("", pair.weights)]
     if pairs:
         return pairs
     if package := package_of(bare):
@@ -99,7 +99,7 @@ def forget(pairs: Sequence[store.PulledPair]) -> int:
     """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
     for pulled in pairs:
         store.forget(pulled)
-    used = {file.path for each in store.everything() for held in each.helds for file in held.files}
+    used = {file.path for pair in store.everything() for held in pair.helds for file in held.files}
     freed = 0
     for pulled in pairs:
         for held in pulled.helds:

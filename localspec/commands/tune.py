@@ -10,8 +10,7 @@ import click
 from localspec.commands import draft_advice
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import option, options, read
-from localspec.commands.options.loading import LoadingOptions
-from localspec.commands.options.loading import loading as how_to_load
+from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import BackendError
 from localspec.runtime import kept_calibrations, loading
@@ -38,7 +37,7 @@ def tune(context: click.Context, model: str) -> None:
     goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
     """
     options, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
-    request = how_to_load(options)
+    request = make_loading(options)
     with PairFiles.locate(model, options.draft, request.backend).examine() as examined:
         engine_options = loading.with_long_drafts(request, examined.target.footprint)
         resolved = resolve_pair(examined, engine_options, request.limits, insists=True)

@@ -47,25 +47,27 @@ def worker(context: click.Context) -> None:
     is llama.cpp's RPC, which has no password: keep it on 127.0.0.1, and reach it from the other
     machine by `ssh -NL 50052:127.0.0.1:50052 THIS_MACHINE`.
     """
-    given = read(context, WorkerOptions)
+    options = read(context, WorkerOptions)
     modules = [spec.workers for spec in specs().values() if spec.workers]
     if not modules:
         raise UsageError("no engine here serves devices to other machines: llama.cpp does")
-    if not is_loopback(given.host):
-        click.echo(f"localspec: WARNING: {UNGUARDED.format(port=given.port)}", err=True)
+    if not is_loopback(options.host):
+        click.echo(f"localspec: WARNING: {UNGUARDED.format(port=options.port)}", err=True)
     life = lives(tell)  # a driver that dies ends no worker
-    wish = Worker(given.host, given.port, given.device, given.memory, given.cache, given.verbose)
+    settings = Worker(
+        options.host, options.port, options.device, options.memory, options.cache, options.verbose
+    )
     serving: Workers = import_module(modules[0])
 
-    def ready(said: str) -> None:
-        tell(said)
+    def ready(line: str) -> None:
+        tell(line)
         life.begun()
 
-    serving.serve(wish, ready)
+    serving.serve(settings, ready)
 
 
-def tell(said: str) -> None:
-    click.echo(f"localspec: {said}", err=True)
+def tell(line: str) -> None:
+    click.echo(f"localspec: {line}", err=True)
 
 
 def is_loopback(host: str) -> bool:

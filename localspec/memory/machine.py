@@ -24,7 +24,7 @@ class Pool:
     by_budget: bool = False  # less is free than there is, since a user chose so
 
     @property
-    def room(self) -> int:
+    def available(self) -> int:
         return max(self.free - self.reserve, 0)
 
 
@@ -52,15 +52,15 @@ class Machine:
                 free = min(shared.free_bytes, host.free_bytes)
                 host = Device(shared.name, "cpu", total, free)
         names = Counter(gpu.name for gpu in gpus)
-        told = [
+        distinct = [
             replace(gpu, name=f"{gpu.name} #{at}") if names[gpu.name] > 1 else gpu
             for at, gpu in enumerate(gpus)
         ]
-        return cls(_pool(host), tuple(map(_pool, told)))
+        return cls(_pool(host), tuple(map(_pool, distinct)))
 
     @property
-    def room(self) -> int:
-        return sum(pool.room for pool in (self.host, *self.gpus))
+    def available(self) -> int:
+        return sum(pool.available for pool in (self.host, *self.gpus))
 
     @property
     def home(self) -> int | None:
@@ -70,8 +70,8 @@ class Machine:
         """
         if self.main is not None:
             return self.main
-        here = [at for at, gpu in enumerate(self.gpus) if gpu.free and not gpu.worker]
-        return max(here, key=lambda at: self.gpus[at].room, default=None)
+        local = [at for at, gpu in enumerate(self.gpus) if gpu.free and not gpu.worker]
+        return max(local, key=lambda at: self.gpus[at].available, default=None)
 
     def only(self, gpu: int) -> Machine:
         """Return the machine with one GPU only."""
@@ -97,9 +97,10 @@ class Machine:
         """Return the machine with at most `budget` bytes for models, on its GPUs if it has any."""
         if not self.gpus:
             return replace(self, host=_limited(self.host, budget))
-        room = max(sum(gpu.room for gpu in self.gpus), 1)
+        available = max(sum(gpu.available for gpu in self.gpus), 1)
         return replace(
-            self, gpus=tuple(_limited(gpu, budget * gpu.room // room) for gpu in self.gpus)
+            self,
+            gpus=tuple(_limited(gpu, budget * gpu.available // available) for gpu in self.gpus),
         )
 
     def instead(self, budget: int) -> Machine:

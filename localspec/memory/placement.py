@@ -66,7 +66,7 @@ def judged(fit: Placement, machine: Machine) -> Placement:
     """Find the pool with the largest shortage."""
     short, where = 0, ""
     for pool in (*machine.gpus, machine.host):
-        over = sum(item.bytes for item in fit.items if item.pool == pool.name) - pool.room
+        over = sum(item.bytes for item in fit.items if item.pool == pool.name) - pool.available
         if over > short:
             short, where = over, pool.name
     return replace(fit, short=short, where=where)
@@ -93,8 +93,8 @@ def divided(
     """Put the last layers on the GPUs, by their room or as split; the draft model at home."""
     gpus, home = machine.gpus, machine.home
     helper = draft_needs.total if draft_needs else 0
-    wished = way.options.split or rooms(target, layers, machine, helper)
-    counts = apportioned(layers, [each / max(sum(wished), 1e-9) for each in wished])
+    shares = way.options.split or rooms(target, layers, machine, helper)
+    counts = apportioned(layers, [share / max(sum(shares), 1e-9) for share in shares])
     items = on_each(target, layers, gpus, counts)
     if draft_needs:
         own = machine.host.name if home is None else gpus[home].name
@@ -120,31 +120,31 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     One GPU is faster than several, and one here than one of a worker. That at home keeps room for
     a helper of so many bytes.
     """
-    found = [max(gpu.room - target.working, 0) for gpu in machine.gpus]
+    spaces = [max(gpu.available - target.working, 0) for gpu in machine.gpus]
     if machine.home is not None:
-        found[machine.home] = max(found[machine.home] - helper, 0)
+        spaces[machine.home] = max(spaces[machine.home] - helper, 0)
     whole = (inner(target) + target.kept) * min(layers, target.layers) // target.layers
     whole += target.output + (target.head if layers > target.layers else 0)
-    if machine.main is not None and found[machine.main] >= whole:
-        return only(machine.main, found)
-    here = [0 if gpu.worker else room for gpu, room in zip(machine.gpus, found, strict=True)]
-    ours = here if any(here) else found
+    if machine.main is not None and spaces[machine.main] >= whole:
+        return only(machine.main, spaces)
+    local = [0 if gpu.worker else space for gpu, space in zip(machine.gpus, spaces, strict=True)]
+    ours = local if any(local) else spaces
     best = max(range(len(ours)), key=ours.__getitem__)
     if ours[best] >= whole:
-        return only(best, found)
-    if sum(here) >= whole or here == found:
-        return here
-    return filled(found, here, whole)
+        return only(best, spaces)
+    if sum(local) >= whole or local == spaces:
+        return local
+    return filled(spaces, local, whole)
 
 
 def only(one: int, rooms: Sequence[int]) -> list[int]:
-    return [room if at == one else 0 for at, room in enumerate(rooms)]
+    return [space if at == one else 0 for at, space in enumerate(rooms)]
 
 
-def filled(rooms: Sequence[int], here: Sequence[int], whole: int) -> list[int]:
+def filled(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
     """Fill the GPUs that are here, then as few of the workers' as hold the rest."""
     taken, left = [0] * len(rooms), whole
-    for at in sorted(range(len(rooms)), key=lambda at: (not here[at], -rooms[at])):
+    for at in sorted(range(len(rooms)), key=lambda at: (not local[at], -rooms[at])):
         taken[at] = min(rooms[at], left)
         left -= taken[at]
     return taken
@@ -171,8 +171,8 @@ def on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
     """List what stays with the host where so many layers go to GPUs."""
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
-    rest = inner(target) * left // target.layers + target.embeddings + output
-    items = [Item(host, "weights", rest)]
+    weights = inner(target) * left // target.layers + target.embeddings + output
+    items = [Item(host, "weights", weights)]
     items.append(Item(host, "context", target.kept * left // target.layers))
     if target.head and layers <= target.layers:
         items.append(Item(host, DRAFT_HEAD, target.head))

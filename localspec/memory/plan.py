@@ -98,17 +98,17 @@ class Plan:
         return sum(item.bytes for item in self.items if item.pool == pool.name)
 
 
-def plan(wanted: PlanRequest, machine: Machine) -> Plan:
+def plan(request: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
-    fit, concessions = concede(wanted, machine)
-    before, fit = fit, settled(wanted, fit, machine)
+    fit, concessions = concede(request, machine)
+    before, fit = fit, settled(request, fit, machine)
     if fit.short:
-        raise DoesNotFit(refusal(wanted, machine, fit))
+        raise DoesNotFit(refusal(request, machine, fit))
     way = fit.way
     if way.options.gpu_layers not in (before.way.options.gpu_layers, None):
-        what = f"{way.options.gpu_layers} of {fit.layers + 1} layers on GPUs"
-        concessions.append(Concession(what, "as llama.cpp lays it out"))
-    other = alternative(wanted, fit, machine)
+        change = f"{way.options.gpu_layers} of {fit.layers + 1} layers on GPUs"
+        concessions.append(Concession(change, "as llama.cpp lays it out"))
+    other = alternative(request, fit, machine)
     return Plan(
         way.options,
         way.drafting,
@@ -121,109 +121,109 @@ def plan(wanted: PlanRequest, machine: Machine) -> Plan:
     )
 
 
-def concede(wanted: PlanRequest, machine: Machine) -> tuple[Placement, list[Concession]]:
+def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Concession]]:
     """Concede until it fits, or as much as possible; return the placement and the concessions."""
     concessions: list[Concession] = []
-    way = PairOptions(wanted.options, wanted.drafting if wanted.draft else None)
-    way = with_context(way, wanted.options.context or wanted.context)
-    fit = fitted(wanted, sharing(wanted, way, machine), machine)
+    way = PairOptions(request.options, request.drafting if request.draft else None)
+    way = with_context(way, request.options.context or request.context)
+    fit = fitted(request, sharing(request, way, machine), machine)
     for step in STEPS:
         if not fit.short:
             break
         try:
-            found = step(wanted, fit, machine)
+            conceded = step(request, fit, machine)
         except UsageError:  # the model or the engine has no such way
             continue
-        if found:
-            what, less = found
-            if what == NO_DRAFT:  # how it would have been kept does not matter any more
-                concessions = [each for each in concessions if each.what != SMALL_DRAFT]
-            concessions.append(Concession(what, f"{size(fit.short)} too much for {fit.where}"))
-            fit = less
+        if conceded:
+            change, smaller = conceded
+            if change == NO_DRAFT:  # how it would have been kept does not matter any more
+                concessions = [one for one in concessions if one.what != SMALL_DRAFT]
+            concessions.append(Concession(change, f"{size(fit.short)} too much for {fit.where}"))
+            fit = smaller
     return fit, concessions
 
 
-def settled(wanted: PlanRequest, fit: Placement, machine: Machine) -> Placement:
+def settled(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
     """Correct a placement by what the engine says of each device."""
     if not machine.gpus or fit.way.options.gpu_layers == 0:
         return fit
-    options = wanted.options
+    options = request.options
     return Settling(
-        machine, partial(asked, wanted), not options.split, options.gpu_layers is None
+        machine, partial(asked, request), not options.split, options.gpu_layers is None
     ).settled(fit)
 
 
-def asked(wanted: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
+def asked(request: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
     """Ask the engines what a pair takes, loaded in one way."""
     draft = None
-    if way.drafting is not None and wanted.draft is not None:
-        draft = wanted.draft(way.drafting)
-    return wanted.target(way.options), draft
+    if way.drafting is not None and request.draft is not None:
+        draft = request.draft(way.drafting)
+    return request.target(way.options), draft
 
 
-def sharing(wanted: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
+def sharing(request: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
     """Choose a KV cache for each slot if half of the free memory is enough, else one for all.
 
     That of a slot is for one text, and so at most as long as the model was trained for.
     """
     if way.options.slots == 1 or way.options.shared is not None:
         return way
-    own, one = (with_cache(way, shared=each) for each in (False, True))
-    if fitted(wanted, own, machine).items == fitted(wanted, one, machine).items:
+    own, one = (with_cache(way, shared=shared) for shared in (False, True))
+    if fitted(request, own, machine).items == fitted(request, one, machine).items:
         return way  # the engine has no choice
-    own = with_context(own, min(way.options.context or wanted.context, wanted.trained))
-    each = fitted(wanted, own, machine)
-    kept = sum(item.bytes for item in each.items if item.what == "context")
-    return own if not each.short and kept <= machine.room // 2 else one
+    own = with_context(own, min(way.options.context or request.context, request.trained))
+    own_fit = fitted(request, own, machine)
+    kept = sum(item.bytes for item in own_fit.items if item.what == "context")
+    return own if not own_fit.short and kept <= machine.available // 2 else one
 
 
 Conceded = tuple[str, Placement] | None
 
 
-def smaller_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+def smaller_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     drafting = fit.way.drafting
     if drafting is None or drafting.kv_type != "auto":
         return None
     way = replace(fit.way, drafting=replace(drafting, kv_type=HALVED))
-    return SMALL_DRAFT, fitted(wanted, way, machine)
+    return SMALL_DRAFT, fitted(request, way, machine)
 
 
-def no_draft(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Do without the draft model, or without the drafting head."""
     options = fit.way.options
-    if (fit.way.drafting is None and options.head is None) or wanted.insists:
+    if (fit.way.drafting is None and options.head is None) or request.insists:
         return None
-    what = NO_HEAD if options.head else NO_DRAFT
-    return what, fitted(wanted, PairOptions(replace(options, head=None), None), machine)
+    change = NO_HEAD if options.head else NO_DRAFT
+    return change, fitted(request, PairOptions(replace(options, head=None), None), machine)
 
 
-def smaller_kv_cells(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
     way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
-    return "KV cache in 8 bits", fitted(wanted, way, machine)
+    return "KV cache in 8 bits", fitted(request, way, machine)
 
 
-def shorter_context(least: int, wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     most = fit.way.options.context or 0
-    if wanted.options.context is not None or most <= least:
+    if request.options.context is not None or most <= least:
         return None
 
     def attempt(tokens: int) -> Placement:
-        return fitted(wanted, with_context(fit.way, tokens), machine)
+        return fitted(request, with_context(fit.way, tokens), machine)
 
     tokens = largest(least, most, STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
-def experts_on_host(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+def experts_on_host(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Keep the experts of as few layers as need be in host memory: a token reads few of them."""
-    if not machine.gpus or wanted.options.cpu_moe is not None:
+    if not machine.gpus or request.options.cpu_moe is not None:
         return None
 
     def attempt(layers: int) -> Placement:
         options = replace(fit.way.options, cpu_moe=layers)
-        return fitted(wanted, replace(fit.way, options=options), machine)
+        return fitted(request, replace(fit.way, options=options), machine)
 
     if attempt(fit.layers).items == fit.items:
         return None
@@ -232,27 +232,27 @@ def experts_on_host(wanted: PlanRequest, fit: Placement, machine: Machine) -> Co
     return f"experts of {count} of {fit.layers} layers in host memory", attempt(count)
 
 
-def alternative(wanted: PlanRequest, fit: Placement, machine: Machine) -> Alternative | None:
+def alternative(request: PlanRequest, fit: Placement, machine: Machine) -> Alternative | None:
     """Describe the placement of whole layers, where experts are placed by themselves."""
     options = fit.way.options
-    if not options.cpu_moe or wanted.options.cpu_moe is not None:
+    if not options.cpu_moe or request.options.cpu_moe is not None:
         return None
     whole = replace(fit, way=replace(fit.way, options=replace(options, cpu_moe=None)))
-    found = fewer_layers(wanted, whole, machine)
-    if found is None:
+    fewer = fewer_layers(request, whole, machine)
+    if fewer is None:
         return None
-    what, other = found
-    other = settled(wanted, other, machine)
-    return None if other.short else Alternative(what, other.host_read)
+    change, other = fewer
+    other = settled(request, other, machine)
+    return None if other.short else Alternative(change, other.host_read)
 
 
-def fewer_layers(wanted: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    if not machine.gpus or wanted.options.gpu_layers is not None:
+def fewer_layers(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+    if not machine.gpus or request.options.gpu_layers is not None:
         return None
 
     def attempt(layers: int) -> Placement:
         options = replace(fit.way.options, gpu_layers=layers)
-        return fitted(wanted, replace(fit.way, options=options), machine)
+        return fitted(request, replace(fit.way, options=options), machine)
 
     count = largest(0, fit.layers, 1, lambda layers: not on_gpus(attempt(layers), machine).short)
     return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
@@ -282,46 +282,46 @@ def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> in
     return least + low * step
 
 
-def fitted(wanted: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
+def fitted(request: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
     """Place a pair; how layers were split for another placement does not matter."""
-    way = replace(way, options=replace(way.options, split=wanted.options.split))
-    return place(way, *asked(wanted, way), machine)
+    way = replace(way, options=replace(way.options, split=request.options.split))
+    return place(way, *asked(request, way), machine)
 
 
-def refusal(wanted: PlanRequest, machine: Machine, fit: Placement) -> str:
+def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:
     """Say how much is missing, and what would fit."""
     pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.where)
     bound = "the budget leaves" if pool.by_budget else "there is"
     text = f"this takes {size(fit.short)} more than {bound} for it in {fit.where}"
-    near = list(nearest(wanted, machine))[:NEAREST]
+    near = list(nearest(request, machine))[:NEAREST]
     if near:
         return f"{text}; with {' or '.join(near)} it would fit"
     least = sum(item.bytes for item in fit.items if item.pool == fit.where)
     more = "give a larger budget" if pool.by_budget else "close other programs"
     return (
-        f"{text}: at the least {size(least)} of {size(pool.room)}; choose a smaller model or "
+        f"{text}: at the least {size(least)} of {size(pool.available)}; choose a smaller model or "
         f"quantisation, or {more}"
     )
 
 
-def nearest(wanted: PlanRequest, machine: Machine) -> Iterator[str]:
+def nearest(request: PlanRequest, machine: Machine) -> Iterator[str]:
     """Yield options that would fit in place of those given: one of them given up, or all."""
-    options = wanted.options
+    options = request.options
     relaxed: list[tuple[str, PlanRequest]] = []
-    if wanted.insists:
-        alone = replace(wanted, draft=None, options=replace(options, head=None), insists=False)
+    if request.insists:
+        alone = replace(request, draft=None, options=replace(options, head=None), insists=False)
         relaxed.append(("no drafting head" if options.head else "no draft model", alone))
     if options.context is not None:
-        open_context = replace(wanted, options=replace(options, context=None))
+        open_context = replace(request, options=replace(options, context=None))
         relaxed.append(("", replace(open_context, context=options.context)))
     if options.kv_type not in ("auto", "q8_0", "q4_0"):
-        relaxed.append(("--kv-type q8_0", _with(wanted, kv_type="q8_0")))
+        relaxed.append(("--kv-type q8_0", _with(request, kv_type="q8_0")))
     if options.kv_type != "q4_0":
-        relaxed.append(("--kv-type q4_0", _with(wanted, kv_type="q4_0")))
+        relaxed.append(("--kv-type q4_0", _with(request, kv_type="q4_0")))
     if options.gpu_layers is not None:
-        relaxed.append(("", _with(wanted, gpu_layers=None)))
+        relaxed.append(("", _with(request, gpu_layers=None)))
     if options.slots > 1:
-        relaxed.append(("one slot", _with(wanted, slots=1)))
+        relaxed.append(("one slot", _with(request, slots=1)))
     for name, other in relaxed:
         try:
             fit, _ = concede(other, machine)
@@ -331,8 +331,8 @@ def nearest(wanted: PlanRequest, machine: Machine) -> Iterator[str]:
             yield name or _named(fit, options)
 
 
-def _with(wanted: PlanRequest, **changes: object) -> PlanRequest:
-    return replace(wanted, options=replace(wanted.options, **changes))  # type: ignore[arg-type]
+def _with(request: PlanRequest, **changes: object) -> PlanRequest:
+    return replace(request, options=replace(request.options, **changes))  # type: ignore[arg-type]
 
 
 def _named(fit: Placement, options: Options) -> str:

@@ -71,14 +71,14 @@ def plan_pair(
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
     helper = (lent(draft, target) or draft.needs) if draft is not None else None
-    wanted = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
-    found = plan(wanted, machine)
+    request = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
+    pair_plan = plan(request, machine)
     build = target.engine.build
     if build.unseen and limits.device == "auto" and not machine.gpus:
         why = f"built for {', '.join(build.unseen)}, of which none is seen"
         why += f": {build.why_unseen}" if build.why_unseen else ""
-        return found.noting("on the CPU", why)
-    return found
+        return pair_plan.noting("on the CPU", why)
+    return pair_plan
 
 
 def lent(draft: Examined, target: Examined) -> Callable[[Options], Needs] | None:
@@ -88,7 +88,7 @@ def lent(draft: Examined, target: Examined) -> Callable[[Options], Needs] | None
     return lambda options: replace(draft.needs(options), weights=0)
 
 
-def there(engine: str, limits: Limits) -> Machine:
+def current_machine(engine: str, limits: Limits) -> Machine:
     """Return the memory that an engine could use now, within limits."""
     return limited(backend(engine).probe(), limits)
 
@@ -151,4 +151,4 @@ class Watcher:
 
     def has_room(self, count: int) -> bool:
         """Whether so many bytes would leave the reserves alone."""
-        return all(pool.room >= count for pool in in_use(self._plan, self._look()))
+        return all(pool.available >= count for pool in in_use(self._plan, self._look()))

@@ -63,12 +63,12 @@ class Settling:
         at = names.index(fit.where)
         if not counts[at]:
             return None
-        each = (target.devices[at + 1].weights + target.devices[at + 1].kept) // counts[at]
+        layer_bytes = (target.devices[at + 1].weights + target.devices[at + 1].kept) // counts[at]
         spare = [self._spare(fit, name) for name in names]
         other = max((n for n in range(len(names)) if n != at), key=spare.__getitem__, default=at)
         counts[at] -= 1
         layers = sum(counts)
-        if self.may_split and spare[other] > each + target.working * (not counts[other]):
+        if self.may_split and spare[other] > layer_bytes + target.working * (not counts[other]):
             counts[other] += 1
             layers += 1
         elif not self.may_drop:
@@ -88,15 +88,15 @@ class Settling:
         return [int(share) for share in fit.way.options.split]
 
     def _spare(self, fit: Placement, pool: str) -> int:
-        room = next(gpu.room for gpu in self.machine.gpus if gpu.name == pool)
-        return room - sum(item.bytes for item in fit.items if item.pool == pool)
+        available = next(gpu.available for gpu in self.machine.gpus if gpu.name == pool)
+        return available - sum(item.bytes for item in fit.items if item.pool == pool)
 
 
 def items(pool: str, needs: DeviceNeeds) -> Iterator[Item]:
-    for what, count in (
+    for kind, count in (
         ("weights", needs.weights),
         ("context", needs.kept),
         ("buffers", needs.working),
     ):
         if count:
-            yield Item(pool, what, count)
+            yield Item(pool, kind, count)

@@ -18,9 +18,9 @@ from localspec.system import folders
 
 def builtin() -> Path:
     """Find the built-in catalogue: beside the installed package, or one level up in a checkout."""
-    here = Path(__file__).parents[1]
-    beside = here / "models.toml"
-    return beside if beside.exists() else here.parent / "models.toml"
+    package = Path(__file__).parents[1]
+    beside = package / "models.toml"
+    return beside if beside.exists() else package.parent / "models.toml"
 
 
 def own() -> Path:
@@ -34,12 +34,12 @@ def names() -> set[str]:
 
 
 def entries() -> dict[str, Entry]:
-    found = dict(_builtin())
+    merged = dict(_builtin())
     if own().exists():
-        found |= read(own())
-    for entry in found.values():
-        _check_drafts(entry, found)
-    return found
+        merged |= read(own())
+    for entry in merged.values():
+        _check_drafts(entry, merged)
+    return merged
 
 
 @cache
@@ -48,30 +48,30 @@ def _builtin() -> Mapping[str, Entry]:
 
 
 def find(name: str) -> Entry:
-    known = entries()
-    if name not in known:
-        close = get_close_matches(name, sorted(known), 3, 0.5)
+    listed = entries()
+    if name not in listed:
+        close = get_close_matches(name, sorted(listed), 3, 0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "`localspec list` shows them"
         if hub := as_hub_source(name):
             hint = f"a repository of the hub is pulled by: localspec pull {hub}"
         raise UnknownModel(f"there is no model {name!r}; {hint}")
-    return known[name]
+    return listed[name]
 
 
-def choose(entry: Entry, wish: str, order: Sequence[str]) -> str:
+def choose(entry: Entry, backend: str, order: Sequence[str]) -> str:
     """Choose the engine for a named model: the one wished for, or the first it is there for."""
-    engines = order if wish == AUTO else (wish,)
+    engines = order if backend == AUTO else (backend,)
     for engine in engines:
         if spec(engine).format in entry.offers:
             return engine
-    if wish == AUTO:
+    if backend == AUTO:
         listed = " and ".join(entry.offers)
         raise UsageError(
             f"{entry.name} is listed as {listed} only, which none of the engines here takes: "
             f"{', '.join(order)}"
         )
     raise UsageError(
-        f"{entry.name} is not listed as {spec(wish).kind}, which {wish} needs: "
+        f"{entry.name} is not listed as {spec(backend).kind}, which {backend} needs: "
         "leave --backend away, or give a path"
     )
 
@@ -81,14 +81,14 @@ def offer_for(entry: Entry, engine: str) -> Offer:
     return entry.offers[spec(engine).format]
 
 
-def _check_drafts(entry: Entry, known: Mapping[str, Entry]) -> None:
+def _check_drafts(entry: Entry, listed: Mapping[str, Entry]) -> None:
     for kind, offer in entry.offers.items():
         name, _, weights = offer.draft.partition(":")
         if offer.drafter != "model" or not NAME.fullmatch(name) or name in SCHEMES:
             continue
-        other = known.get(name)
+        other = listed.get(name)
         if other is None or kind not in other.offers:
             raise UsageError(f"{entry.name} drafts with {name}, which is not there as {kind}")
         if weights and weights not in other.offers[kind].weights:
-            there = ", ".join(other.offers[kind].weights)
-            raise UsageError(f"{entry.name} drafts with {offer.draft}; {name} has: {there}")
+            names = ", ".join(other.offers[kind].weights)
+            raise UsageError(f"{entry.name} drafts with {offer.draft}; {name} has: {names}")

@@ -28,8 +28,8 @@ def specs() -> Mapping[str, BackendSpec]:
 
 
 def in_order(offered: Mapping[str, BackendSpec | str]) -> dict[str, BackendSpec]:
-    found = {name: spec for name, spec in offered.items() if isinstance(spec, BackendSpec)}
-    return dict(sorted(found.items(), key=lambda each: (-each[1].preference, each[0])))
+    usable = {name: spec for name, spec in offered.items() if isinstance(spec, BackendSpec)}
+    return dict(sorted(usable.items(), key=lambda item: (-item[1].preference, item[0])))
 
 
 @cache
@@ -39,19 +39,19 @@ def _offered() -> Mapping[str, BackendSpec | str]:
 
 def asked(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
     """Load each entry point, or say what is wrong with it."""
-    found: dict[str, BackendSpec | str] = {}
-    for entry in {(each.name, each.value): each for each in entries}.values():
-        twice = entry.name in found
-        found[entry.name] = "two packages offer it: uninstall one" if twice else _spec_of(entry)
-    return found
+    offers: dict[str, BackendSpec | str] = {}
+    for entry in {(point.name, point.value): point for point in entries}.values():
+        twice = entry.name in offers
+        offers[entry.name] = "two packages offer it: uninstall one" if twice else _spec_of(entry)
+    return offers
 
 
 def _spec_of(entry: EntryPoint) -> BackendSpec | str:
     try:
-        found = entry.load().SPEC
+        offer = entry.load().SPEC
     except Exception as error:  # of whatever kind: it is a stranger's module
         return f"{entry.value} cannot be asked for its SPEC: {error!r}"
-    return found if isinstance(found, BackendSpec) else f"{entry.value}.SPEC is no BackendSpec"
+    return offer if isinstance(offer, BackendSpec) else f"{entry.value}.SPEC is no BackendSpec"
 
 
 def names() -> list[str]:
@@ -60,8 +60,8 @@ def names() -> list[str]:
 
 
 def spec(name: str) -> BackendSpec:
-    if found := specs().get(name):
-        return found
+    if usable := specs().get(name):
+        return usable
     fault = _offered().get(name)
     raise BackendError(
         f"the engine {name} cannot be used: {fault}"
@@ -70,24 +70,24 @@ def spec(name: str) -> BackendSpec:
     )
 
 
-def check(wish: str) -> str:
+def check(backend: str) -> str:
     """Return a wish for an engine; `UsageError` where there is none of that name."""
-    if wish != AUTO and wish not in names():
-        raise UsageError(f"backend is {wish!r}; known: {', '.join((AUTO, *names()))}")
-    return wish
+    if backend != AUTO and backend not in names():
+        raise UsageError(f"backend is {backend!r}; known: {', '.join((AUTO, *names()))}")
+    return backend
 
 
 def claiming(path: Path) -> list[str]:
     """The engines that take a path; one that fails at that does not."""
-    found = []
-    for name, each in specs().items():
+    claimants = []
+    for name, engine in specs().items():
         with suppress(Exception):
-            if each.claims(path):
-                found.append(name)
-    return found
+            if engine.claims(path):
+                claimants.append(name)
+    return claimants
 
 
-def taker(path: Path, wish: str = AUTO) -> str:
+def taker(path: Path, backend: str = AUTO) -> str:
     """The engine for a path: the one wished for, or the first that claims it.
 
     What no engine claims is for the first that takes files, or folders, which will say why not.
@@ -95,26 +95,26 @@ def taker(path: Path, wish: str = AUTO) -> str:
     takers = claiming(path)
     if not takers:
         folder = path.is_dir()
-        takers = [name for name, each in specs().items() if each.folder == folder]
-    if wish == AUTO:
+        takers = [name for name, engine in specs().items() if engine.folder == folder]
+    if backend == AUTO:
         return takers[0]
-    if wish in takers:
-        return wish
+    if backend in takers:
+        return backend
     raise UsageError(
-        f"{path} is for {takers[0]}; {wish} takes {spec(wish).kind}: leave --backend away"
+        f"{path} is for {takers[0]}; {backend} takes {spec(backend).kind}: leave --backend away"
     )
 
 
 def backend(name: str) -> Backend:
     """Import an engine."""
-    found = spec(name)
+    engine = spec(name)
     try:
         # A module of functions; it is held against the protocol by the type checker.
-        return cast(Backend, import_module(found.module))
+        return cast(Backend, import_module(engine.module))
     except ModuleNotFoundError as error:
-        raise BackendError(f"{name} needs {error.name}: {found.install}") from error
+        raise BackendError(f"{name} needs {error.name}: {engine.install}") from error
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
-        way = "; `localspec doctor --fix` builds it anew" if found.builder else ""
+        way = "; `localspec doctor --fix` builds it anew" if engine.builder else ""
         raise BackendError(f"the engine {name} cannot be used: {error}{way}") from error
 
 
@@ -133,9 +133,9 @@ class EngineHere:
         return [self.name, repr(self.build), repr(kinds), *versions(self.name)]
 
 
-def here(name: str) -> EngineHere:
-    found = backend(name)
-    return EngineHere(name, found.build(), found.probe())
+def engine_here(name: str) -> EngineHere:
+    module = backend(name)
+    return EngineHere(name, module.build(), module.probe())
 
 
 def links(name: str) -> Sequence[Link]:

@@ -22,12 +22,12 @@ class ModelFiles:
     draft: Path | None = None
 
 
-def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
+def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
     """Find the weights of a named model, or of a path, on this machine."""
     path = place(name_or_path)
     if path.exists():
-        return ModelFiles(taker(path, wish), path)
-    engines = tuple(specs()) if wish == AUTO else (wish,)
+        return ModelFiles(taker(path, backend), path)
+    engines = tuple(specs()) if backend == AUTO else (backend,)
     if pulled := _preferred(name_or_path, engines):
         return ModelFiles(pulled.engine, pulled.target.path, pulled.used)
     name, _, weights = name_or_path.partition(":")
@@ -36,19 +36,19 @@ def locate(name_or_path: str, wish: str = AUTO) -> ModelFiles:
         way = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
         raise UnknownModel(f"there is no file {name_or_path}{way}")
     entry = find(name)
-    engine = choose(entry, wish, engines)
+    engine = choose(entry, backend, engines)
     return ModelFiles(engine, _in_package(entry, engine, weights))
 
 
 def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
     """Choose among several pulled under a name: the first by engine and by the catalogue."""
-    there = store.find(name, engines)
-    if not there:
+    candidates = store.find(name, engines)
+    if not candidates:
         return None
     try:
         offers = find(name.partition(":")[0]).offers
     except UnknownModel:
-        return there[0]
+        return candidates[0]
 
     def order(pulled: store.PulledPair) -> tuple[int, int]:
         offer = offers.get(spec(pulled.engine).format)
@@ -56,7 +56,7 @@ def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
         rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
         return engines.index(pulled.engine), rank
 
-    return min(there, key=order)
+    return min(candidates, key=order)
 
 
 def _in_package(entry: Entry, engine: str, weights: str) -> Path:
@@ -64,10 +64,10 @@ def _in_package(entry: Entry, engine: str, weights: str) -> Path:
     offer = offer_for(entry, engine)
     if weights:
         require_known(entry.name, weights, offer.weights)
-    for each in [offer.weights[weights]] if weights else offer.weights.values():
-        if isinstance(each.source, Package):
-            if path := each.source.find():
+    for listed in [offer.weights[weights]] if weights else offer.weights.values():
+        if isinstance(listed.source, Package):
+            if path := listed.source.find():
                 return path
-            raise NotPulled(f"{entry.name} is not installed: {each.install}")
-    wish = f"{entry.name}:{weights}" if weights else entry.name
-    raise NotPulled(f"{wish} is not here yet: localspec pull {wish}")
+            raise NotPulled(f"{entry.name} is not installed: {listed.install}")
+    full_name = f"{entry.name}:{weights}" if weights else entry.name
+    raise NotPulled(f"{full_name} is not here yet: localspec pull {full_name}")

@@ -15,8 +15,8 @@ def parameters(name: str) -> str:
 def advised(name: str, otherwise: Sampling) -> Sampling:
     """Look up a named model's sampling in the catalogue."""
     entry = catalogue.entries().get(name.partition(":")[0])
-    found = otherwise
-    for each in PARAMETERS:
-        if entry and each.key in entry.sampling:
-            found = each.put(found, entry.sampling[each.key])
-    return found
+    sampling = otherwise
+    for parameter in PARAMETERS:
+        if entry and parameter.key in entry.sampling:
+            sampling = parameter.put(sampling, entry.sampling[parameter.key])
+    return sampling

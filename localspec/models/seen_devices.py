@@ -34,8 +34,8 @@ def seen_devices(engine: str) -> Sequence[Device]:
     kept = _kept(place, circumstances)
     if kept is not None:
         return kept
-    devices = [replace(each, free_bytes=each.total_bytes) for each in backend(engine).probe()]
-    record = {"circumstances": circumstances, "devices": [asdict(each) for each in devices]}
+    devices = [replace(device, free_bytes=device.total_bytes) for device in backend(engine).probe()]
+    record = {"circumstances": circumstances, "devices": [asdict(device) for device in devices]}
     with suppress(OSError):
         write(place, json.dumps(record))
     return devices
@@ -54,5 +54,5 @@ def _kept(place: Path, circumstances: Sequence[str]) -> list[Device] | None:
             return None
         record = json.loads(place.read_text(encoding="utf-8"))
         if record["circumstances"] == circumstances:
-            return [Device(**each) for each in record["devices"]]
+            return [Device(**fields) for fields in record["devices"]]
     return None

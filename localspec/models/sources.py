@@ -89,14 +89,14 @@ def as_hub_source(text: str) -> str:
 
 def source(text: str) -> Source:
     """Parse a source of weights, as a catalogue or a command line gives it."""
-    if found := HUB.fullmatch(text):
-        inside(found["file"] or "", text)
-        return Hub(found["repository"], found["file"] or "", found["revision"] or "")
-    if found := ADDRESS.fullmatch(text):
-        return Address(found["address"], found["sha256"])
-    if found := PACKAGE.fullmatch(text):
-        inside(found["file"], text)
-        return Package(found["module"], found["file"])
+    if match := HUB.fullmatch(text):
+        inside(match["file"] or "", text)
+        return Hub(match["repository"], match["file"] or "", match["revision"] or "")
+    if match := ADDRESS.fullmatch(text):
+        return Address(match["address"], match["sha256"])
+    if match := PACKAGE.fullmatch(text):
+        inside(match["file"], text)
+        return Package(match["module"], match["file"])
     if text.startswith(tuple(f"{scheme}:" for scheme in SCHEMES)) or not text:
         page = as_hub_source(text)
         kinds = f"write it as {page}" if page else f"it must be {KINDS}"

@@ -82,11 +82,11 @@ def keep(pulled: PulledPair) -> None:
 
 def everything() -> list[PulledPair]:
     """Read all valid records, by name."""
-    found = []
+    pairs = []
     for place in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            found.append(_read(place))
-    return found
+            pairs.append(_read(place))
+    return pairs
 
 
 def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
@@ -111,24 +111,24 @@ def _place(name: str, weights: str, engine: str) -> Path:
 
 
 def _read(place: Path) -> PulledPair:
-    said = kept_json.read(place)
-    draft = said["draft"] and _held(said["draft"])
+    record = kept_json.read(place)
+    draft = record["draft"] and _held(record["draft"])
     return PulledPair(
-        said["name"],
-        said["weights"],
-        str(said["engine"]),
-        _held(said["target"]),
-        said["drafter"],
+        record["name"],
+        record["weights"],
+        str(record["engine"]),
+        _held(record["target"]),
+        record["drafter"],
         draft,
     )
 
 
-def _held(said: dict[str, object]) -> StoredModel:
-    listed = said["files"]
+def _held(record: dict[str, object]) -> StoredModel:
+    listed = record["files"]
     if not isinstance(listed, list):
         raise TypeError("files")
     files = tuple(
-        File(Path(each["path"]), int(each["bytes"]), str(each["sum"]), bool(each["large"]))
-        for each in listed
+        File(Path(entry["path"]), int(entry["bytes"]), str(entry["sum"]), bool(entry["large"]))
+        for entry in listed
     )
-    return StoredModel(str(said["source"]), Path(str(said["path"])), files)
+    return StoredModel(str(record["source"]), Path(str(record["path"])), files)

@@ -58,29 +58,29 @@ class Examined:
         self._process: Trying | None = None
 
     def footprint(self) -> Footprint:
-        known = self._record.footprint()
-        if known is None:
-            known = self._asked(lambda trying: trying.footprint())
-            self._record.keep_footprint(known)
-        return known
+        footprint = self._record.footprint()
+        if footprint is None:
+            footprint = self._asked(lambda trying: trying.footprint())
+            self._record.keep_footprint(footprint)
+        return footprint
 
     def resolved(self) -> ResolvedModel:
         return ResolvedModel(self.files, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:
         """Compute what loading would take; raise `UsageError` where this model has no such way."""
-        known = self._record.needs(options)
-        if known is None:
-            known = self._asked(lambda trying: trying.needs(options))
-            self._record.keep_needs(options, known)
-        return known
+        needs = self._record.needs(options)
+        if needs is None:
+            needs = self._asked(lambda trying: trying.needs(options))
+            self._record.keep_needs(options, needs)
+        return needs
 
-    def check_runs(self, options: Options, room: int) -> None:
+    def check_runs(self, options: Options, free_bytes: int) -> None:
         """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
-        if fault := self.fault(options, room):
+        if fault := self.fault(options, free_bytes):
             raise ModelFileError(fault)
 
-    def fault(self, options: Options, room: int) -> str:
+    def fault(self, options: Options, free_bytes: int) -> str:
         """Say what is wrong with a way to load a file; empty: nothing, or no room to try it."""
         if options.members > 1:
             return ""  # no process can try it alone
@@ -88,7 +88,7 @@ class Examined:
         small = replace(tried(options, room_for(options, driven)), threads=None)
         verdict = self._record.verdict(small)
         if verdict is None:
-            if self.needs(small).total > room:
+            if self.needs(small).total > free_bytes:
                 return ""
             verdict = self._verdict(options, driven)
             if verdict is None:
@@ -130,15 +130,15 @@ class Examined:
 
 def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
     """Describe a model, as its engine lays it out."""
-    with examine(locate(str(name_or_path), wish)) as looked:
-        return looked.footprint()
+    with examine(locate(str(name_or_path), wish)) as examined:
+        return examined.footprint()
 
 
 @contextmanager
 def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
     """Load a model's tokenizer without its weights, once another process has tried it."""
-    with examine(files) as looked:
-        looked.footprint()
+    with examine(files) as examined:
+        examined.footprint()
     with backend(files.engine).rehearse(files.path) as rehearsal:
         yield rehearsal.tokenizer
 
@@ -163,8 +163,9 @@ def examine(
 
     `begins` is called with its path before there is a process, which takes seconds.
     """
-    looked = Examined(files, engine or engines.here(files.engine), start or TrialProcess, begins)
+    engine = engine or engines.engine_here(files.engine)
+    examined = Examined(files, engine, start or TrialProcess, begins)
     try:
-        yield looked
+        yield examined
     finally:
-        looked.close()
+        examined.close()

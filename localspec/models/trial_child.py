@@ -107,7 +107,7 @@ def widen(model: Model, tell: Callable[[], None]) -> None:
     """Run batches of all widths that will be used; a driver may die of some."""
     most = min(model.batch, model.context - 1)
     text = np.arange(most, dtype=np.int32) % model.tokenizer.size
-    for width in (*(each for each in WIDTHS if each < most), most):
+    for width in (*(width for width in WIDTHS if width < most), most):
         outputs = min(width, model.tentative + 1)
         forward(model, [Row(0, text[:width], outputs)])
         model.truncate(0, 0)
@@ -126,8 +126,8 @@ def spell(tokenizer: Tokenizer) -> None:
 
 def decode(model: Model) -> None:
     """Read prompts in two slots, verify drafts in both at once, take them back, go on."""
-    room = min(model.context // 2, model.batch)
-    long, short = (min(count, room) for count in (LONG, SHORT))
+    max_tokens = min(model.context // 2, model.batch)
+    long, short = (min(count, max_tokens) for count in (LONG, SHORT))
     text = np.arange(long, dtype=np.int32) % model.tokenizer.size
     forward(model, [Row(0, text)])
     forward(model, [Row(1, text[:short])])
@@ -144,7 +144,7 @@ def decode(model: Model) -> None:
 
 def forward(model: Model, rows: list[Row]) -> list[Logits]:
     logits = model.forward(rows)
-    if any(np.isnan(each).any() for each in logits):
+    if any(np.isnan(row).any() for row in logits):
         raise ModelFileError("it computes numbers that are none: its weights are broken")
     return logits
 

@@ -81,9 +81,9 @@ class TrialProcess:
         finally:
             telling.cancel()
 
-    def _ask(self, what: str, options: Options | None = None, more: float = 0.0) -> Any:
-        wanted = {"ask": what, "options": options and asdict(options)}
-        request = json.dumps(wanted, default=os.fspath)
+    def _ask(self, question: str, options: Options | None = None, more: float = 0.0) -> Any:
+        fields = {"ask": question, "options": options and asdict(options)}
+        request = json.dumps(fields, default=os.fspath)
         answered = threading.Event()
         most = self._seconds + more
         threading.Thread(target=self._watch, args=[answered, most], daemon=True).start()

@@ -33,8 +33,8 @@ class Record:
     def _read(self) -> dict[str, dict[str, Any]]:
         kept: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
         with suppress(OSError, ValueError):
-            found = kept_json.read(self._place)
-            kept |= {key: found[key] for key in kept if isinstance(found.get(key), dict)}
+            record = kept_json.read(self._place)
+            kept |= {key: record[key] for key in kept if isinstance(record.get(key), dict)}
         return kept
 
     def footprint(self) -> Footprint | None:

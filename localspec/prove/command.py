@@ -22,7 +22,7 @@ from localspec.commands.options.declare import (
     options,
     read,
 )
-from localspec.commands.options.loading import LoadingOptions, loading
+from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.commands.progress_bar import duration
 from localspec.commands.time_left import TimeLeft
@@ -65,7 +65,7 @@ def prove(context: click.Context, model: str) -> None:
     options, load_options = read(context, ProveOptions), read(context, LoadingOptions)
     plan = proof_plan(options)
     click.echo(f"loading {model}; proving takes up to {duration(options.seconds)}", err=True)
-    verdict = attempt(model, load_options.draft, loading(load_options), plan, ProofProgress())
+    verdict = attempt(model, load_options.draft, make_loading(load_options), plan, ProofProgress())
     if options.json:
         click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
     else:

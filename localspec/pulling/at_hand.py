@@ -35,12 +35,12 @@ class ModelAtHand:
         return entries().get(self.name.partition(":")[0])
 
 
-def at_hand(wish: str = AUTO) -> list[ModelAtHand]:
+def at_hand(backend: str = AUTO) -> list[ModelAtHand]:
     """List models that are here for an engine: those used lately, the pulled, the installed."""
     models: dict[Path, ModelAtHand] = {}
     for name, why in names_with_reasons():
         with suppress(LocalSpecError, OSError):
-            files = locate(name, wish)
+            files = locate(name, backend)
             models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
     return list(models.values())
 
@@ -49,20 +49,20 @@ def names_with_reasons() -> Iterator[tuple[str, str]]:
     yield from ((name, LATELY) for name in recent.names())
     yield from ((f"{pulled.name}:{pulled.weights}", PULLED) for pulled in store.everything())
     for entry in entries().values():
-        weights = [each for offer in entry.offers.values() for each in offer.weights.values()]
-        if any(isinstance(each.source, Package) for each in weights):
+        sources = [w.source for offer in entry.offers.values() for w in offer.weights.values()]
+        if any(isinstance(source, Package) for source in sources):
             yield entry.name, INSTALLED
 
 
-def instead_of(name: str, wish: str = AUTO) -> str:
+def instead_of(name: str, backend: str = AUTO) -> str:
     """Name a model to go on with where another cannot be had; "" if there is none."""
     bare = name.partition(":")[0]
-    others = (model.name for model in at_hand(wish) if model.name.partition(":")[0] != bare)
+    others = (model.name for model in at_hand(backend) if model.name.partition(":")[0] != bare)
     return next(others, "")
 
 
-def with_a_way_on(error: PullError, model: str, wish: str) -> PullError:
+def with_a_way_on(error: PullError, model: str, backend: str) -> PullError:
     """Say what can be used now in place of what could not be pulled."""
-    other = instead_of(model, wish)
+    other = instead_of(model, backend)
     way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
     return PullError(f"{error}{way}")

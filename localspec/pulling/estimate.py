@@ -28,10 +28,10 @@ def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
         with suppress(DoesNotFit):
             rough(entry, engine, name, machine)
             return name
-    least = min(offered.values(), key=lambda each: each.bytes)
+    least = min(offered.values(), key=lambda quantisation: quantisation.bytes)
     raise DoesNotFit(
         f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and there "
-        f"is room for {size(machine.room)}; name the weights to pull it all the same, as "
+        f"is room for {size(machine.available)}; name the weights to pull it all the same, as "
         f"{entry.name}:{next(iter(offered))}"
     )
 
@@ -52,14 +52,14 @@ def rough(
     options = options or Options()
     if offer.draft_bytes and not alone:
         options = replace(options, head=Path(offer.draft))
-    wanted = PlanRequest(
+    request = PlanRequest(
         guessed(offer.weights[weights], shape_of(entry, offer), offer.draft_bytes),
         options,
         min(entry.context or CONTEXT, CONTEXT),
         guessed(draft[1], draft[0].shape) if draft else None,
         replace(options, drafting=True),
     )
-    return plan.plan(wanted, machine)
+    return plan.plan(request, machine)
 
 
 def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
@@ -81,8 +81,8 @@ def shape_of(entry: Entry, offer: Offer) -> Shape | None:
 
 def added(offer: Offer, engine: str) -> int:
     """Return the bytes of what drafts beside a model; 0 where there is none or it is unknown."""
-    found = drafts(offer, engine) if offer.drafter == "model" else None
-    return found[1].bytes if found else offer.draft_bytes
+    draft = drafts(offer, engine) if offer.drafter == "model" else None
+    return draft[1].bytes if draft else offer.draft_bytes
 
 
 def guessed(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:

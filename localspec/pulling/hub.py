@@ -44,18 +44,18 @@ Count = Callable[[int], None]  # hears of bytes as they come
 
 def listing(source: Hub) -> Listing:
     """List the files of a repository, at a commit."""
-    with told(source.repository):
-        found = HfApi().model_info(
+    with translate_errors(source.repository):
+        info = HfApi().model_info(
             source.repository, revision=source.revision or None, files_metadata=True
         )
     files = []
-    for each in found.siblings or ():
-        inside(each.rfilename, f"{source.repository}:{each.rfilename}")
-        large = each.lfs is not None
-        total = (each.lfs.size if each.lfs else each.size) or 0
-        sum = (each.lfs.sha256 if each.lfs else each.blob_id) or ""
-        files.append(Remote(each.rfilename, total, sum, large))
-    return Listing(source.repository, found.sha or "", tuple(files))
+    for sibling in info.siblings or ():
+        inside(sibling.rfilename, f"{source.repository}:{sibling.rfilename}")
+        large = sibling.lfs is not None
+        total = (sibling.lfs.size if sibling.lfs else sibling.size) or 0
+        sum = (sibling.lfs.sha256 if sibling.lfs else sibling.blob_id) or ""
+        files.append(Remote(sibling.rfilename, total, sum, large))
+    return Listing(source.repository, info.sha or "", tuple(files))
 
 
 def cached(listing: Listing, file: Remote) -> Path | None:
@@ -66,9 +66,9 @@ def cached(listing: Listing, file: Remote) -> Path | None:
 def missing(listing: Listing, files: Sequence[Remote]) -> int:
     """Count the bytes that are still to be downloaded."""
     return sum(
-        each.size - min(_size(part(listing, each)), each.size)
-        for each in files
-        if cached(listing, each) is None
+        file.size - min(_size(part(listing, file)), file.size)
+        for file in files
+        if cached(listing, file) is None
     )
 
 
@@ -79,7 +79,7 @@ def fetch(listing: Listing, file: Remote, count: Count) -> Path:
         count(file.size)
         return path
     place = part(listing, file)
-    with told(listing.repository), locked(place, file.name):
+    with translate_errors(listing.repository), locked(place, file.name):
         blob = place.with_suffix("")
         if right(blob, file):
             count(file.size)
@@ -100,9 +100,9 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
     What is fetched for it is where `fetch` goes on. None where that cannot be had.
     """
     place = part(listing, file)
-    here = cached(listing, file) or place.with_suffix("")
-    if here.exists():
-        return here
+    path = cached(listing, file) or place.with_suffix("")
+    if path.exists():
+        return path
     with suppress(PullError):
         return place if begin(listing, file, place, most) else None
     return None
@@ -111,7 +111,7 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
 def begin(listing: Listing, file: Remote, place: Path, most: int) -> bool:
     """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
     end = min(most, file.size)
-    with told(listing.repository), locked(place, file.name):
+    with translate_errors(listing.repository), locked(place, file.name):
         begun = _size(place)
         if begun < end:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
@@ -134,8 +134,8 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
         retry_on_status_codes=(408, 429),
     ) as response:
         hf_raise_for_status(response)
-        said = response.headers.get("Content-Range", "")
-        if response.status_code != 206 or not said.startswith(f"bytes {start}-"):
+        content_range = response.headers.get("Content-Range", "")
+        if response.status_code != 206 or not content_range.startswith(f"bytes {start}-"):
             return
         for piece in response.iter_bytes(PIECE):
             yield piece[: end - start]
@@ -150,7 +150,7 @@ def fetch_address(source: Address, folder: Path, count: Count) -> Path:
     if whole.exists() and digest(whole, large=True) == source.sha256:
         return whole
     place = whole.with_name(f"{source.name}.localspec")
-    with told(source.address), locked(place, source.name):
+    with translate_errors(source.address), locked(place, source.name):
         if not place.exists() or digest(place, large=True) != source.sha256:
             go_on(source.address, place, None, {}, count)
         if digest(place, large=True) != source.sha256:
@@ -237,7 +237,7 @@ def locked(place: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def told(repository: str) -> Iterator[None]:
+def translate_errors(repository: str) -> Iterator[None]:
     """Put errors of the hub, the network or the disk into words for the user."""
     try:
         yield

@@ -46,37 +46,41 @@ class Listing:
         return tuple(by_name[name] for name in model.files)
 
 
-def fitting(models: Sequence[RemoteModel], wanted: str, weights: str = "") -> list[RemoteModel]:
+def fitting(models: Sequence[RemoteModel], pattern: str, weights: str = "") -> list[RemoteModel]:
     """Choose files by a name or a pattern, or else by quantisation; an only one is always meant."""
-    if wanted:
-        return [each for each in models if is_named(each, wanted)]
-    own = [each for each in models if each.role == "model"]
+    if pattern:
+        return [model for model in models if is_named(model, pattern)]
+    own = [model for model in models if model.role == "model"]
     if not weights or len(own) == 1:
         return own
     word = re.compile(rf"(^|[-_./]){re.escape(weights)}([-_.]|$)", re.I)
-    return [each for each in own if word.search(each.name)]
+    return [model for model in own if word.search(model.name)]
 
 
-def is_named(model: RemoteModel, wanted: str) -> bool:
-    wanted, suffix = wanted.lower(), PurePosixPath(model.files[0]).suffix.lower()
-    named = fnmatch(model.name.lower(), wanted.removesuffix(suffix))
-    return named or any(fnmatch(name.lower(), wanted) for name in model.files)
+def is_named(model: RemoteModel, pattern: str) -> bool:
+    pattern, suffix = pattern.lower(), PurePosixPath(model.files[0]).suffix.lower()
+    named = fnmatch(model.name.lower(), pattern.removesuffix(suffix))
+    return named or any(fnmatch(name.lower(), pattern) for name in model.files)
 
 
-def chosen(listing: Listing, spec: BackendSpec, wanted: str, weights: str = "") -> RemoteModel:
+def choose_model(
+    listing: Listing, spec: BackendSpec, pattern: str, weights: str = ""
+) -> RemoteModel:
     """The one model that is meant."""
     models = listing.models(spec)
-    those = fitting(models, wanted, weights)
+    those = fitting(models, pattern, weights)
     if len(those) != 1:
-        own = [each for each in models if each.role == "model"]
-        there = ", ".join(sorted(each.name for each in those or own)) or f"nothing like {spec.kind}"
+        own = [model for model in models if model.role == "model"]
+        names = sorted(model.name for model in those or own) or [f"nothing like {spec.kind}"]
         count = "several models" if those else "no model"
-        what = f" for {wanted or weights}" if wanted or weights else ""
-        raise PullError(f"{listing.repository} has {count}{what}: name one; there are: {there}")
+        purpose = f" for {pattern or weights}" if pattern or weights else ""
+        raise PullError(
+            f"{listing.repository} has {count}{purpose}: name one; there are: {', '.join(names)}"
+        )
     return those[0]
 
 
 def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
     """A drafter that lies beside a model."""
-    whole = (each for each in listing.models(spec) if not each.lacks)
-    return next((each for each in whole if each.role in DRAFTERS), None)
+    whole = (model for model in listing.models(spec) if not model.lacks)
+    return next((model for model in whole if model.role in DRAFTERS), None)

@@ -10,7 +10,7 @@ from math import inf
 from localspec.backend import Device
 from localspec.errors import LocalSpecError
 from localspec.memory.machine import size
-from localspec.memory.planner import Limits, limited, there
+from localspec.memory.planner import Limits, current_machine, limited
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import backend, spec, specs
 from localspec.pulling.estimate import fitting
@@ -48,7 +48,7 @@ def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
     rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else REACHED)
     slow = spec(engine).slow_without_gpu and not has_gpu
-    return Pace(rate, sum(gpu.room for gpu in gpus), slow)
+    return Pace(rate, sum(gpu.available for gpu in gpus), slow)
 
 
 def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
@@ -66,13 +66,13 @@ def speed_text(tokens_a_second: float) -> str:
     return f"about {count} tokens/s" if count > 1 else "a token/s or less"
 
 
-def expectation(name: str, wish: str, limits: Limits) -> str:
+def expectation(name: str, backend: str, limits: Limits) -> str:
     """Say what a model that is not here would take, and how fast it would be; "" if unknown."""
     bare, _, weights = name.partition(":")
     with suppress(LocalSpecError):
         entry = find(bare)
-        engine = choose(entry, wish, tuple(specs()))
-        weights = fitting(entry, engine, weights, there(engine, limits))
+        engine = choose(entry, backend, tuple(specs()))
+        weights = fitting(entry, engine, weights, current_machine(engine, limits))
         count = offer_for(entry, engine).weights[weights].bytes
         speed = speed_text(pace(engine, limits).tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""

@@ -14,7 +14,7 @@ from huggingface_hub import constants
 from localspec.backend import Options
 from localspec.errors import LocalSpecError, PullError
 from localspec.memory.machine import size
-from localspec.memory.planner import Limits, there
+from localspec.memory.planner import Limits, current_machine
 from localspec.models import store, trial
 from localspec.models.engines import spec
 from localspec.models.locate import ModelFiles
@@ -32,54 +32,54 @@ LEFT = 1 << 30  # bytes of disk that stay free
 Say = Callable[[str], None]
 
 
-def room(wanted: PullPlan) -> None:
+def require_disk_space(plan: PullPlan) -> None:
     """Refuse a download that the disk has no room for."""
     place = Path(constants.HF_HUB_CACHE)
-    there = next(each for each in (place, *place.parents) if each.exists())
-    free = shutil.disk_usage(there).free
-    if wanted.missing and wanted.missing + LEFT > free:
+    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if plan.missing and plan.missing + LEFT > free:
         raise PullError(
-            f"{wanted.name} takes {size(wanted.missing)} of disk and {size(LEFT)} stay free; "
+            f"{plan.name} takes {size(plan.missing)} of disk and {size(LEFT)} stay free; "
             f"{place} has {size(free)}: make room, or set HF_HOME to a larger disk"
         )
 
 
-def pull(wanted: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
+def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     """Download, check and register a pair."""
-    room(wanted)
-    for part in wanted.parts:
+    require_disk_space(plan)
+    for part in plan.parts:
         if part.listing:
-            require_readable(wanted.engine, part.listing, part.files)
-    helds = [held(part, wanted.engine, count) for part in wanted.parts]
+            require_readable(plan.engine, part.listing, part.files)
+    helds = [held(part, plan.engine, count) for part in plan.parts]
     target, draft = helds[0], helds[1] if len(helds) > 1 else None
     say("checking that it runs")
-    with trial.examine(ModelFiles(wanted.engine, target.path)) as looked:
-        looked.check_runs(Options(), there(wanted.engine, Limits()).room)
-        drafter = checked(wanted, looked, draft, say) if draft else wanted.drafter
-    found = store.PulledPair(wanted.name, wanted.weights, wanted.engine, target, drafter, draft)
-    store.keep(found)
-    return found
+    with trial.examine(ModelFiles(plan.engine, target.path)) as examined:
+        examined.check_runs(Options(), current_machine(plan.engine, Limits()).available)
+        drafter = checked_drafter(plan, examined, draft, say) if draft else plan.drafter
+    pair = store.PulledPair(plan.name, plan.weights, plan.engine, target, drafter, draft)
+    store.keep(pair)
+    return pair
 
 
-def checked(wanted: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
+def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
     """Try what drafts for a model; return what it is, by its file. A head must not hinder."""
-    room = there(wanted.engine, Limits()).room
-    with trial.examine(ModelFiles(wanted.engine, draft.path)) as looked:
+    free_bytes = current_machine(plan.engine, Limits()).available
+    with trial.examine(ModelFiles(plan.engine, draft.path)) as examined:
         try:
-            kind = looked.footprint().drafter
+            kind = examined.footprint().drafter
             if kind:
-                target.check_runs(Options(head=draft.path), room)
+                target.check_runs(Options(head=draft.path), free_bytes)
                 return kind
         except LocalSpecError as error:
-            if wanted.drafter == "model":
+            if plan.drafter == "model":
                 raise
-            say(f"its drafter ({wanted.drafter}) is not used: {error}")
+            say(f"its drafter ({plan.drafter}) is not used: {error}")
             return store.UNUSED
-        if wanted.drafter != "model":
-            say(f"its drafter ({wanted.drafter}) is not used: it is a model of its own")
+        if plan.drafter != "model":
+            say(f"its drafter ({plan.drafter}) is not used: it is a model of its own")
             return store.UNUSED
-        looked.check_runs(Options(), room)
-    trial.vocabularies(wanted.engine, target.files.path, draft.path)
+        examined.check_runs(Options(), free_bytes)
+    trial.vocabularies(plan.engine, target.files.path, draft.path)
     return "model"
 
 
@@ -111,7 +111,7 @@ def together(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun = [pool.submit(fetch, file, counted) for file in files]
         try:
-            return [each.result() for each in begun]
+            return [future.result() for future in begun]
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -132,9 +132,9 @@ def _here(where: Source) -> store.StoredModel:
         path = where.path
         if not path.exists():
             raise PullError(f"there is no {path}")
-    inner = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    inner = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     files = tuple(
-        store.File(each, each.stat().st_size, digest(each, large=True), large=True)
-        for each in inner
+        store.File(file, file.stat().st_size, digest(file, large=True), large=True)
+        for file in inner
     )
     return store.StoredModel(str(where), path, files)

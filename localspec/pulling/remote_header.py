@@ -32,10 +32,10 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
             return
         heads = [hub.head(listing, files[0], most)]
         heads += [hub.head(listing, file, LATER) for file in files[1:]]
-        there = [path for path in heads if path]
-        if len(there) < len(files):
+        present = [path for path in heads if path]
+        if len(present) < len(files):
             return
-        reason = refusal(engine, files, there)
+        reason = refusal(engine, files, present)
         if not reason:
             return
     if reason:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.errors import PullError, require_known
-from localspec.memory.planner import Limits, there
+from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, entries, find, offer_for
 from localspec.models.engines import AUTO, spec, specs, taker
 from localspec.models.entry import Weights
@@ -53,20 +53,21 @@ class PullPlan:
         return sum(part.missing for part in self.parts)
 
 
-def order(wish: str, engine: str = AUTO, draft: str = "") -> PullPlan:
+def order(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     """Resolve a name, or a source; asks the hub which files that are."""
-    if wish.startswith(("hf:", "https:", "http:")):
-        return _unnamed(wish, engine, draft)
-    name, _, weights = wish.partition(":")
-    entry = find(wish if "/" in wish else name)  # the error names all of a repository
+    if name_or_source.startswith(("hf:", "https:", "http:")):
+        return _unnamed(name_or_source, engine, draft)
+    name, _, weights = name_or_source.partition(":")
+    # The error names all of a repository.
+    entry = find(name_or_source if "/" in name_or_source else name)
     own = choose(entry, engine, tuple(specs()))
-    weights = fitting(entry, own, weights, there(own, Limits()))
+    weights = fitting(entry, own, weights, current_machine(own, Limits()))
     offer = offer_for(entry, own)
     target = listed(offer.weights[weights], own, weights)
     if draft:
         return PullPlan(name, weights, own, target, "model", _given(draft, own))
-    if offer.drafter == "model" and (known := drafts(offer, own)):
-        helper = listed(known[1], own, offer.draft.partition(":")[2])
+    if offer.drafter == "model" and (listed_draft := drafts(offer, own)):
+        helper = listed(listed_draft[1], own, offer.draft.partition(":")[2])
         return PullPlan(name, weights, own, target, "model", helper)
     if offer.draft:
         return PullPlan(
@@ -75,14 +76,14 @@ def order(wish: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     return PullPlan(name, weights, own, target, offer.drafter)
 
 
-def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
-    where = source(wish)
+def _unnamed(text: str, engine: str, draft: str) -> PullPlan:
+    where = source(text)
     if isinstance(where, Hub):
-        found = hub.listing(where)
-        own = engine if engine != AUTO else hub_taker(where, found)
-        target = chosen(where, found, own, "")
+        offered = hub.listing(where)
+        own = engine if engine != AUTO else hub_taker(where, offered)
+        target = hub_part(where, offered, own, "")
         name = where.repository.rpartition("/")[2].lower()
-        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, found, own)
+        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, offered, own)
     else:
         assert isinstance(where, Address)
         own, target = taker(Path(where.name), engine), PullPart(where)
@@ -93,9 +94,9 @@ def _unnamed(wish: str, engine: str, draft: str) -> PullPlan:
 
 def hub_taker(where: Hub, offered: Listing) -> str:
     """Find the first engine that takes the wanted file of a repository, or any of its files."""
-    for wanted in (where.file, ""):
-        for name, each in specs().items():
-            if listing.fitting(offered.models(each), wanted):
+    for file in (where.file, ""):
+        for name, engine_spec in specs().items():
+            if listing.fitting(offered.models(engine_spec), file):
                 return name
     return next(iter(specs()))
 
@@ -111,9 +112,9 @@ def _beside(where: Hub, offered: Listing, engine: str) -> tuple[str, PullPart | 
 
 def _given(draft: str, engine: str) -> PullPart:
     name, _, weights = draft.partition(":")
-    known = entries().get(name)
-    if known:
-        offered = offer_for(known, choose(known, engine, ())).weights
+    entry = entries().get(name)
+    if entry:
+        offered = offer_for(entry, choose(entry, engine, ())).weights
         weights = weights or next(iter(offered))
         require_known(name, weights, offered)
         return listed(offered[weights], engine, weights)
@@ -124,21 +125,21 @@ def listed(weights: Weights, engine: str, name: str) -> PullPart:
     """Find the files that the catalogue lists; where it knows sums, only files with these."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
-    found = part(weights.source, engine, name)
-    sums = tuple(file.sum for file in found.files if file.large)
+    pull_part = part(weights.source, engine, name)
+    sums = tuple(file.sum for file in pull_part.files if file.large)
     if weights.sums and sums != weights.sums:
         raise PullError(
-            f"{found.source} is not what was checked for the catalogue: its sums differ"
+            f"{pull_part.source} is not what was checked for the catalogue: its sums differ"
         )
-    return found
+    return pull_part
 
 
 def part(where: Source, engine: str, weights: str) -> PullPart:
     if not isinstance(where, Hub):
         return PullPart(where)
-    return chosen(where, hub.listing(where), engine, weights)
+    return hub_part(where, hub.listing(where), engine, weights)
 
 
-def chosen(where: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
-    model = listing.chosen(offered, spec(engine), where.file, weights)
+def hub_part(where: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
+    model = listing.choose_model(offered, spec(engine), where.file, weights)
     return PullPart(replace(where, revision=offered.revision), offered, offered.remotes(model))

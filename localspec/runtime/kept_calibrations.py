@@ -23,15 +23,15 @@ from localspec.system.fingerprint import fingerprint
 
 def calibrated(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
-    name = place(loaded_pair)
-    known = find(name)
-    if known is None:
+    key = place(loaded_pair)
+    calibration = find(key)
+    if calibration is None:
         tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
-        known = apart(loaded_pair)
-        if not known.steady:  # too busy a machine to tell: learn from the rounds themselves
+        calibration = apart(loaded_pair)
+        if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
-        keep(name, known, title(loaded_pair))
-    return known
+        keep(key, calibration, title(loaded_pair))
+    return calibration
 
 
 def title(loaded_pair: LoadedPair) -> str:
@@ -61,8 +61,8 @@ def links(loaded_pair: LoadedPair) -> list[str]:
     """Say how far away the workers in use are, by doublings: one may move to a slower network."""
     if not any(pool.worker for pool in loaded_pair.plan.pools):
         return []
-    found = engines.links(loaded_pair.resolved.target.engine.name)
-    return [f"{link.worker} {round(math.log2(link.trip_seconds))}" for link in found]
+    worker_links = engines.links(loaded_pair.resolved.target.engine.name)
+    return [f"{link.worker} {round(math.log2(link.trip_seconds))}" for link in worker_links]
 
 
 def folder() -> Path:
@@ -71,16 +71,16 @@ def folder() -> Path:
 
 def find(name: str) -> Calibration | None:
     """Read what was kept under a key; None if there is nothing usable."""
-    found = read(folder() / f"{name}.json")
-    return found[1] if found else None
+    record = read(folder() / f"{name}.json")
+    return record[1] if record else None
 
 
 def newest(count: int) -> list[tuple[str, Calibration]]:
     """Read what was kept last, and the names of the files that it is about."""
     with suppress(OSError):
         files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
-        named = [found for file in files if (found := read(file)) and found[0]]
-        return named[:count]
+        records = [record for file in files if (record := read(file)) and record[0]]
+        return records[:count]
     return []
 
 

@@ -14,7 +14,7 @@ from localspec.control.depth import Depth
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import LocalSpecError, UsageError
-from localspec.memory.planner import Limits, Watcher, there
+from localspec.memory.planner import Limits, Watcher, current_machine
 from localspec.models import engines
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
@@ -163,7 +163,7 @@ def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard
     make_proposer = ProposerFactory(proposers, depth)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
-    look = partial(there, loaded.resolved.target.engine.name, Limits())
+    look = partial(current_machine, loaded.resolved.target.engine.name, Limits())
     # One object in two parts: it proposes, and when memory is short the engine has it give up what
     # drafts.
     relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))

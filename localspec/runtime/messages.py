@@ -40,8 +40,8 @@ def checked(number: int, message: object) -> Message:
             f"message {number} has no content: {shortened(message)}; it must be as {FORM}"
         )
     if content is not None and not isinstance(content, str | Sequence):
-        what = f"the content of message {number} is {shortened(content)}"
-        raise UsageError(f"{what}; it must be a text, or a list of parts")
+        fault = f"the content of message {number} is {shortened(content)}"
+        raise UsageError(f"{fault}; it must be a text, or a list of parts")
     return message
 
 

@@ -69,8 +69,8 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
     """Combine settings with the options that were given beside them."""
     if not isinstance(settings, Settings):
         raise UsageError(f"settings are {settings!r:.60}; they must be Settings(...)")
-    given: Mapping[str, Any] = options
-    for name in given:
+    values: Mapping[str, Any] = options
+    for name in values:
         if name not in NAMES:
             close = get_close_matches(name, NAMES, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(NAMES)}"
@@ -78,11 +78,11 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
     sampling = settings.sampling
     for parameter in PARAMETERS:
         name = parameter.names[0]
-        if name in given:
-            check(name, given[name], parameter.low, parameter.high, whole=parameter.whole)
-            sampling = parameter.put(sampling, given[name])
+        if name in values:
+            check(name, values[name], parameter.low, parameter.high, whole=parameter.whole)
+            sampling = parameter.put(sampling, values[name])
     changes: dict[str, Any] = {
-        name: listed(name, given[name]) for name in OF_SETTINGS & given.keys()
+        name: listed(name, values[name]) for name in OF_SETTINGS & values.keys()
     }
     if "json_schema" in options:
         changes["grammar"] = json_grammar(options["json_schema"])

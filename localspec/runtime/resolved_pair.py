@@ -70,7 +70,7 @@ def resolve_pair(
 def fault_of(plan: Plan, examined: ExaminedPair) -> str:
     """Run both files by a plan in other processes; return the first fault, or "" for none."""
     target, draft = examined
-    free_bytes = plan.machine.room
+    free_bytes = plan.machine.available
     fault = target.fault(plan.options, free_bytes)
     if not fault and draft is not None and plan.drafting is not None:
         fault = draft.fault(plan.drafting, free_bytes)

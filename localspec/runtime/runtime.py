@@ -19,7 +19,7 @@ from localspec.engine.worker import Reads, Stream, Worker, as_it_is
 from localspec.errors import PromptTooLong, UsageError
 from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, in_use, there
+from localspec.memory.planner import Limits, current_machine, in_use
 from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
@@ -98,7 +98,9 @@ class Runtime:
     def devices(self) -> list[Pool]:
         """Look at the memories that the models are in; empty where that is not known."""
         plan, target = self.known.plan, self.known.target
-        return in_use(plan, there(target.engine.name, Limits())) if plan and target else []
+        if not plan or not target:
+            return []
+        return in_use(plan, current_machine(target.engine.name, Limits()))
 
     def slot_action(self, work: Callable[[Slots], T]) -> T:
         """Save, restore or erase a slot between two rounds, and wait for that."""

@@ -44,8 +44,8 @@ def _upwards(
     place: Path, path: str, limit: str, used: str, prefix: str
 ) -> Iterator[tuple[int, int]]:
     """Yield a group and its parents; inside a container only some of them can be seen."""
-    here = place / path.strip("/")
-    for folder in (here, *here.parents):
+    group = place / path.strip("/")
+    for folder in (group, *group.parents):
         with suppress(ValueError):
             most, taken = int(_text(folder / limit)), int(_text(folder / used))
             statistics = dict(line.split() for line in _text(folder / "memory.stat").splitlines())
@@ -77,6 +77,6 @@ def stalls(root: Path = Path("/")) -> float:
         _, kinds, path = line.split(":", 2)
         if not kinds:
             own = root / "sys/fs/cgroup" / path.strip("/") / "memory.pressure"
-            if found := FULL.search(_text(own) or _text(root / "proc/pressure/memory")):
-                return float(found[1]) / 100
+            if match := FULL.search(_text(own) or _text(root / "proc/pressure/memory")):
+                return float(match[1]) / 100
     return 0.0

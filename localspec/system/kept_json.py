@@ -15,9 +15,9 @@ def read(path: Path) -> dict[str, Any]:
 def decode(data: bytes) -> dict[str, Any]:
     """Decode an object; raise a ValueError if it is none, or nested too deeply to be read."""
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except RecursionError as error:
         raise ValueError("its brackets are nested too deeply") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
-    return found
+    return value

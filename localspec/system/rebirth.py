@@ -61,7 +61,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = m
         return ONE_LIFE
     first, terminal = True, _terminal()
     while True:
-        news, said = os.pipe()
+        news, writer = os.pipe()
         parent_lives, parent = os.pipe()
         with heard(*WISHED, "SIGCHLD") as signals:
             child = os.fork()
@@ -69,9 +69,9 @@ def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = m
         if not child:
             os.close(parent)
             threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
-            return Life(first, partial(os.write, said, BEGUN))
+            return Life(first, partial(os.write, writer, BEGUN))
         os.set_blocking(news, False)
-        os.close(said)
+        os.close(writer)
         begun = os.read(news, 1) == BEGUN
         for end in (news, parent_lives, parent):
             os.close(end)

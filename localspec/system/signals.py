@@ -31,13 +31,13 @@ def handled(handler: Handler, *names: str) -> Iterator[None]:
 
     A SIGHUP that is ignored stays so: `nohup` began this process.
     """
-    known = [each for each in signal.Signals if each.name in names and not _is_nohup(each)]
-    before = {each: signal.signal(each, handler) for each in known}
+    numbers = [one for one in signal.Signals if one.name in names and not _is_nohup(one)]
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for each, usual in before.items():
-            signal.signal(each, usual)
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
 def end_after(seconds: float, number: int) -> None:

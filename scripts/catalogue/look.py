@@ -92,7 +92,7 @@ class Looks:
         else:
             url = hf_hub_url(found.repository, file.name, revision=found.revision)
             headers = build_hf_headers(library_name="localspec")
-            with hub.told(found.repository):
+            with hub.translate_errors(found.repository):
                 hub.go_on(url, place, file.size, headers, lambda _: None)
         return place
 

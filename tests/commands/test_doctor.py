@@ -43,7 +43,7 @@ def test_an_engine_that_cannot_be_used_says_what_to_install(monkeypatch):
     def broken(name):
         raise BackendError(f"{name} needs parts: pip install parts")
 
-    monkeypatch.setattr(doctor.engines, "here", broken)
+    monkeypatch.setattr(doctor.engines, "engine_here", broken)
     [found] = doctor.engine("llamacpp")
     assert found.step == "llamacpp needs parts: pip install parts"
     specs = {"mlx": replace(doctor.engines.spec("mlx"), preference=-1)}
@@ -59,7 +59,7 @@ def test_a_python_that_runs_translated_is_told(monkeypatch):
 
 
 def test_the_build_is_that_of_the_engine():
-    build = doctor.engines.here("llamacpp").build
+    build = doctor.engines.engine_here("llamacpp").build
     assert isinstance(build, Build)
     assert "CPU" in build.features
     assert build.version[0].isdigit()

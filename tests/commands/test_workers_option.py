@@ -7,8 +7,8 @@ import pytest
 from localspec.backend_spec import WORKERS, Link
 from localspec.cli import run
 from localspec.commands.doctor import DoctorOptions
-from localspec.commands.links import told
-from localspec.commands.options.loading import LoadingOptions, loading
+from localspec.commands.links import link_line
+from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.worker import is_loopback
 from tests import engines
 from tests.rpc_devices import free_port
@@ -28,9 +28,9 @@ def test_what_is_no_address_is_refused(said, capsys):
 def test_workers_are_told_to_engines_and_to_processes_that_try_models(monkeypatch):
     import os
 
-    loading(LoadingOptions(workers="a:1,b:2"))
+    make_loading(LoadingOptions(workers="a:1,b:2"))
     assert os.environ[WORKERS] == "a:1,b:2"
-    loading(LoadingOptions())
+    make_loading(LoadingOptions())
     assert os.environ[WORKERS] == "a:1,b:2"  # of the environment, where nothing else is said
 
 
@@ -48,7 +48,7 @@ def test_a_worker_that_does_not_answer_is_one_line_of_the_doctor(capsys):
 
 
 def test_a_link_is_told_in_figures():
-    assert told(Link("a:1", 0.0021, 112e6)) == "a trip to a:1 takes 2.10 ms, 112 MB/s"
+    assert link_line(Link("a:1", 0.0021, 112e6)) == "a trip to a:1 takes 2.10 ms, 112 MB/s"
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_a_plan_never_takes_more_than_there_is(pair, wish, room, gpus, insists):
     machine = pc(room + 3 * GB, *gpus)
     found = found_or_none(wanted(*pair, insists=insists and pair[1] is not None, **wish), machine)
     for pool in found.pools if found else ():
-        assert found.taken(pool) <= pool.room
+        assert found.taken(pool) <= pool.available
 
 
 def worth(found) -> tuple:
@@ -330,19 +330,19 @@ def test_two_cards_of_one_kind_are_told_apart():
     machine = Machine.of(Device("host memory", "cpu", 64 * GB, 60 * GB), [card, card])
     found = plan(wanted("32b", "0.6b"), machine)
     assert [pool.name for pool in machine.gpus] == ["RTX #0", "RTX #1"]
-    assert all(found.taken(pool) <= pool.room for pool in machine.gpus)
+    assert all(found.taken(pool) <= pool.available for pool in machine.gpus)
 
 
 def test_a_budget_counts_for_the_cards_together():
     machine = pc(64 * GB, 24 * GB, 8 * GB).within(8 * GB)
-    assert sum(gpu.room for gpu in machine.gpus) == pytest.approx(8 * GB, rel=1e-6)
-    assert machine.gpus[0].room > 2 * machine.gpus[1].room
-    assert machine.host.room > 50 * GB
+    assert sum(gpu.available for gpu in machine.gpus) == pytest.approx(8 * GB, rel=1e-6)
+    assert machine.gpus[0].available > 2 * machine.gpus[1].available
+    assert machine.host.available > 50 * GB
 
 
 def test_a_budget_takes_the_place_of_the_reserve():
-    assert cpu(8 * GB).within(6 * GB).host.room == 6 * GB
-    assert cpu(8 * GB).within(16 * GB).host.room == 6 * GB  # no more than is free
+    assert cpu(8 * GB).within(6 * GB).host.available == 6 * GB
+    assert cpu(8 * GB).within(16 * GB).host.available == 6 * GB  # no more than is free
 
 
 def test_only_one_card_is_used_where_one_is_chosen():

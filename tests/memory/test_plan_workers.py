@@ -30,8 +30,8 @@ def test_what_does_not_fit_here_goes_to_as_few_workers_as_hold_it():
     machine = home(64 * GB, 24 * GB, workers=(8 * GB, 48 * GB, 24 * GB))
     found = plan(wanted("70b"), machine)
     assert layers(found, "box:0", "box:1", "box:2")[::2] == [0, 0]
-    assert found.taken(machine.gpus[3]) > 0.9 * machine.gpus[3].room
-    assert all(found.taken(pool) <= pool.room for pool in machine.gpus)
+    assert found.taken(machine.gpus[3]) > 0.9 * machine.gpus[3].available
+    assert all(found.taken(pool) <= pool.available for pool in machine.gpus)
     assert found.options.gpu_layers is None
 
 

@@ -212,10 +212,10 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
     host_only = Limits(device="cpu")
     assert fitted(target, limits=host_only).options.gpu_layers is None
-    found = engines_by_name.here("llamacpp")
+    found = engines_by_name.engine_here("llamacpp")
     for kind in ("gpu", "integrated gpu"):
         card = replace(found, devices=[*found.devices, Device("card", kind, 8 << 30, 8 << 30)])
-        monkeypatch.setattr(engines_by_name, "here", lambda _, card=card: card)
+        monkeypatch.setattr(engines_by_name, "engine_here", lambda _, card=card: card)
         assert fitted(target, limits=host_only).options.gpu_layers == 0
         with pytest.raises(UsageError, match="leave one away"):
             fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
@@ -223,7 +223,7 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
 
 def test_it_is_said_where_a_build_for_gpus_sees_none():
     path, _ = files()
-    found = engines_by_name.here("llamacpp")
+    found = engines_by_name.engine_here("llamacpp")
     blind = replace(found, build=replace(found.build, unseen=("CUDA",), why_unseen="no driver"))
     for engine, told in ((found, []), (blind, ["on the CPU"])):
         with examine(ModelFiles("llamacpp", path), engine=engine) as looked:
@@ -238,10 +238,10 @@ def test_limits_that_make_no_sense_are_refused():
     with pytest.raises(UsageError, match="budget is 0; it must be from 1"):
         Limits(budget=0)
     with pytest.raises(UsageError, match="there is no GPU 0: no engine sees one here"):
-        planner.there("llamacpp", Limits(device="0"))
-    assert planner.there("llamacpp", Limits(budget=MB)).host.room == MB
-    supposed = planner.there("llamacpp", Limits(budget=1 << 50, supposed=True)).host
-    assert supposed.room == 1 << 50 > psutil.virtual_memory().total
+        planner.current_machine("llamacpp", Limits(device="0"))
+    assert planner.current_machine("llamacpp", Limits(budget=MB)).host.available == MB
+    supposed = planner.current_machine("llamacpp", Limits(budget=1 << 50, supposed=True)).host
+    assert supposed.available == 1 << 50 > psutil.virtual_memory().total
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such limit")

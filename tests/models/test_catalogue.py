@@ -173,7 +173,7 @@ def test_every_pair_is_planned_on_every_machine(machine):
                 continue
             fit += 1
             found = rough(entry, engine, weights, place)
-            assert all(found.taken(pool) <= pool.room for pool in found.pools)
+            assert all(found.taken(pool) <= pool.available for pool in found.pools)
     assert fit >= 8
 
 

@@ -7,7 +7,7 @@ import pytest
 from localspec.backend_spec import RemoteModel
 from localspec.errors import PullError
 from localspec.models.engines import spec
-from localspec.pulling.listing import Listing, Remote, chosen, drafter
+from localspec.pulling.listing import Listing, Remote, choose_model, drafter
 
 GGUF, MLX = spec("llamacpp"), spec("mlx")
 
@@ -17,7 +17,7 @@ def repository(*names: str) -> Listing:
 
 
 def gguf(found: Listing, wanted: str, weights: str = "") -> list[str]:
-    model = chosen(found, GGUF, wanted, weights)
+    model = choose_model(found, GGUF, wanted, weights)
     return [file.name for file in found.remotes(model)]
 
 
@@ -108,10 +108,10 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
         "onnx/model.json",
         "README.md",
     )
-    assert found.remotes(chosen(found, MLX, "")) == found.files[:7]
+    assert found.remotes(choose_model(found, MLX, "")) == found.files[:7]
     for lacking in (("config.json",), ("model.safetensors",)):
         with pytest.raises(PullError, match="there are: nothing like an MLX folder"):
-            chosen(repository(*lacking), MLX, "")
+            choose_model(repository(*lacking), MLX, "")
 
 
 @pytest.mark.parametrize(

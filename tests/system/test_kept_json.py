@@ -9,7 +9,7 @@ import pytest
 from localspec.chat import session
 from localspec.errors import UsageError
 from localspec.models import store, trial_record
-from localspec.models.engines import backend, here
+from localspec.models.engines import backend, engine_here
 from localspec.models.locate import ModelFiles
 from localspec.runtime import kept_calibrations
 from localspec.system import kept_json
@@ -48,7 +48,7 @@ def test_what_is_no_object_is_a_value_error(damaged, tmp_path):
 
 
 def test_a_damaged_record_of_trials_is_made_anew(damaged):
-    model, engine = ModelFiles("llamacpp", engines.tiny("llama")), here("llamacpp")
+    model, engine = ModelFiles("llamacpp", engines.tiny("llama")), engine_here("llamacpp")
     footprint = backend("llamacpp").inspect(model.path)
     trial_record.Record(model, engine).keep_footprint(footprint)
     [place] = trial_record.folder().glob("*.json")

@@ -52,16 +52,16 @@ def option(
     secret: bool = False,
 ) -> object:
     """Declare an option of one value; without a default it is None where it is not given."""
-    known = {"type": kind, "help": help, "metavar": metavar or NUMBERS.get(kind.name)}
-    known |= {"envvar": envvar, "hide_input": secret}
-    return field(default=default, metadata=known | {"default": default})
+    metadata = {"type": kind, "help": help, "metavar": metavar or NUMBERS.get(kind.name)}
+    metadata |= {"envvar": envvar, "hide_input": secret}
+    return field(default=default, metadata=metadata | {"default": default})
 
 
 def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
     """Declare an option that must be given."""
-    known = {"type": kind, "help": help, "metavar": metavar, "required": True}
-    found: T = field(metadata=known)
-    return found
+    metadata = {"type": kind, "help": help, "metavar": metavar, "required": True}
+    declared: T = field(metadata=metadata)
+    return declared
 
 
 def repeated(
@@ -73,24 +73,24 @@ def repeated(
     secret: bool = False,
 ) -> tuple[T, ...]:
     """Declare an option that may be given several times."""
-    known = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar, "multiple": True}
-    known |= {"hide_input": secret, "default": ()}
-    found: tuple[T, ...] = field(default=(), metadata=known)
-    return found
+    metadata = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar, "multiple": True}
+    metadata |= {"hide_input": secret, "default": ()}
+    declared: tuple[T, ...] = field(default=(), metadata=metadata)
+    return declared
 
 
 def flag(help: str) -> bool:
     """Declare an option that is either given or not."""
-    found: bool = field(default=False, metadata={"is_flag": True, "help": help})
-    return found
+    declared: bool = field(default=False, metadata={"is_flag": True, "help": help})
+    return declared
 
 
 def combined(
     default: T, members: Mapping[str, Mapping[str, object]], build: Callable[[Values], T]
 ) -> T:
     """Declare a field that is built of the values of several options."""
-    found: T = field(default=default, metadata={"members": members, "build": build})
-    return found
+    declared: T = field(default=default, metadata={"members": members, "build": build})
+    return declared
 
 
 class TypedOption(click.Option):
@@ -116,16 +116,16 @@ def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
             expose_value=False,  # so that commands take few parameters
             callback=_keep,
             show_default=True,
-            **known,
+            **metadata,
         )
         for record in records
-        for each in fields(record)
-        for name, known in _members(each.name, each.metadata)
+        for member in fields(record)
+        for name, metadata in _members(member.name, member.metadata)
     ]
 
 
-def _members(name: str, known: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    return known["members"].items() if "members" in known else [(name, known)]
+def _members(name: str, metadata: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    return metadata["members"].items() if "members" in metadata else [(name, metadata)]
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
@@ -138,37 +138,37 @@ def _key(context: click.Context, name: str) -> str:
 
 def read(context: click.Context, record: type[R]) -> R:
     """Build a record from the values of a command's options."""
-    found: dict[str, object] = {}
-    for each in fields(record):
-        names = [name for name, _ in _members(each.name, each.metadata)]
+    record_values: dict[str, object] = {}
+    for member in fields(record):
+        names = [name for name, _ in _members(member.name, member.metadata)]
         values = {name: context.meta[_key(context, name)] for name in names}
-        build = each.metadata.get("build")
-        found[each.name] = build(values) if build else values[each.name]
-    return record(**found)
+        build = member.metadata.get("build")
+        record_values[member.name] = build(values) if build else values[member.name]
+    return record(**record_values)
 
 
 def given(context: click.Context) -> frozenset[str]:
     """Name the parameters that stand on the command line."""
-    names = (each.name for each in context.command.params if each.name)
+    names = (parameter.name for parameter in context.command.params if parameter.name)
     source = context.get_parameter_source
     return frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
 
 
 def chosen(context: click.Context) -> frozenset[str]:
     """Name the parameters that were set: by command line, environment or file."""
-    names = (each.name for each in context.command.params if each.name)
+    names = (parameter.name for parameter in context.command.params if parameter.name)
     source = context.get_parameter_source
     return frozenset(name for name in names if source(name) != ParameterSource.DEFAULT)
 
 
 def arguments(context: click.Context, *records: type[DataclassInstance]) -> tuple[str, ...]:
     """Write the options of records that were chosen as they would be typed."""
-    found: list[str] = []
+    words: list[str] = []
     names = chosen(context)
-    for name in (each.name for record in records for each in fields(record)):
+    for name in (member.name for record in records for member in fields(record)):
         flag, value = f"--{name.replace('_', '-')}", context.meta[_key(context, name)]
         if name not in names or value is None or value is False:
             continue
         values = value if isinstance(value, tuple) else (value,)
-        found += [flag] if value is True else [each for v in values for each in (flag, str(v))]
-    return tuple(found)
+        words += [flag] if value is True else [word for v in values for word in (flag, str(v))]
+    return tuple(words)

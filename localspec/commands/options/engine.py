@@ -15,8 +15,8 @@ class Engine(click.ParamType[str]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        found = str(value)
-        if found != engines.AUTO and found not in engines.names():
-            known = ", ".join((engines.AUTO, *engines.names()))
-            self.fail(f"{found!r} is no engine here; known: {known}", param, ctx)
-        return found
+        engine = str(value)
+        if engine != engines.AUTO and engine not in engines.names():
+            choices = ", ".join((engines.AUTO, *engines.names()))
+            self.fail(f"{engine!r} is no engine here; known: {choices}", param, ctx)
+        return engine

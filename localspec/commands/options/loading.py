@@ -114,33 +114,33 @@ LOADING = (LoadingOptions, DraftingOptions)
 
 def members() -> int:
     """Count the processes of the group that this one leads, if it leads one."""
-    said = os.environ.get(MEMBERS, "1")
-    if not said.isdecimal() or int(said) < 1:
-        raise UsageError(f"{MEMBERS} is {said!r}; `localspec launch-group` sets it to a number")
-    return int(said)
+    count = os.environ.get(MEMBERS, "1")
+    if not count.isdecimal() or int(count) < 1:
+        raise UsageError(f"{MEMBERS} is {count!r}; `localspec launch-group` sets it to a number")
+    return int(count)
 
 
-def loading(wanted: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
+def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
     """Make the loading that the options wish."""
     from localspec.memory.planner import Limits  # only here: it takes time to import
     from localspec.runtime.loading import Loading
 
-    workers.use(wanted.workers)
+    workers.use(chosen.workers)
     drafting = drafting or DraftingOptions()
     options = Options(
-        context=wanted.context,
+        context=chosen.context,
         tentative=max(drafting.depth or 0, Options().tentative),
-        kv_type=wanted.kv_type,
-        flash_attention=SWITCH[wanted.flash_attention],
-        gpu_layers=wanted.gpu_layers,
-        split=wanted.split or (),
-        cpu_moe=wanted.cpu_moe,
-        bit_exact=wanted.bit_exact,
-        threads=wanted.threads,
-        mmap=wanted.mmap,
+        kv_type=chosen.kv_type,
+        flash_attention=SWITCH[chosen.flash_attention],
+        gpu_layers=chosen.gpu_layers,
+        split=chosen.split or (),
+        cpu_moe=chosen.cpu_moe,
+        bit_exact=chosen.bit_exact,
+        threads=chosen.threads,
+        mmap=chosen.mmap,
         members=members(),
-        adapter=wanted.adapter,
-        verbose=wanted.verbose,
+        adapter=chosen.adapter,
+        verbose=chosen.verbose,
     )
-    limits = Limits(wanted.device, wanted.budget, main_gpu=wanted.main_gpu)
-    return Loading(options, drafting.proposer, drafting.depth, wanted.backend, limits)
+    limits = Limits(chosen.device, chosen.budget, main_gpu=chosen.main_gpu)
+    return Loading(options, drafting.proposer, drafting.depth, chosen.backend, limits)

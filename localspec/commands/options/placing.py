@@ -16,12 +16,12 @@ class Shares(click.ParamType[tuple[float, ...]]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...]:
         try:
-            found = tuple(float(each) for each in str(value).split(","))
+            shares = tuple(float(share) for share in str(value).split(","))
         except ValueError:
-            found = ()
-        if not found or min(found) < 0 or not 0 < sum(found) < float("inf"):
+            shares = ()
+        if not shares or min(shares) < 0 or not 0 < sum(shares) < float("inf"):
             self.fail(f"{value!r} are no shares: write one for each GPU, as 3,1", param, ctx)
-        return found
+        return shares
 
 
 class Layers(click.ParamType[int | None]):

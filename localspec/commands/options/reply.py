@@ -28,13 +28,13 @@ def declared(parameter: Parameter) -> Mapping[str, object]:
 
 
 def built(values: Mapping[str, float]) -> Sampling:
-    found = GREEDY
-    for each in PARAMETERS:
-        found = each.choose(found, values[each.names[0]])
-    return found
+    sampling = GREEDY
+    for parameter in PARAMETERS:
+        sampling = parameter.choose(sampling, values[parameter.names[0]])
+    return sampling
 
 
-MEMBERS = {each.names[0]: declared(each) for each in PARAMETERS}
+MEMBERS = {parameter.names[0]: declared(parameter) for parameter in PARAMETERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class ReplyOptions:
     plain: bool = flag("Decode plainly, without drafts.")
 
 
-def settings(wanted: ReplyOptions, logprobs: int | None = None) -> Settings:
+def settings(options: ReplyOptions, logprobs: int | None = None) -> Settings:
     """Make the settings of a reply from its options."""
     return Settings(
-        max_tokens=wanted.max_tokens,
-        sampling=replace(wanted.sampling, bias=dict(map(_bias, wanted.logit_bias))),
-        seed=wanted.seed,
-        stop=wanted.stop,
-        ignore_end=wanted.ignore_end,
+        max_tokens=options.max_tokens,
+        sampling=replace(options.sampling, bias=dict(map(_bias, options.logit_bias))),
+        seed=options.seed,
+        stop=options.stop,
+        ignore_end=options.ignore_end,
         logprobs=logprobs,
-        depth=0 if wanted.plain else None,
-        prediction=_text(wanted.prediction),
+        depth=0 if options.plain else None,
+        prediction=_text(options.prediction),
     )
 
 

@@ -71,6 +71,6 @@ class SectionedCommand(click.Command):
                 rows[_SECTION_OF.get(name, OWN)].append((_PLACES.get(name, -1), record))
         for title, records in rows.items():
             if records:
-                records.sort(key=lambda each: each[0])  # own options as they are declared
+                records.sort(key=lambda row: row[0])  # own options as they are declared
                 with formatter.section(title):
                     formatter.write_dl([record for _, record in records])

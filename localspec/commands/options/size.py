@@ -20,10 +20,10 @@ class Bytes(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        found = SIZE.fullmatch(str(value))
-        if not found or found["unit"].upper() not in UNITS:
+        match = SIZE.fullmatch(str(value))
+        if not match or match["unit"].upper() not in UNITS:
             self.fail(f"{value!r} is no size: write 8GiB, 8GB or 512MiB", param, ctx)
-        return int(float(found["number"]) * UNITS[found["unit"].upper()])
+        return int(float(match["number"]) * UNITS[match["unit"].upper()])
 
 
 def in_units(count: int) -> str:

@@ -21,12 +21,12 @@ class Addresses(click.ParamType[str]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        found = [each.strip() for each in str(value).split(",")]
-        for each in found:
-            host, _, port = each.rpartition(":")
+        addresses = [address.strip() for address in str(value).split(",")]
+        for address in addresses:
+            host, _, port = address.rpartition(":")
             if not host or ":" in host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-                self.fail(f"{each!r} is no worker: write HOST:PORT, as 192.168.1.12:50052")
-        return ",".join(dict.fromkeys(found))
+                self.fail(f"{address!r} is no worker: write HOST:PORT, as 192.168.1.12:50052")
+        return ",".join(dict.fromkeys(addresses))
 
 
 def workers() -> str | None:
