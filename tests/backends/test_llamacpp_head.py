@@ -222,7 +222,7 @@ class Reading(Refusing):
 def test_a_copy_that_its_context_refuses_is_not_drafted_for():
     head = LlamaHead(OneBlock(Refusing()), slots=2, batch=16)
     head.note([Row(0, TEXT[:4])], [0], np.zeros((4, 8), np.float32))
-    head._trails[0].advance(4)  # as if its context held them
+    head._texts[0].advance(4)  # as if its context held them
     head.copy(0, 1)
     head.note([Row(1, TEXT[4:7])], [4], np.zeros((3, 8), np.float32))
     assert roll(SimpleNamespace(head=head), 1, TEXT[:8]) == []
@@ -293,8 +293,8 @@ def test_the_states_of_a_prompt_are_never_copied_all_at_once():
     head = LlamaHead(OneBlock(Reading()), slots=2, batch=16)
     head.note([Row(0, TEXT[:3]), Row(1, TEXT[:LONG])], [0, 0], States())
     assert max(widest) == 16
-    assert head._trails[1].read > LONG - MAX_HEAD_LAG - 16
-    room = head._trails[1]._rows
+    assert head._texts[1].read > LONG - MAX_HEAD_LAG - 16
+    room = head._texts[1].states._rows
     assert room.base is None  # a view would keep all that it was cut from
     assert len(room) <= 2 * MAX_HEAD_LAG + 16
 

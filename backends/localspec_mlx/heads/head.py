@@ -2,31 +2,32 @@
 
 Its target computes the states that it reads, lazily; nothing is copied to the host. The head reads
 them some tokens late, together with its next draft, so that a text without drafts costs it little.
+The first token of a text has no state before it: the head leaves it out.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
-from localspec.backend import MAX_HEAD_LAG, Options, Roll, Row
+from localspec.backend import Options, Roll, Row
 from localspec.draft import Draft
 from localspec.roll import RolledRow, roll_by_forward
-from localspec.tokens import NONE, Logits
+from localspec.text_progress import HeadProgress, completed
+from localspec.tokens import Logits
 from localspec_mlx.chain import LOOK, chained, extend, follow
 from localspec_mlx.devices import tidy
 from localspec_mlx.heads.ahead import Begun, Foresight, OwnStates, Verified
-from localspec_mlx.heads.following import FollowedText
+from localspec_mlx.heads.lazy_rows import LazyRows
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.host import Host
-from localspec_mlx.slots import CacheSlots
+from localspec_mlx.runner import lead
+from localspec_mlx.slots import ANCHORS, CacheSlots
 
-LOG = logging.getLogger("localspec")
 Stream = mx.ThreadLocalStream
 BOUNDLESS = 1 << 20
 
@@ -90,13 +91,12 @@ class MlxHead:
         self._batch = options.batch
         self._stream = stream
         self._host = host
-        self._stateless = loaded.tap.stateless
-        self._texts = [self._new_text() for _ in range(options.slots)]
+        # States of no numbers are never missing.
+        lag = 0 if loaded.tap.stateless else 1
+        self._progress = HeadProgress(options.slots, shift=1, lag=lag, new_rows=LazyRows)
+        self._texts = self._progress.texts
         self._own: dict[int, OwnStates] = {}
         self._foresights = [Foresight() for _ in range(options.slots)]
-
-    def _new_text(self) -> FollowedText:
-        return FollowedText(stateless=self._stateless)
 
     def note(
         self, rows: Sequence[Row], positions: Sequence[int], states: Mapping[int, mx.array]
@@ -104,14 +104,17 @@ class MlxHead:
         """Take in what the target has read, and its states; read what the head is too late with."""
         for row, position in zip(rows, positions, strict=True):
             self._foresights[row.slot].drop()
-            text = self._texts[row.slot]
-            text.append(row, position, states[row.slot])
-            self.slots.truncate(row.slot, text.entries)  # it may not be the text that was promised
-        # What may be taken back is read once that is settled.
-        unsettled = {row.slot: len(row.tokens) if row.tentative else 0 for row in rows}
-        self._catch_up(
-            {s: n for s, n in unsettled.items() if self._texts[s].behind - n > MAX_HEAD_LAG}
-        )
+            self._append(row, position, states[row.slot])
+        self._catch_up(self._progress.late(rows))
+
+    def _append(self, row: Row, position: int, states: mx.array) -> None:
+        text = self._texts[row.slot]
+        text.append(row.tokens, position, states)
+        self.slots.truncate(row.slot, text.read)  # it may not be the text that was promised
+        if (first := lead(row)) and not text.lost:
+            # A copy: a part of an array keeps all of it.
+            text.anchors[position + first] = mx.take(states, mx.array([first - 1]), axis=0)
+            text.anchors = dict(sorted(text.anchors.items())[-ANCHORS:])
 
     def go_ahead(self, rows: Sequence[Row], logits: mx.array) -> None:
         """Begin the next drafts of texts whose last ones are being verified by these logits."""
@@ -158,19 +161,14 @@ class MlxHead:
     def arrays(self, slots: Sequence[int]) -> list[mx.array]:
         """List the arrays to evaluate, which else keep what they were computed from."""
         texts = [self._texts[slot] for slot in slots]
-        known = [text.before for text in texts if text.before is not None]
-        ends = [state for text in texts for state in text.ends.values()]
-        return [*known, *ends, *self.slots.arrays(slots)]
+        unread = [text.unread()[1] for text in texts]
+        anchors = [state for text in texts for state in text.anchors.values()]
+        return [*unread, *anchors, *self.slots.arrays(slots)]
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
         """Read what is known of these slots, but for so many tokens of each."""
-        share = max(self._batch // max(len(kept_back), 1), 1)
-        while kept_back := {s: n for s, n in kept_back.items() if self._texts[s].behind > n}:
-            counts = {s: min(self._texts[s].behind - n, share) for s, n in kept_back.items()}
-            parts = {slot: self._part(slot, count) for slot, count in counts.items()}
-            self._reader.take_in({s: part for s, part in parts.items() if len(part.tokens)})
-            for slot, count in counts.items():
-                self._texts[slot].advance(count)
+        for counts in self._progress.portions(kept_back, self._batch):
+            self._reader.take_in({slot: self._part(slot, n) for slot, n in counts.items()})
 
     def _part(self, slot: int, count: int, *newest: mx.array) -> Part:
         """Return the next tokens that the head has not read, and the newest if it is given."""
@@ -179,25 +177,20 @@ class MlxHead:
         return Part(mx.concatenate([mx.array(tokens), *newest]), states, len(text.tokens))
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        able = [
-            replace(roll, depth=min(roll.depth, self._reader.limit))
-            for roll in rolls
-            if self._follows(roll.row.slot, roll.start - 1)
-        ]
+        able = self._progress.able(rolls, self._reader.limit)
         slots = [roll.row.slot for roll in able]
         tidy()
+        drafts: list[Draft] = []
         try:
             with mx.stream(self._stream):
                 drafts = self._drafts(able) if able else []
         except Exception as error:  # as MLX reports whatever goes wrong
             self._give_up(slots, error)
-            drafts = [Draft(NONE, self.proposer) for _ in able]
         finally:
             for slot in self._own:  # it read what may never be said, by states of its own
-                self.slots.truncate(slot, self._texts[slot].entries)
+                self.slots.truncate(slot, self._texts[slot].read)
             self._own.clear()
-        made = dict(zip(slots, drafts, strict=True))
-        return [made.get(roll.row.slot, Draft(NONE, self.proposer)) for roll in rolls]
+        return completed(rolls, dict(zip(slots, drafts, strict=False)), self.proposer)
 
     def _drafts(self, rolls: Sequence[Roll]) -> list[Draft]:
         share = self._batch // len(rolls) - 1
@@ -227,7 +220,7 @@ class MlxHead:
         accepted = len(text.tokens) - begun.verified.roll.start
         choices = self._host.read(begun.verified.choices).tolist()
         if by_forward or not begun.verified.agrees(accepted, newest, choices):
-            self.slots.truncate(slot, text.entries)
+            self.slots.truncate(slot, text.read)
             return
         rows, predicted = (self._host.read(each)[:, begun.column] for each in begun.chain)
         start = begun.own.start - len(begun.verified.drafted) + accepted
@@ -236,19 +229,13 @@ class MlxHead:
         drawn = follow(path, rows, predicted.tolist())
         self.slots.truncate(slot, start + drawn - 1)
 
-    def _follows(self, slot: int, length: int) -> bool:
-        """Whether it knows so many tokens, and the state at the last of them."""
-        text = self._texts[slot]
-        return not text.lost and text.before is not None and len(text.tokens) == length
-
     def behind(self, slot: int) -> int | None:
-        text = self._texts[slot]
-        return None if text.lost else max(text.behind, 0)
+        return self._progress.behind(slot)
 
     def catch_up(self, slots: Sequence[int]) -> None:
         for slot in slots:
             self._foresights[slot].drop()
-            self.slots.truncate(slot, self._texts[slot].entries)
+            self.slots.truncate(slot, self._texts[slot].read)
         try:
             with mx.stream(self._stream):
                 self._catch_up(dict.fromkeys(slots, 0))
@@ -260,10 +247,8 @@ class MlxHead:
         """Follow on: a device reads 64 tokens in about the time of one."""
 
     def _give_up(self, slots: Iterable[int], error: Exception) -> None:
-        """Draft no more for these texts: no request ends because of its head."""
-        LOG.warning("the drafting head leaves a text: %s", error)
+        self._progress.give_up(slots, error)
         for slot in slots:
-            self._texts[slot].lost = True
             self._foresights[slot] = Foresight()
             self._own.pop(slot, None)
             self.slots.clear(slot)
@@ -306,16 +291,15 @@ class MlxHead:
         return self._texts[slot].enough(length)
 
     def truncate(self, slot: int, length: int) -> None:
-        """Know no more than so many tokens; the target may hold fewer, and read the rest again."""
-        if length:
-            self._texts[slot].truncate(length)
-            if self._foresights[slot].begun is None:
-                self.slots.truncate(slot, self._texts[slot].entries)
-        else:
-            self._texts[slot], self._foresights[slot] = self._new_text(), Foresight()
+        """Hold no more than so many tokens; the target may hold fewer, and read the rest again."""
+        self._texts[slot].truncate(length)
+        if not length:
+            self._foresights[slot] = Foresight()
             self.slots.clear(slot)
+        elif self._foresights[slot].begun is None:
+            self.slots.truncate(slot, self._texts[slot].read)
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""
         self._texts[target], self._foresights[target] = self._texts[source].copied(), Foresight()
-        self.slots.copy(source, target, self._texts[source].entries)
+        self.slots.copy(source, target, self._texts[source].read)
