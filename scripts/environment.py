@@ -102,8 +102,8 @@ def facts(extras: Iterable[str]) -> set[str]:
 
 def build() -> str:
     """State the build of llama.cpp that was chosen; no environment has it before."""
-    wish = records.wished()
-    return f"build {RPC} {wish.kind} {wish.cmake}" if wish else "build to choose"
+    request = records.requested()
+    return f"build {RPC} {request.kind} {request.cmake}" if request else "build to choose"
 
 
 def stamped(stamp: Path = STAMP) -> set[str]:
@@ -187,7 +187,9 @@ def set_up(wanted: set[str], quick: bool) -> None:
 def build_engine(quick: bool) -> None:
     """Install the build of llama.cpp that was chosen before, or the one that fits here."""
     target = Target.of(program("python"), VENV)
-    rebuild(records.wished() or records.Wish(AUTO), target, or_processor=True, quick=quick)
+    rebuild(
+        records.requested() or records.BuildRequest(AUTO), target, or_processor=True, quick=quick
+    )
 
 
 def create() -> None:

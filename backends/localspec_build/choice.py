@@ -80,9 +80,9 @@ class Choice:
     offers: tuple[str, ...] = ()  # what could be installed besides
 
 
-def choose(machine: Machine, wish: str = AUTO) -> Choice:
-    """Choose the kind that was wished for, or the first in order that is possible."""
-    choice = KINDS[wish](machine) if wish != AUTO else possible(machine)
+def choose(machine: Machine, kind: str = AUTO) -> Choice:
+    """Choose the requested kind, or the first in order that is possible."""
+    choice = KINDS[kind](machine) if kind != AUTO else possible(machine)
     flags = (f"{CXX_FLAGS}{machine.cxx_flags}",) if machine.cxx_flags else ()
     return replace(choice, cmake=(*choice.cmake, *flags))
 
@@ -112,15 +112,17 @@ def order(machine: Machine) -> list[str]:
     likely = not machine.vulkan.asked and machine.vendors & {"amd", "intel", "nvidia"}
     others = machine.vulkan.devices or likely
     seen = {"cuda": nvidia, "hip": machine.amd and machine.rocm, "vulkan": others}
-    return [*(kind for kind, there in seen.items() if there), "cpu"]
+    return [*(kind for kind, present in seen.items() if present), "cpu"]
 
 
 def cuda(machine: Machine) -> Choice:
     """CUDA by the makers' wheel, the installed toolkit, or the one of the package index."""
     card = machine.nvidia
     if card is None:
-        known = "or name architectures in CUDAARCHS"
-        raise Lacking(f"No driver for an NVIDIA card is here: install it, {known}; {fix(machine)}")
+        other_way = "or name architectures in CUDAARCHS"
+        raise Lacking(
+            f"No driver for an NVIDIA card is here: install it, {other_way}; {fix(machine)}"
+        )
     if card.fault:
         raise Lacking(
             f"An NVIDIA card's driver is out of order ({card.fault}): mend it, then {fix(machine)}"
@@ -134,11 +136,11 @@ def cuda(machine: Machine) -> Choice:
 def compiled(choice: Choice, machine: Machine, card: Nvidia) -> Choice:
     """Add the way to compile for a card, or the reason why there is none."""
     cmake = (RPC, "-DGGML_CUDA=on", *for_card(card))
-    found = machine.nvcc
-    if found and not unfit(found, card):
-        cmake = (*cmake, f"-DCMAKE_CUDA_COMPILER={found.path}")
-        if machine.system == "linux" and found.libraries:
-            cmake = (*cmake, cuda_toolkit.linked(found.libraries))
+    nvcc = machine.nvcc
+    if nvcc and not unfit(nvcc, card):
+        cmake = (*cmake, f"-DCMAKE_CUDA_COMPILER={nvcc.path}")
+        if machine.system == "linux" and nvcc.libraries:
+            cmake = (*cmake, cuda_toolkit.linked(nvcc.libraries))
         return replace(choice, cmake=cmake)
     cuda = card.cuda or INDEXED
     indexed = machine.system == "linux" and min(numbers(card), default=TURING) >= TURING
@@ -154,16 +156,16 @@ def compiled(choice: Choice, machine: Machine, card: Nvidia) -> Choice:
     return replace(choice, unbuildable=reason)
 
 
-def unfit(found: Nvcc, card: Nvidia) -> str:
+def unfit(nvcc: Nvcc, card: Nvidia) -> str:
     """Tell why an installed compiler cannot make code for the cards that their driver runs."""
-    unknown = sorted(set(card.architectures) - found.architectures) if found.architectures else []
-    if not found.has_cublas:
+    unknown = sorted(set(card.architectures) - nvcc.architectures) if nvcc.architectures else []
+    if not nvcc.has_cublas:
         return "comes without cuBLAS"
-    if card.cuda and found.version[0] > card.cuda[0]:
-        return f"is of CUDA {dotted(found.version)}, newer than the driver"
+    if card.cuda and nvcc.version[0] > card.cuda[0]:
+        return f"is of CUDA {dotted(nvcc.version)}, newer than the driver"
     if unknown:
-        return f"of CUDA {dotted(found.version)} makes no code for {', '.join(unknown)}"
-    return f"fails: {found.fault}" if found.fault else ""
+        return f"of CUDA {dotted(nvcc.version)} makes no code for {', '.join(unknown)}"
+    return f"fails: {nvcc.fault}" if nvcc.fault else ""
 
 
 def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
@@ -180,7 +182,7 @@ def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
 
 def for_card(card: Nvidia) -> tuple[str, ...]:
     """State the architectures of the cards, and how the driver's library is reached."""
-    real = ";".join(f"{each}-real" for each in card.architectures) or ALL
+    real = ";".join(f"{architecture}-real" for architecture in card.architectures) or ALL
     # Without the driver at hand nothing can link with it; then pools of memory are the older ones.
     link = f"-DCUDA_cuda_driver_LIBRARY={card.driver}" if card.driver else "-DGGML_CUDA_NO_VMM=on"
     return (
@@ -192,9 +194,9 @@ def for_card(card: Nvidia) -> tuple[str, ...]:
 
 def published(machine: Machine, card: Nvidia) -> tuple[Published, ...]:
     """List the makers' wheels that this driver runs and that hold code for all the cards."""
-    found = machine.nvcc  # on Windows the wheel takes CUDA's libraries from an installed toolkit
-    here = machine.system == "linux" or (machine.system == "win32" and found is not None)
-    if not (here and machine.processor in ("x86_64", "AMD64") and card.architectures):
+    nvcc = machine.nvcc  # on Windows the wheel takes CUDA's libraries from an installed toolkit
+    supported = machine.system == "linux" or (machine.system == "win32" and nvcc is not None)
+    if not (supported and machine.processor in ("x86_64", "AMD64") and card.architectures):
         return ()
     fitting = (
         Published(tag, runtime(cuda) if machine.system == "linux" else "")
@@ -207,7 +209,7 @@ def published(machine: Machine, card: Nvidia) -> tuple[Published, ...]:
 def runs(tag: str, card: Nvidia) -> bool:
     """Tell whether cards and their driver run a wheel of the makers."""
     cuda, oldest, newest = PREBUILT[tag]
-    return cuda <= card.cuda and all(oldest <= each <= newest for each in numbers(card))
+    return cuda <= card.cuda and all(oldest <= number <= newest for number in numbers(card))
 
 
 def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
@@ -222,10 +224,10 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
         return machine.nvidia is not None and runs(made.source, machine.nvidia)
     if not made.cmake:
         return True
-    if any(each.startswith(CXX_FLAGS) and each not in made.cmake for each in choice.cmake):
+    if any(flag.startswith(CXX_FLAGS) and flag not in made.cmake for flag in choice.cmake):
         return False
-    wanted, there = targets(choice.cmake), targets(made.cmake)
-    return ALL in there or wanted <= there
+    needed, built = targets(choice.cmake), targets(made.cmake)
+    return ALL in built or needed <= built
 
 
 def general(made: Installed) -> bool:
@@ -236,7 +238,7 @@ def general(made: Installed) -> bool:
 def targets(cmake: tuple[str, ...]) -> set[str]:
     """Read the architectures of cards from the options of a build."""
     values = (option.partition("=")[2] for option in cmake if option.startswith(ARCHITECTURES))
-    return {each for value in values for each in value.split(";")}
+    return {target for value in values for target in value.split(";")}
 
 
 def runtime(cuda: Version) -> str:
@@ -244,7 +246,7 @@ def runtime(cuda: Version) -> str:
 
 
 def numbers(card: Nvidia) -> list[int]:
-    return [int(each.rstrip("af")) for each in card.architectures]
+    return [int(architecture.rstrip("af")) for architecture in card.architectures]
 
 
 def mlx(machine: Machine, card: Nvidia) -> tuple[str, ...]:
@@ -257,35 +259,35 @@ def mlx(machine: Machine, card: Nvidia) -> tuple[str, ...]:
 
 def hip(machine: Machine) -> Choice:
     """HIP, by the compiler of an installed ROCm."""
-    found = machine.rocm
+    rocm = machine.rocm
     if not machine.amd:
         raise Lacking("No AMD card answers rocminfo: install ROCm, or take `--rebuild vulkan`")
-    if found is None or not found.has_blas:
+    if rocm is None or not rocm.has_blas:
         raise Lacking(
             "HIP needs hipcc, hipblas and rocblas of ROCm: install them, or take `--rebuild vulkan`"
         )
-    compiler = f"-DCMAKE_HIP_COMPILER={found.folder}/llvm/bin/clang"
-    where = f"-DCMAKE_PREFIX_PATH={found.folder}"
+    compiler = f"-DCMAKE_HIP_COMPILER={rocm.folder}/llvm/bin/clang"
+    where = f"-DCMAKE_PREFIX_PATH={rocm.folder}"
     cards = f"{ARCHITECTURES[1]}{';'.join(machine.amd)}"
     return Choice(
         "hip",
-        f"{', '.join(machine.amd)}, ROCm {dotted(found.version)}",
+        f"{', '.join(machine.amd)}, ROCm {dotted(rocm.version)}",
         (RPC, "-DGGML_HIP=on", compiler, where, cards),
-        (Published(f"rocm{''.join(map(str, found.version))}"),),
+        (Published(f"rocm{''.join(map(str, rocm.version))}"),),
     )
 
 
 def vulkan(machine: Machine) -> Choice:
     """Vulkan, for any card with a driver for it."""
-    found = machine.vulkan
-    name = ", ".join(found.devices) or "a graphics card"
+    drivers = machine.vulkan
+    name = ", ".join(drivers.devices) or "a graphics card"
     get = VULKAN.get(machine.manager, SDK)
-    if found.old_headers:
-        get = f"{dotted(HEADERS)} or newer, not {found.old_headers}; {SDK}"
-    reason = f"Vulkan for {name} needs {', '.join(found.lacks)}: {get}; then {fix(machine)}"
+    if drivers.old_headers:
+        get = f"{dotted(HEADERS)} or newer, not {drivers.old_headers}; {SDK}"
+    reason = f"Vulkan for {name} needs {', '.join(drivers.lacks)}: {get}; then {fix(machine)}"
     # The makers' build is a general one: without a device it would be slower than the processor's.
-    general = found.devices and machine.processor in ("x86_64", "AMD64")
-    reason = reason if found.lacks else ""
+    general = drivers.devices and machine.processor in ("x86_64", "AMD64")
+    reason = reason if drivers.lacks else ""
     wheels = (Published("vulkan"),) if general else ()
     return Choice("vulkan", name, (RPC, "-DGGML_VULKAN=on"), published=wheels, unbuildable=reason)
 

@@ -42,7 +42,7 @@ def install(requirement: str, python: str, log: Path) -> Path:
 
 def root(folder: Path) -> Path:
     """Find the toolkit among the packages: CUDA 13 has one folder, CUDA 12 one for each package."""
-    return next((each.parent.parent for each in folder.glob("nvidia/*/bin/nvcc")), folder)
+    return next((path.parent.parent for path in folder.glob("nvidia/*/bin/nvcc")), folder)
 
 
 def linked(folder: str | Path) -> str:

@@ -23,14 +23,14 @@ def jobs(kind: str, free: int, cores: int) -> int:
     return max(1, number) if number < cores else 0
 
 
-def environment(kind: str, given: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment(kind: str, user_environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return what a build for a kind wants of its environment, and the user did not set."""
-    wanted: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if number := jobs(kind, free_memory(), cores()):
-        wanted[LEVEL] = str(number)
-    if cxx := shutil.which(given.get("CXX", "")):
-        wanted["CUDAHOSTCXX"] = cxx  # nvcc takes the system's else
-    return {name: value for name, value in wanted.items() if name not in given}
+        settings[LEVEL] = str(number)
+    if cxx := shutil.which(user_environment.get("CXX", "")):
+        settings["CUDAHOSTCXX"] = cxx  # nvcc takes the system's else
+    return {name: value for name, value in settings.items() if name not in user_environment}
 
 
 def duration_text(kind: str, level: str, count: int) -> str:

@@ -30,5 +30,5 @@ def _windows() -> Path:
 
 
 def _by_xdg(variable: str, usual: str) -> Path:
-    said = os.environ.get(variable, "").strip()
-    return (Path(said) if said else Path.home() / usual) / "localspec"
+    folder = os.environ.get(variable, "").strip()
+    return (Path(folder) if folder else Path.home() / usual) / "localspec"

@@ -19,7 +19,7 @@ SECONDS = 20  # for a tool to answer: a card that sleeps takes some
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sysfs tells them
 CONTROLLERS = "sys/class/drm/card*/device/vendor"
 MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew", "winget")
-SPIRV = [f"{each}/cmake/SPIRV-Headers" for each in ("share", "lib", "lib/*", "lib64")]
+SPIRV = [f"{folder}/cmake/SPIRV-Headers" for folder in ("share", "lib", "lib/*", "lib64")]
 LOADERS = ("lib*/libvulkan.so", "Lib/vulkan-1.lib")
 OF_SYSTEM = ("lib/*/libvulkan.so",)  # where CMake looks in the system's folders, and in no SDK
 HEADERS = (1, 3, 272)  # of Vulkan: the first with the layer settings that llama.cpp names
@@ -123,8 +123,8 @@ def look(
     tools = Tools(environment)
     vendors = frozenset(
         name
-        for each in root.glob(CONTROLLERS)
-        if (name := VENDORS.get(text(each).strip().lower(), "other"))
+        for controller in root.glob(CONTROLLERS)
+        if (name := VENDORS.get(text(controller).strip().lower(), "other"))
     )
     return Machine(
         vendors=vendors,
@@ -148,12 +148,12 @@ def nvidia(tools: Tools) -> Nvidia | None:
     program = tools.find("nvidia-smi", "/usr/lib/wsl/lib")
     if not program:
         return Nvidia((), asked) if asked else None
-    said, fine = tools.ask(program)
+    output, fine = tools.ask(program)
     if not fine:
-        return Nvidia(fault=" ".join(said.split())[:200] or "nvidia-smi does not answer")
+        return Nvidia(fault=" ".join(output.split())[:200] or "nvidia-smi does not answer")
     rows, fine = tools.ask(program, "--query-gpu=name,compute_cap", "--format=csv,noheader")
     cards = re.findall(r"^(.+?), *(\d+)\.(\d+) *$", rows if fine else "", re.M)
-    cuda = re.search(r"CUDA[^|:\n]*: *(\d+)\.(\d+)", said)
+    cuda = re.search(r"CUDA[^|:\n]*: *(\d+)\.(\d+)", output)
     return Nvidia(
         names=tuple(dict.fromkeys(name for name, *_ in cards)),
         architectures=asked or tuple(sorted({major + minor for _, major, minor in cards}, key=int)),
@@ -164,32 +164,32 @@ def nvidia(tools: Tools) -> Nvidia | None:
 
 def driver(tools: Tools) -> str:
     """Find the driver's library, by the list of the dynamic linker."""
-    said, _ = tools.ask(tools.find("ldconfig", "/sbin", "/usr/sbin"), "-p")
-    found = re.findall(r"libcuda\.so\.1 \((.*)\) *=> *(\S+)", said)
+    output, _ = tools.ask(tools.find("ldconfig", "/sbin", "/usr/sbin"), "-p")
+    libraries = re.findall(r"libcuda\.so\.1 \((.*)\) *=> *(\S+)", output)
     # That of 32 bits is the one without a processor's name.
-    return next((path for kind, path in found if "," in kind), "")
+    return next((path for kind, path in libraries if "," in kind), "")
 
 
 def nvcc(tools: Tools, root: Path) -> Nvcc | None:
     """Find an installed nvcc, which may be a wrapper of another: it is asked where it belongs."""
     named = [tools.environment.get(name, "") for name in ("CUDA_PATH", "CUDA_HOME")]
-    folders = [str(Path(each) / "bin") for each in named if each]
-    folders += [str(root / each / "bin") for each in TOOLKITS]
+    folders = [str(Path(home) / "bin") for home in named if home]
+    folders += [str(root / home / "bin") for home in TOOLKITS]
     path = tools.environment.get("CUDACXX") or tools.find("nvcc", *folders)
-    said, fine = tools.ask(path, "--version")
-    found = re.search(r"release (\d+)\.(\d+)", said)
-    if not (fine and found):
+    output, fine = tools.ask(path, "--version")
+    release = re.search(r"release (\d+)\.(\d+)", output)
+    if not (fine and release):
         return None
-    told, _ = tools.ask(path, "-v", "nothing")
-    top = re.search(r"#\$ TOP=(.+)", told)
+    steps, _ = tools.ask(path, "-v", "nothing")
+    top = re.search(r"#\$ TOP=(.+)", steps)
     home = Path(top[1].strip()) if top else Path(path).parent.parent
     headers = (*home.glob("include/cublas_v2.h"), *home.glob("targets/*/include/cublas_v2.h"))
     listed, _ = tools.ask(path, "--list-gpu-arch")
-    known = frozenset(re.findall(r"compute_(\w+)", listed))
+    architectures = frozenset(re.findall(r"compute_(\w+)", listed))
     at = next(home.glob("lib64/libcublas.so.*"), None)
     at = at or next(home.glob("targets/*/lib/libcublas.so.*"), None)
     own = "" if at is None else str(at.parent)
-    return Nvcc(path, version_of(found), bool(headers), known, own, fault(tools, path))
+    return Nvcc(path, version_of(release), bool(headers), architectures, own, fault(tools, path))
 
 
 def fault(tools: Tools, nvcc: str) -> str:
@@ -198,8 +198,8 @@ def fault(tools: Tools, nvcc: str) -> str:
         source = Path(folder, "empty.cu")
         source.touch()
         out = ("-c", str(source), "-o", str(source.with_suffix(".o")))
-        said, fine = tools.ask(nvcc, "-std=c++17", ALLOW, *host(tools), *out)
-    lines = said.strip().splitlines()
+        output, fine = tools.ask(nvcc, "-std=c++17", ALLOW, *host(tools), *out)
+    lines = output.strip().splitlines()
     return "" if fine else next((line for line in lines if FAULT.search(line)), "")[:200].strip()
 
 
@@ -212,33 +212,33 @@ def host(tools: Tools) -> tuple[str, ...]:
 def glibc() -> Version:
     """Return the version of the C library; empty where there is another."""
     try:
-        said = os.confstr("CS_GNU_LIBC_VERSION") or ""
+        name = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (AttributeError, ValueError, OSError):
-        said = ""
-    return version_of(re.search(r"glibc (\d+)\.(\d+)", said))
+        name = ""
+    return version_of(re.search(r"glibc (\d+)\.(\d+)", name))
 
 
 def amd(tools: Tools) -> tuple[str, ...]:
-    said, fine = tools.ask(tools.find("rocminfo", "/opt/rocm/bin"))
-    return tuple(dict.fromkeys(re.findall(r"^ *Name: +(gfx\w+)", said, re.M))) if fine else ()
+    output, fine = tools.ask(tools.find("rocminfo", "/opt/rocm/bin"))
+    return tuple(dict.fromkeys(re.findall(r"^ *Name: +(gfx\w+)", output, re.M))) if fine else ()
 
 
 def rocm(tools: Tools, root: Path) -> Rocm | None:
     home = Path(tools.environment.get("ROCM_PATH", root / "opt/rocm"))
     compiler = tools.find("hipcc", str(home / "bin"))
-    said, fine = tools.ask(compiler, "--version")
-    found = re.search(r"HIP version: *(\d+)\.(\d+)", said)
-    if not (fine and found):
+    output, fine = tools.ask(compiler, "--version")
+    version = re.search(r"HIP version: *(\d+)\.(\d+)", output)
+    if not (fine and version):
         return None
     home = Path(compiler).resolve().parent.parent
     parts = [home / f"include/{name}/{name}.h" for name in ("hipblas", "rocblas")]
-    return Rocm(str(home), version_of(found), all(part.exists() for part in parts))
+    return Rocm(str(home), version_of(version), all(part.exists() for part in parts))
 
 
 def vulkan(tools: Tools, root: Path) -> Vulkan:
     """Ask for devices, and look for the four things that a build needs."""
-    said, fine = tools.ask(tools.find("vulkaninfo"), "--summary")
-    blocks = re.split(r"^GPU\d+:", said, flags=re.M)[1:] if fine else []
+    output, fine = tools.ask(tools.find("vulkaninfo"), "--summary")
+    blocks = re.split(r"^GPU\d+:", output, flags=re.M)[1:] if fine else []
     real = [block for block in blocks if not SOFTWARE.search(block)]
     names = (re.search(r"deviceName *= *(.+)", block) for block in real)
     sdk = tools.environment.get("VULKAN_SDK", "")
@@ -249,9 +249,9 @@ def vulkan(tools: Tools, root: Path) -> Vulkan:
         "glslc": bool(tools.find("glslc", *(str(home / "bin") for home in homes))),
         "Vulkan's headers": max(headers) >= HEADERS,
         "Vulkan's loader": any(has_loader(home, not sdk) for home in homes),
-        "the SPIR-V headers": any(any(home.glob(each)) for home in homes for each in SPIRV),
+        "the SPIR-V headers": any(any(home.glob(pattern)) for home in homes for pattern in SPIRV),
     }
-    lacks = tuple(name for name, there in needs.items() if not there)
+    lacks = tuple(name for name, present in needs.items() if not present)
     return Vulkan(fine, tuple(name[1].strip() for name in names if name), lacks, old)
 
 
@@ -271,8 +271,8 @@ def has_loader(home: Path, of_system: bool) -> bool:
 def has_compiler(tools: Tools) -> bool:
     """Tell whether a C++ compiler is in sight."""
     if sys.platform == "darwin" and "CXX" not in tools.environment:
-        said, fine = tools.ask(tools.find("xcode-select"), "-p")
-        return fine and bool(said)  # /usr/bin/c++ is there before there is a compiler
+        output, fine = tools.ask(tools.find("xcode-select"), "-p")
+        return fine and bool(output)  # /usr/bin/c++ is there before there is a compiler
     programs = tools.environment.get("PROGRAMFILES(X86)")
     vswhere = f"{programs}/Microsoft Visual Studio/Installer/vswhere.exe"
     find = ("-products", "*", "-find", r"VC\Tools\MSVC\**\cl.exe")
@@ -288,8 +288,8 @@ def cxx_flags(tools: Tools) -> str:
     if sys.platform == "darwin":  # no Mac has it, and /usr/bin/c++ may ask to be installed
         return ""
     asked = ("-march=native", "-dM", "-E", "-xc++", "-")
-    told = (tools.ask(tools.find(name), *asked) for name in compilers(tools))
-    macros = next((macros for macros, fine in told if fine), "")  # of the one that CMake takes
+    listings = (tools.ask(tools.find(name), *asked) for name in compilers(tools))
+    macros = next((macros for macros, fine in listings if fine), "")  # of the one that CMake takes
     if FP16 not in macros.split():
         return ""
     return f"{tools.environment.get('CXXFLAGS', '')} {NO_FP16}".strip()
@@ -301,12 +301,12 @@ def compilers(tools: Tools) -> list[str]:
 
 def free_memory(root: Path = Path("/")) -> int:
     """Return the bytes that programs can have; very many where the system does not tell."""
-    found = re.search(r"MemAvailable: *(\d+) kB", text(root / "proc/meminfo"))
-    return int(found[1]) * 1024 if found else sys.maxsize
+    free = re.search(r"MemAvailable: *(\d+) kB", text(root / "proc/meminfo"))
+    return int(free[1]) * 1024 if free else sys.maxsize
 
 
-def version_of(found: re.Match[str] | None) -> Version:
-    return tuple(map(int, found.groups())) if found else ()
+def version_of(match: re.Match[str] | None) -> Version:
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def text(place: Path) -> str:

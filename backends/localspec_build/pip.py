@@ -143,20 +143,20 @@ def explain(log: Path) -> str:
 
     The log is kept by another name, since what takes the failed one's place writes its own.
     """
-    said = content(log)
+    output = content(log)
     log = _kept(log)
-    built = not re.search(BUILD_FAILED, said)
-    if re.search(DISK_FULL, said) or shutil.disk_usage(log.parent).free < 2**20:
+    built = not re.search(BUILD_FAILED, output)
+    if re.search(DISK_FULL, output) or shutil.disk_usage(log.parent).free < 2**20:
         cause = "The disk is full, here or where temporary files go: free 2 GB (4 GB for CUDA)"
     elif not built and not has_compiler(Tools(os.environ)):
         cause = f"llama.cpp has to be built and there is no C++ compiler: {compiler_advice()}"
-    elif re.search(MEMORY_FULL, said):
+    elif re.search(MEMORY_FULL, output):
         cause = "The memory is full: set CMAKE_BUILD_PARALLEL_LEVEL=1 (a slower build)"
-    elif re.search(UNREACHABLE, said) and built:
+    elif re.search(UNREACHABLE, output) and built:
         cause = "The package index cannot be reached: check the network (or pip's configuration)"
     else:
-        faults = [" ".join(each.split()) for each in FAULT.findall(said)[:FAULTS]]
-        lines = faults or said.splitlines()[-15:]
+        faults = [" ".join(fault.split()) for fault in FAULT.findall(output)[:FAULTS]]
+        lines = faults or output.splitlines()[-15:]
         return "\n".join([*lines, f"\npip failed; its whole output is in {log}"])
     return f"{cause}, then run the same command again.\npip's output is in {log}"
 

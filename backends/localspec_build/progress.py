@@ -31,8 +31,8 @@ class BuildProgress:
 
     def line(self, seconds: float) -> str:
         """Tell files done of all and the time left, or the last line where nothing is compiled."""
-        minutes, rest = divmod(int(seconds), 60)
-        clock = f"{minutes}:{rest:02}"
+        minutes, seconds_left = divmod(int(seconds), 60)
+        clock = f"{minutes}:{seconds_left:02}"
         if not self.total or self.done == self.total:
             return f"{clock} {self.last}"
         return f"{clock} compiled {self.count()}{self.left(seconds)}"

@@ -11,7 +11,7 @@ from localspec_build.choice import RPC, Choice, choose, fix, general
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import Machine, look
 from localspec_build.pip import compiler_advice, say
-from localspec_build.records import CUSTOM, Installed, Wish
+from localspec_build.records import CUSTOM, BuildRequest, Installed
 from localspec_build.target import Target
 
 GENERAL_BUILD = (
@@ -21,20 +21,20 @@ GENERAL_BUILD = (
 
 
 def rebuild(
-    wish: Wish,
+    request: BuildRequest,
     target: Target,
     from_source: bool = False,
     or_processor: bool = False,
     quick: bool = False,
 ) -> Installed:
-    """Install the build that was wished for, and remember it for all environments.
+    """Install the requested build, and remember it for all environments.
 
     With `or_processor`, the processor's build takes the place of one that fails. A `quick` one for
     the processor is the makers' general build, where there is one and none was built here before.
     """
-    machine, kind = look(program=program(target)), wish.kind
+    machine, kind = look(program=program(target)), request.kind
     try:
-        choice = chosen(machine, wish)
+        choice = choice_for(machine, request)
         kind = choice.kind
         announce(choice, machine)
         made = wheels.install(choice, target, from_source, quick)
@@ -45,7 +45,7 @@ def rebuild(
         made = wheels.install(choose(machine, "cpu"), target, quick=quick)
     if general(made):
         say(f"{GENERAL_BUILD}: {own_build(machine)}.")
-    records.remember(wish if made.kind == wish.kind else Wish(made.kind))
+    records.remember(request if made.kind == request.kind else BuildRequest(made.kind))
     return made
 
 
@@ -54,10 +54,10 @@ def own_build(machine: Machine) -> str:
     return fix(machine) if machine.compiler else f"{compiler_advice()}; then {fix(machine)}"
 
 
-def chosen(machine: Machine, wish: Wish) -> Choice:
-    if wish.kind == CUSTOM:
-        return Choice(CUSTOM, "CMAKE_ARGS", (RPC, *shlex.split(wish.cmake)))
-    return choose(machine, wish.kind)
+def choice_for(machine: Machine, request: BuildRequest) -> Choice:
+    if request.kind == CUSTOM:
+        return Choice(CUSTOM, "CMAKE_ARGS", (RPC, *shlex.split(request.cmake)))
+    return choose(machine, request.kind)
 
 
 def program(target: Target) -> str:

@@ -15,7 +15,7 @@ CUSTOM = "custom"  # the kind of a build by the user's own CMAKE_ARGS
 NAME = "localspec-build.json"
 
 
-class Wish(NamedTuple):
+class BuildRequest(NamedTuple):
     """The kind of build that was chosen, for all environments of a user."""
 
     kind: str
@@ -33,26 +33,26 @@ class Installed(NamedTuple):
     cmake: tuple[str, ...] = ()
 
 
-def wished(environment: Mapping[str, str] = os.environ) -> Wish | None:
+def requested(environment: Mapping[str, str] = os.environ) -> BuildRequest | None:
     """Return the choice that holds; CMAKE_ARGS in the environment is a new one."""
     if cmake := environment.get("CMAKE_ARGS", "").strip():
-        return Wish(CUSTOM, cmake, True)
-    found = _read(folders.data() / NAME)
+        return BuildRequest(CUSTOM, cmake, True)
+    record = _read(folders.data() / NAME)
     try:
-        return Wish(str(found["kind"]), str(found["cmake"]), found["asked"] is True)
+        return BuildRequest(str(record["kind"]), str(record["cmake"]), record["asked"] is True)
     except KeyError:
         return None
 
 
-def remember(wish: Wish) -> None:
-    _write(folders.data() / NAME, wish._asdict())
+def remember(request: BuildRequest) -> None:
+    _write(folders.data() / NAME, request._asdict())
 
 
 def installed(prefix: Path) -> Installed | None:
     """Return what was installed under this prefix; None where it was not by us."""
-    found = _read(prefix / NAME)
+    record = _read(prefix / NAME)
     try:
-        kind, because, source, libraries, cmake = (str(found[name]) for name in Installed._fields)
+        kind, because, source, libraries, cmake = (str(record[name]) for name in Installed._fields)
         return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)))
     except (KeyError, ValueError):
         return None
@@ -64,10 +64,10 @@ def note(prefix: Path, made: Installed) -> None:
 
 def _read(place: Path) -> dict[str, object]:
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        content = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _write(place: Path, content: Mapping[str, object]) -> None:

@@ -48,8 +48,8 @@ def install(
     The makers' general build goes before one for this processor where it has to be `quick`, and
     none was built here before.
     """
-    for each in () if from_source else choice.published:
-        if made := fetched(choice, each, target):
+    for published in () if from_source else choice.published:
+        if made := fetched(choice, published, target):
             return made
     was_kept = not from_source and bool(kept(places(choice, options(choice, target.python))))
     hurried = quick and choice.kind == "cpu" and not (from_source or was_kept)
@@ -156,7 +156,7 @@ def unpacked(folder: Path, target: Target) -> Path | None:
     fetch = ("download", "--no-deps", *SOURCES, "--dest", str(folder), target.requirement)
     if not pip.run(pip.command(target.python), *fetch, log=log()):
         return None
-    newest = max(folder.glob("*.tar.gz"), key=lambda each: each.stat().st_mtime)
+    newest = max(folder.glob("*.tar.gz"), key=lambda archive_path: archive_path.stat().st_mtime)
     home = folder / newest.name.removesuffix(".tar.gz")
     if not home.exists():
         aside = folder / "unpacking"
@@ -179,13 +179,13 @@ def options(choice: Choice, python: str) -> tuple[str, ...]:
 def wheel(
     folder: Path,
     target: Target,
-    what: str,
+    requirement: str,
     *more: str,
     environment: Mapping[str, str] | None = None,
     patience_seconds: float = inf,
 ) -> bool:
     """Make or fetch a wheel into a folder."""
-    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, what)
+    arguments = ("wheel", "--no-deps", "--wheel-dir", str(folder), *more, requirement)
     return pip.run(
         pip.command(target.python),
         *arguments,

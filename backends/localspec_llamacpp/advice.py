@@ -32,8 +32,8 @@ def advise(
     if made := records.installed(prefix):
         yield Finding("", f"built for {made.kind} ({made.because}), {made.source}")
     for name, signs, feature in GPUS:
-        there = any((root / sign.lstrip("/")).exists() for sign in signs)
-        if there and feature not in features and "Vulkan" not in features:
+        present = any((root / sign.lstrip("/")).exists() for sign in signs)
+        if present and feature not in features and "Vulkan" not in features:
             state = f"{name} is here, but llama.cpp was built without {feature}"
             yield Finding("gpu", state, "localspec doctor --fix")
     flags, kind = cpu_flags(root), made.kind if made else "cpu"
@@ -68,4 +68,4 @@ def cpu_flags(root: Path) -> set[str]:
     except OSError:
         return set()
     rows = (line.partition(":") for line in text.splitlines())
-    return {flag for name, _, rest in rows if name.strip() in ROWS for flag in rest.split()}
+    return {flag for name, _, flags in rows if name.strip() in ROWS for flag in flags.split()}

@@ -47,7 +47,7 @@ class DraftedText:
         return Part(self.slot, position, self.tokens[-1:], 1, self.states[-1:])
 
     @property
-    def known(self) -> Part:
+    def settled_part(self) -> Part:
         """The tokens that are part of the text; they draft nothing."""
         end = self.settled
         return Part(self.slot, self.start, self.tokens[:end], 0, self.states[:end])
@@ -143,7 +143,7 @@ class Chain:
     def step(self, texts: Sequence[DraftedText]) -> tuple[Logits, Hidden]:
         block = texts[0].steps
         if not block:
-            self._settled = [text.known for text in texts if text.settled]
+            self._settled = [text.settled_part for text in texts if text.settled]
         return self._run(block, [*self._settled, *(text.drafted for text in texts)])
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
@@ -226,6 +226,6 @@ def cuts_hidden(context: Context) -> bool:
     first, second = (run(context, [piece])[1].copy() for piece in pieces)
     context.clear(0)
     _, last = run(context, [Part(0, 0, tokens, 1, states)])
-    found = bool(np.abs(last - second).sum() < np.abs(last - first).sum())
+    cut = bool(np.abs(last - second).sum() < np.abs(last - first).sum())
     context.clear(0)
-    return found
+    return cut

@@ -28,12 +28,12 @@ CONVERTER = "vendor/llama.cpp/convert_hf_to_gguf.py"
 REQUIREMENTS = "vendor/llama.cpp/requirements/requirements-convert_hf_to_gguf.txt"
 
 
-def convert(head: PublishedHead, out: Path, here: Target | None = None) -> None:
+def convert(head: PublishedHead, out: Path, target: Target | None = None) -> None:
     """Write a head as a GGUF file; `BackendError` if the converter cannot."""
-    wanted = f"{PACKAGE}=={version(PACKAGE)}"  # so that this llama.cpp reads what is written
-    here = here or Target(sys.executable, Path(sys.prefix), wanted)
+    requirement = f"{PACKAGE}=={version(PACKAGE)}"  # so that this llama.cpp reads what is written
+    target = target or Target(sys.executable, Path(sys.prefix), requirement)
     try:
-        sources, python = set_up(here, head.python)
+        sources, python = set_up(target, head.python)
     except (SetupFailed, OSError) as error:
         raise BackendError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=out.absolute().parent) as place:
@@ -51,35 +51,35 @@ def options(head: PublishedHead, out: Path) -> Sequence[str]:
     return (str(head.folder), *of, "--outfile", str(out), "--outtype", head.kind)
 
 
-def set_up(here: Target, python: str) -> tuple[Path, str]:
+def set_up(target: Target, python: str) -> tuple[Path, str]:
     """Return the converter's sources and a Python for it; get both where they are not there."""
-    home = store() / here.requirement.removeprefix(f"{PACKAGE}==")
+    home = store() / target.requirement.removeprefix(f"{PACKAGE}==")
     home.mkdir(parents=True, exist_ok=True)
     with FileLock(home / "lock"):
         sources = next(home.glob("*/" + CONVERTER), None)
         if sources is None:
             say("Fetching the sources of llama.cpp, which have the converter: 80 MB, once.")
-            found = wheels.unpacked(home, here)
-            if found is None:
+            folder = wheels.unpacked(home, target)
+            if folder is None:
                 raise SetupFailed(pip.explain(wheels.log()))
         else:
-            found = sources.parents[2]
-        return found, python or environment(home / "python", found / REQUIREMENTS, here)
+            folder = sources.parents[2]
+        return folder, python or environment(home / "python", folder / REQUIREMENTS, target)
 
 
-def environment(home: Path, requirements: Path, here: Target) -> str:
+def environment(home: Path, requirements: Path, target: Target) -> str:
     """Return the Python of an environment with what the converter imports."""
     program, ready = pip.program_of(home), home / "ready"
     if not ready.exists():
         say(f"Installing torch and more for the converter into {home}: some minutes, once.")
         made = subprocess.run(
-            [here.python, "-m", "venv", "--clear", "--without-pip", str(home)],
+            [target.python, "-m", "venv", "--clear", "--without-pip", str(home)],
             capture_output=True,
             check=False,
         )
         if made.returncode:
             raise SetupFailed(f"{home} cannot be made: {made.stderr.decode(errors='replace')}")
-        own = [*pip.command(here.python)[:3], "--python", program]
+        own = [*pip.command(target.python)[:3], "--python", program]
         if not pip.run(own, "install", "--requirement", str(requirements), log=wheels.log()):
             raise SetupFailed(pip.explain(wheels.log()))
         ready.touch()
@@ -95,9 +95,9 @@ def run(command: Sequence[str], way: str) -> None:
         except OSError as error:
             raise BackendError(f"{command[0]} cannot be run: {error}") from error
     if code:
-        said = pip.content(log).splitlines() or [f"exit code {code}"]
+        lines = pip.content(log).splitlines() or [f"exit code {code}"]
         raise BackendError(
-            f"llama.cpp's converter failed: {said[-1]}{way}\nall it said is in {log}"
+            f"llama.cpp's converter failed: {lines[-1]}{way}\nall it said is in {log}"
         )
 
 

@@ -35,24 +35,26 @@ class Place(NamedTuple):
 def places() -> list[Place]:
     """List all devices, those of workers first, as llama.cpp does, to send less about."""
     remote.connect()
-    found = [place(each) for each in pointers() if worker_of(each) in ("", *remote.endpoints())]
-    return sorted(found, key=lambda each: not each.device.worker)
+    usable = [
+        place(pointer) for pointer in pointers() if worker_of(pointer) in ("", *remote.endpoints())
+    ]
+    return sorted(usable, key=lambda place: not place.device.worker)
 
 
-def here() -> list[Place]:
+def local() -> list[Place]:
     """List the devices of this machine."""
-    return [place(each) for each in pointers() if not worker_of(each)]
+    return [place(pointer) for pointer in pointers() if not worker_of(pointer)]
 
 
 def pointers() -> list[int]:
     """List all devices that ggml knows, and that are of a kind known here."""
     numbers = range(_ask("ggml_backend_dev_count", ctypes.c_size_t, library="ggml"))
-    found = [
+    every = [
         _ask("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t(at), library="ggml")
         for at in numbers
     ]
     kind = "ggml_backend_dev_type"
-    return [p for p in found if _ask(kind, ctypes.c_int, ctypes.c_void_p(p)) < len(KINDS)]
+    return [p for p in every if _ask(kind, ctypes.c_int, ctypes.c_void_p(p)) < len(KINDS)]
 
 
 def worker_of(pointer: int) -> str:
@@ -89,16 +91,16 @@ def counted(device: Device) -> Device:
     return device
 
 
-def gpus(found: Sequence[Place]) -> list[Place]:
+def gpus(places: Sequence[Place]) -> list[Place]:
     """Choose the devices that take layers; integrated ones only where no others are here."""
-    far = [each for each in found if each.device.worker]
-    here = [each for each in found if each.takes_layers and not each.device.worker]
-    return [*far, *([each for each in here if each.device.kind == "gpu"] or here)]
+    far = [place for place in places if place.device.worker]
+    local = [place for place in places if place.takes_layers and not place.device.worker]
+    return [*far, *([place for place in local if place.device.kind == "gpu"] or local)]
 
 
 def unseen() -> tuple[str, ...]:
     """List the kinds of GPUs that this build is for and sees none of, as without their driver."""
-    found = []
+    names = []
     for at in range(_ask("ggml_backend_reg_count", ctypes.c_size_t, library="ggml")):
         number = ctypes.c_size_t(at)
         kind = ctypes.c_void_p(
@@ -106,19 +108,19 @@ def unseen() -> tuple[str, ...]:
         )
         name = _ask("ggml_backend_reg_name", ctypes.c_char_p, kind).decode()
         if name != REMOTE and not _ask("ggml_backend_reg_dev_count", ctypes.c_size_t, kind):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def drivers(root: Path = Path("/")) -> tuple[str, ...]:
     """List what changes when a driver of a GPU does."""
-    found = [platform.release(), platform.mac_ver()[0]]
+    versions = [platform.release(), platform.mac_ver()[0]]
     with contextlib.suppress(OSError):
-        found.append((root / "proc/driver/nvidia/version").read_text(encoding="utf-8"))
+        versions.append((root / "proc/driver/nvidia/version").read_text(encoding="utf-8"))
     for folder in ("usr/share/vulkan/icd.d", "etc/vulkan/icd.d"):
         for file in sorted((root / folder).glob("*.json")):
-            found.append(f"{file.name} {file.stat().st_mtime_ns}")  # noqa: PERF401
-    return tuple(filter(None, found))
+            versions.append(f"{file.name} {file.stat().st_mtime_ns}")  # noqa: PERF401
+    return tuple(filter(None, versions))
 
 
 def _ask(name: str, result: type | None, *arguments: object, library: str = "ggml-base") -> Any:

@@ -43,8 +43,8 @@ def tensor_type(kind: int) -> TensorType:
 
 @cache
 def library(name: str) -> ctypes.CDLL:
-    found: ctypes.CDLL = load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
-    return found
+    loaded: ctypes.CDLL = load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
+    return loaded
 
 
 def call(origin: ctypes.CDLL, name: str, result: type | None, *arguments: object) -> Any:

@@ -57,8 +57,8 @@ class Eagle3:
 
     def _settle(self, texts: Sequence[DraftedText]) -> None:
         """Read what is settled; from here on the states are of its own kind."""
-        if known := [text.known for text in texts if text.settled]:
-            self.read(known)
+        if settled := [text.settled_part for text in texts if text.settled]:
+            self.read(settled)
         last = self._context.encode(np.concatenate([text.states[-1:] for text in texts]))
         for at, text in enumerate(texts):
             text.states = last[at : at + 1]
@@ -118,8 +118,8 @@ class DFlash:
         return logits
 
     def _fill(self, texts: Sequence[DraftedText]) -> None:
-        if known := [text.known for text in texts if text.settled]:
-            self.read(known)
+        if settled := [text.settled_part for text in texts if text.settled]:
+            self.read(settled)
         size = self._block.tokens
         logits = self._context.decode([self._masked(text) for text in texts])
         if self._block.candidates:

@@ -76,10 +76,10 @@ def require_fit(target: Footprint, path: Path) -> None:
         raise misfit(target, path, f"reads layer {last}, and the model has {layers}")
 
 
-def _same(target: Footprint, path: Path, what: str, width: int) -> None:
+def _same(target: Footprint, path: Path, states: str, width: int) -> None:
     if width != target.embedding:
         numbers = f"{width:,} numbers, the model's {target.embedding:,}"
-        raise misfit(target, path, f"is for {what} of {numbers}")
+        raise misfit(target, path, f"is for {states} of {numbers}")
 
 
 def misfit(target: Footprint, path: Path, why: str) -> ModelFileError:

@@ -29,7 +29,7 @@ class HeadPlan:
     shape: ContextShape
     layers: tuple[int, ...] = ()  # of the trunk, whose states it reads; none: the last state
     block: Block | None = None  # that it fills in one pass
-    told: int = 0  # tokens of the trunk whose states are given at once
+    trunk_batch: int = 0  # tokens of the trunk whose states are given at once
 
     @property
     def separate(self) -> bool:
@@ -50,7 +50,7 @@ class HeadPlan:
         keeps those that are not read yet.
         """
         logits = self.outputs * self.trunk.vocabulary
-        states = 2 * self.told + 4 * self.shape.batch + MAX_HEAD_LAG * self.shape.sequences
+        states = 2 * self.trunk_batch + 4 * self.shape.batch + MAX_HEAD_LAG * self.shape.sequences
         graphs = 2 if self.shape.graph == EAGLE3 else 1  # with its encoder's
         return graphs * GRAPHS + (logits + states * self.width) * NUMBER
 
@@ -82,7 +82,7 @@ def plan_head(
     assert options.head is not None
     form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
     if options.head == trunk.path:
-        return HeadPlan(trunk, trunk, replace(form, graph=MTP), told=form.batch)
+        return HeadPlan(trunk, trunk, replace(form, graph=MTP), trunk_batch=form.batch)
     weights = ModelWeights(options.head, beside(trunk, place), head=True, empty=empty)
     try:
         return _planned(trunk, weights, form)
@@ -108,9 +108,9 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
     header = read(weights.path)
     if kind_of(header).shares:  # it runs the newest token of each slot, and nothing else
         shape = replace(form, graph=MTP, batch=form.sequences)
-        return HeadPlan(trunk, weights, shape, told=form.batch)
+        return HeadPlan(trunk, weights, shape, trunk_batch=form.batch)
     if kind_of(header).proposer == MTP:
-        return HeadPlan(trunk, weights, replace(form, graph=MTP), told=form.batch)
+        return HeadPlan(trunk, weights, replace(form, graph=MTP), trunk_batch=form.batch)
     graph = header.text("general.architecture") or ""
     layers = tuple(header.numbers(f"{graph}.target_layers"))
     block = None
@@ -146,7 +146,7 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
     context = plan.context(trunk)
     trunk.tell_before(plan.layers)
     blocks = blocks_of(plan, context, trunk)
-    batch = plan.told if context.shares(trunk) else plan.shape.batch
+    batch = plan.trunk_batch if context.shares(trunk) else plan.shape.batch
     return LlamaHead(blocks, options.slots, batch, plan.close)
 
 

@@ -70,7 +70,7 @@ def account(
     held_texts = kept(sizes)
     working = Counter[str]()
     for size in sizes:
-        if size.what == "compute":  # of the trunk and of its head
+        if size.kind == "compute":  # of the trunk and of its head
             working["" if is_host(size.where) else size.where] += size.bytes
     on_host = working[""]
     on_gpu = max((size for where, size in working.items() if where), default=0)
@@ -92,7 +92,7 @@ def by_device(
     model: LaidOut, caches: Sequence[CacheSize], held_texts: int, working: Mapping[str, int]
 ) -> tuple[DeviceNeeds, ...]:
     """Count what the host and each GPU would take."""
-    found = gpus(places())
+    own_gpus = gpus(places())
     weights, read, held = Counter[str](), Counter[str](), Counter[str]()
     for name, size in model.in_use():
         device = model.device(name)
@@ -103,7 +103,7 @@ def by_device(
             held[device] += cache.bytes * layers // len(cache.layers)
     own = [
         DeviceNeeds(weights[gpu.name], held[gpu.name], working.get(gpu.buffers, 0), read[gpu.name])
-        for gpu in found
+        for gpu in own_gpus
     ]
     host = DeviceNeeds(
         weights.total() - sum(gpu.weights for gpu in own),
@@ -116,7 +116,7 @@ def by_device(
 
 def kept(sizes: Sequence[BufferSize]) -> int:
     """Count the bytes of keys, values and states."""
-    return sum(size.bytes for size in sizes if not size.what)
+    return sum(size.bytes for size in sizes if not size.kind)
 
 
 def is_host(buffer: str) -> bool:

@@ -23,7 +23,7 @@ LONG_ENOUGH = 0.05  # seconds, in which a link's speed shows
 
 def links() -> Sequence[Link]:
     """Measure the links to the workers in use, by the first device of each."""
-    first = {each.device.worker: each for each in reversed(places()) if each.device.worker}
+    first = {place.device.worker: place for place in reversed(places()) if place.device.worker}
     return [measured(place) for place in reversed(first.values())]
 
 

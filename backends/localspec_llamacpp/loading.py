@@ -71,11 +71,11 @@ def check_kind(weights: ModelWeights, footprint: Footprint) -> None:
 
 def placement(options: Options) -> LayerPlacement:
     """Choose the devices that layers go to, and no others, which would take memory for nothing."""
-    there = devices.gpus(devices.places()) if options.gpu_layers != 0 else []
-    shares = options.split or (1.0,) * len(there)
-    if len(shares) != len(there) and there:
-        raise UsageError(f"split has {len(shares)} shares, and there are {len(there)} GPUs")
-    used = [(each.pointer, share) for each, share in zip(there, shares, strict=False) if share]
+    gpus = devices.gpus(devices.places()) if options.gpu_layers != 0 else []
+    shares = options.split or (1.0,) * len(gpus)
+    if len(shares) != len(gpus) and gpus:
+        raise UsageError(f"split has {len(shares)} shares, and there are {len(gpus)} GPUs")
+    used = [(gpu.pointer, share) for gpu, share in zip(gpus, shares, strict=False) if share]
     layers = -1 if options.gpu_layers is None else options.gpu_layers
     split = tuple(share for _, share in used) if options.split else ()
     pointers = tuple(pointer for pointer, _ in used)
@@ -244,9 +244,9 @@ def check(footprint: Footprint, options: Options) -> None:
         check_head(footprint, options.head)
     kinds = options.kv_type.split(",")
     if options.kv_type != "auto" and (len(kinds) > 2 or not set(kinds) <= KV_TYPES.keys()):
-        known = ", ".join(("auto", *KV_TYPES))
+        names = ", ".join(("auto", *KV_TYPES))
         raise UsageError(
-            f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {known}"
+            f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"
         )
     within("threads", options.threads, 1, os.cpu_count() or 1)
     if options.adapter:

@@ -62,14 +62,14 @@ class LlamaModel:
         held = [self._lengths[slot] for slot in fillers]
         every, ids = [*rows, *(Row(slot, ANY) for slot in fillers)], self._context.ids
         try:
-            found = self._forward(sorted(every, key=lambda row: ids[row.slot]))
+            logits = self._forward(sorted(every, key=lambda row: ids[row.slot]))
         except BackendError:
             for row in rows:
                 self._repair(row.slot)
             raise
         finally:
             self._take_back(fillers, held)
-        return [found[row.slot] for row in rows]
+        return [logits[row.slot] for row in rows]
 
     def _gather(self, widths: Mapping[int, int]) -> Sequence[int]:
         """Bring slots together if they are apart; return idle ones that are to be run with them.
@@ -82,14 +82,14 @@ class LlamaModel:
         if len(widths) < 2 or self._context.shape.pooled or self._whole:
             return ()
         ids = self._context.ids
-        found = self._between(widths)
-        near = neighbours([ids[slot] for slot in (*widths, *found)])
-        if near and WIDE * len(found) <= len(widths):
+        fillers = self._between(widths)
+        near = neighbours([ids[slot] for slot in (*widths, *fillers)])
+        if near and WIDE * len(fillers) <= len(widths):
             self._gaps = 0
-            return found
+            return fillers
         self._gaps += 1
         if self._gaps <= PATIENCE:
-            return found
+            return fillers
         sizes = [self._context.size(slot) for slot in range(self.slots)]
         for slot, gap in exchanges(list(widths), ids, sizes):
             self._exchange(slot, gap)
@@ -104,10 +104,10 @@ class LlamaModel:
         places = [ids[slot] for slot in singles]
         between = range(min(places) + 1, max(places))
         idle = [slot for slot in range(self.slots) if slot not in widths and ids[slot] in between]
-        found = [slot for slot in idle if lengths[slot] < self.context]
-        fits = sum(widths.values()) + len(found) <= self.batch
-        cheap = sum(lengths[slot] for slot in found) <= sum(lengths[slot] for slot in singles)
-        return found if fits and cheap else []
+        fillers = [slot for slot in idle if lengths[slot] < self.context]
+        fits = sum(widths.values()) + len(fillers) <= self.batch
+        cheap = sum(lengths[slot] for slot in fillers) <= sum(lengths[slot] for slot in singles)
+        return fillers if fits and cheap else []
 
     def _take_back(self, slots: Sequence[int], held: Sequence[int]) -> None:
         for slot, length in zip(slots, held, strict=True):
@@ -133,15 +133,15 @@ class LlamaModel:
             ]
         if len(rows) == 1:
             return {rows[0].slot: self._decode(rows)}
-        found: dict[int, Logits] = {}
+        logits_of: dict[int, Logits] = {}
         for batch in self._batches(rows):
             # The engine has one place for logits, so those of an earlier batch are copied.
-            found = {slot: logits.copy() for slot, logits in found.items()}
+            logits_of = {slot: logits.copy() for slot, logits in logits_of.items()}
             logits, end = self._decode(batch), 0
             for row in batch:
                 start, end = end, end + row.outputs
-                found[row.slot] = logits[start:end]
-        return found
+                logits_of[row.slot] = logits[start:end]
+        return logits_of
 
     def _batches(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
         """Group rows to be run together: on a CPU no long row of a prompt with short ones.
@@ -170,7 +170,7 @@ class LlamaModel:
         )
         if isinstance(self._head, LlamaHead):
             positions = [self._lengths[row.slot] for row in rows]
-            states = self._context.told(sum(len(row.tokens) for row in rows))
+            states = self._context.states(sum(len(row.tokens) for row in rows))
             self._head.note(rows, positions, states)
         for row in rows:
             self._lengths[row.slot] += len(row.tokens)
@@ -188,20 +188,20 @@ class LlamaModel:
         def in_order(named: Sequence[int]) -> Sequence[int]:
             return [named[at] if at < count else 0 for at in order]
 
-        def chosen(found: Sequence[Logits]) -> Sequence[int] | None:
+        def chosen(logits: Sequence[Logits]) -> Sequence[int] | None:
             mark(rows, lengths)
             for slot in slots:
                 lengths[slot] += 1
             if in_turn:
-                return choose(found)
-            newest = choose([found[at] for at in back])
+                return choose(logits)
+            newest = choose([logits[at] for at in back])
             return newest and in_order(newest)
 
         held = [lengths[slot] for slot in every]
         places = [(every[at], held[at]) for at in order]
-        room = self.context - max(held)
+        steps = self.context - max(held)
         try:
-            if self._context.multi_step(places, in_order(tokens), chosen, room):
+            if self._context.multi_step(places, in_order(tokens), chosen, steps):
                 check(self, rows, [lengths[row.slot] for row in rows])
         except BackendError:
             for slot in slots:

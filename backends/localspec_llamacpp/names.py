@@ -21,7 +21,7 @@ def parts(path: Path) -> Sequence[Path]:
         return files_of(path)
     total = int(part["parts"])
     names = (f"{part['stem']}-{at:05}-of-{total:05}{path.suffix}" for at in range(1, total + 1))
-    return [each for name in names if (each := path.with_name(name)).exists()]
+    return [sibling for name in names if (sibling := path.with_name(name)).exists()]
 
 
 def models(names: Sequence[str]) -> list[RemoteModel]:
@@ -36,12 +36,12 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
 
 def model(stem: str, group: Sequence[str]) -> RemoteModel:
     """A model's files in their order, and the first that is not there."""
-    found = {int(part["part"]): part for name in group if (part := PART.fullmatch(name))}
-    if not found:
+    parts = {int(part["part"]): part for name in group if (part := PART.fullmatch(name))}
+    if not parts:
         return RemoteModel(stem, tuple(group), role(stem))
-    total = int(next(iter(found.values()))["parts"])
-    missing = next((at for at in range(1, total + 1) if at not in found), 0)
-    files = tuple(found[at][0] for at in sorted(found))
+    total = int(next(iter(parts.values()))["parts"])
+    missing = next((at for at in range(1, total + 1) if at not in parts), 0)
+    files = tuple(parts[at][0] for at in sorted(parts))
     lacks = f"part {missing} of {total} of {files[0]}" if missing else ""
     return RemoteModel(stem, files, role(stem), lacks)
 

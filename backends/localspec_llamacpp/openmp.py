@@ -23,5 +23,5 @@ def end_threads() -> None:
 @cache
 def _pause() -> Callable[[int], int] | None:
     """Find GNU's function; LLVM's would end the threads of other callers, too."""
-    found: Callable[[int], int] | None = getattr(lib._lib, "omp_pause_resource_all", None)
-    return None if getattr(lib._lib, "__kmpc_fork_call", None) else found
+    pause: Callable[[int], int] | None = getattr(lib._lib, "omp_pause_resource_all", None)
+    return None if getattr(lib._lib, "__kmpc_fork_call", None) else pause

@@ -20,13 +20,13 @@ def exchanges(
     window = range(first, first + len(taken))
     outside = sorted((places[at] for at in taken if at not in window), key=lambda s: sizes[s])
     gaps = sorted((places[at] for at in window if at not in taken), key=lambda s: sizes[s])
-    found, moved = [], 0
+    pairs, moved = [], 0
     for slot, gap in zip(outside, gaps, strict=True):
         moved += sizes[slot] + sizes[gap]
         if moved > MOST_BYTES:
             break
-        found.append((slot, gap))
-    return found
+        pairs.append((slot, gap))
+    return pairs
 
 
 def _inside(taken: set[int], first: int) -> int:

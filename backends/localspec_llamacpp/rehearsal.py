@@ -29,11 +29,11 @@ LONG, MANY = 1 << 17, 256  # tokens and sequences, with which llama.cpp's figure
 
 @contextmanager
 def rehearse(path: Path) -> Iterator[Rehearsal]:
-    found = LlamaRehearsal(path)
+    rehearsal = LlamaRehearsal(path)
     try:
-        yield found
+        yield rehearsal
     finally:
-        found.close()
+        rehearsal.close()
 
 
 class LlamaRehearsal:
@@ -79,7 +79,7 @@ class LlamaRehearsal:
 
     def _counted(self, model: LaidOut, trunk: Context, options: Options) -> Needs:
         """Count what was laid out, and what a head would take beside it."""
-        sizes, found = LOG.take_sizes(), LOG.take_caches()
+        sizes, caches = LOG.take_sizes(), LOG.take_caches()
         logits, beside = trunk.shape.outputs * model.weights.vocabulary * LOGIT, 0
         if options.head:
             place = placement(options)
@@ -88,12 +88,12 @@ class LlamaRehearsal:
             logits += head.buffers
             if head.separate:
                 beside = held_bytes(options.head) + kept(more)
-                more = [size for size in more if size.what]
+                more = [size for size in more if size.kind]
             else:
-                found += LOG.take_caches()
+                caches += LOG.take_caches()
             sizes += more
         sizes = sizes or by_headers(self.footprint, trunk.shape)
-        return replace(account(model, sizes, found, logits), head=beside)
+        return replace(account(model, sizes, caches, logits), head=beside)
 
     def _context(self, weights: ModelWeights, options: Options) -> Context:
         """Set up a context, which allocates nothing."""
@@ -110,11 +110,11 @@ class LlamaRehearsal:
     def _on_host(self) -> LaidOut:
         return self._laid_out(HOST)
 
-    def _laid_out(self, wanted: LayerPlacement, *, head: bool = False) -> LaidOut:
-        key = (wanted, head)
+    def _laid_out(self, place: LayerPlacement, *, head: bool = False) -> LaidOut:
+        key = (place, head)
         if key not in self._opened:
             LOG.take_layers()
-            weights = ModelWeights(self._path, wanted, head=head, empty=True)
+            weights = ModelWeights(self._path, place, head=head, empty=True)
             self._opened[key] = LaidOut(weights, self._tensors, LOG.take_layers(), head)
         return self._opened[key]
 
@@ -131,7 +131,7 @@ def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:
         shared, sizes = context.shares(trunk), LOG.take_sizes()
         context.close()
         # Keys and values of a trunk are logged again by a head that looks into them.
-        return [size for size in sizes if size.what or not shared]
+        return [size for size in sizes if size.kind or not shared]
     finally:
         head.close()
 
@@ -161,16 +161,16 @@ def completed(
         layers=weights.layers,
         vocabulary=weights.vocabulary,
         attention_layers=max((len(cache.layers) for cache in every), default=0),
-        kv_bytes_per_token=sum(each(cache) for cache in every),
+        kv_bytes_per_token=sum(cell_bytes(cache) for cache in every),
         window=weights.window if windows else 0,
         window_layers=max((len(cache.layers) for cache in windows), default=0),
-        window_bytes_per_token=sum(each(cache) for cache in windows),
+        window_bytes_per_token=sum(cell_bytes(cache) for cache in windows),
         recurrent_layers=max((len(cache.layers) for cache in recurrent), default=0),
-        state_bytes=sum(each(cache) for cache in recurrent),
+        state_bytes=sum(cell_bytes(cache) for cache in recurrent),
     )
 
 
-def each(cache: CacheSize) -> int:
+def cell_bytes(cache: CacheSize) -> int:
     """Compute the bytes of a token, or of a sequence's state, from a log in steps of 0.01 MiB."""
     return round(cache.bytes / cache.cells)
 

@@ -59,7 +59,7 @@ class Known:
 def endpoints() -> list[str]:
     """List the workers that are to be used."""
     named = os.environ.get(WORKERS, "").split(",")
-    return list(dict.fromkeys(each.strip() for each in named if each.strip()))
+    return list(dict.fromkeys(endpoint.strip() for endpoint in named if endpoint.strip()))
 
 
 def connect() -> None:
@@ -99,14 +99,14 @@ def require_answer(endpoint: str) -> str:
     """Shake hands as llama.cpp does; return the version of the worker's protocol."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
-        found = look(endpoint, max(end - time.monotonic(), LOOK_SECONDS))
-        if not found.fault:
-            return found.version
-        if not found.later or time.monotonic() >= end:
+        answer = look(endpoint, max(end - time.monotonic(), LOOK_SECONDS))
+        if not answer.fault:
+            return answer.version
+        if not answer.later or time.monotonic() >= end:
             break
         time.sleep(LOOK_SECONDS)
     raise DeviceError(
-        f"the worker {endpoint} does not answer: {found.fault}; or leave it out of --workers "
+        f"the worker {endpoint} does not answer: {answer.fault}; or leave it out of --workers "
         f"({WORKERS})"
     )
 
@@ -174,8 +174,8 @@ def sockets(endpoint: str) -> list[int]:
     with suppress(OSError, psutil.Error):
         address = (socket.gethostbyname(host), int(port))
         own = psutil.Process().net_connections("tcp4")
-        open_ones = [each for each in own if each.status == psutil.CONN_ESTABLISHED]
-        return [each.fd for each in open_ones if each.raddr == address]
+        open_ones = [link for link in own if link.status == psutil.CONN_ESTABLISHED]
+        return [link.fd for link in open_ones if link.raddr == address]
     return []
 
 
@@ -186,7 +186,7 @@ def end_silence() -> None:
     """
     if sys.platform == "win32":
         return
-    for number in [each for endpoint in endpoints() for each in sockets(endpoint)]:
+    for number in [number for endpoint in endpoints() for number in sockets(endpoint)]:
         with socket.socket(fileno=os.dup(number)) as link:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in SILENCE.items():

@@ -69,7 +69,7 @@ def changed(header: Header, layers: Sequence[int]) -> Mapping[str, Value]:
     dense = header.number(f"{family}.{DENSE}")
     numbers[f"{family}.{DENSE}"] = sum(at < dense for at in layers)
     total = header.number(f"{family}.{COUNT}")
-    found = {}
+    values = {}
     for key, value in header.values.items():
         place = value.place
         own = key.startswith(f"{family}.") and not key.endswith("sections")
@@ -79,8 +79,8 @@ def changed(header: Header, layers: Sequence[int]) -> Mapping[str, Value]:
             value = Value(STRING, text=f"{value.text}, {len(layers)} of {total} layers")
         elif own and value.kind == ARRAY and place and place.kind in FORMATS:
             value = replace(value, number=float(place.count == total))
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def packed(value: Value, layers: Sequence[int], source: BinaryIO) -> bytes:

@@ -52,10 +52,10 @@ class GgufTokenizer:
         return on_deep_stack(lambda: self._weights.tokenize(piece, special), stack_bytes)
 
     def token_bytes(self, token: int) -> bytes:
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = self._weights.token_bytes(token)
-        return known
+        piece = self._bytes.get(token)
+        if piece is None:
+            piece = self._bytes[token] = self._weights.token_bytes(token)
+        return piece
 
     def token_text(self, token: int) -> str:
         return self._weights.token_text(token)

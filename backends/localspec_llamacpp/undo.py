@@ -104,8 +104,8 @@ class CheckpointUndo:
         self._lengths = [0] * slots  # of the checkpoints; 0: there is none
 
     def ahead(self, row: Row) -> int:
-        known = len(row.tokens) - row.tentative
-        return known - 1 if row.tentative and known > REPLAY else 0
+        settled = len(row.tokens) - row.tentative
+        return settled - 1 if row.tentative and settled > REPLAY else 0
 
     def mark(self, rows: Sequence[Row], held: Sequence[int]) -> None:
         for row in rows:

@@ -22,7 +22,7 @@ def forget() -> None:
     if not RUN or not remote.Known.workers:
         return
     RUN.clear()
-    held = {each for each in remote.Known.workers if remote.held(each)}
+    held = {worker for worker in remote.Known.workers if remote.held(worker)}
     for pointer in devices.pointers():
         if devices.worker_of(pointer) in held:
             run_nothing(pointer)

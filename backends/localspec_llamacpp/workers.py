@@ -33,7 +33,7 @@ def serve(worker: Worker, tell: Callable[[str], object]) -> None:
     """Let others use devices of this machine, until Ctrl-C; `tell` hears when they can."""
     library = remote.rpc("a worker is asked for")
     endpoint = address(worker.host, worker.port)
-    offers = [Offer(place, worker.memory) for place in chosen(worker.device)]
+    offers = [Offer(place, worker.memory) for place in places_for(worker.device)]
     listed = (ctypes.c_void_p * len(offers))(*[offer.pointer for offer in offers])
     if worker.cache:
         worker.cache.mkdir(parents=True, exist_ok=True)
@@ -41,8 +41,8 @@ def serve(worker: Worker, tell: Callable[[str], object]) -> None:
     if not worker.verbose:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # llama.cpp's words
     threads, count = ctypes.c_size_t(physical_cores()), ctypes.c_size_t(len(offers))
-    name, given = "ggml_backend_rpc_start_server", (endpoint.encode(), cache, threads, count)
-    run = partial(ggml.call, library, name, None, *given, listed)
+    name, arguments = "ggml_backend_rpc_start_server", (endpoint.encode(), cache, threads, count)
+    run = partial(ggml.call, library, name, None, *arguments, listed)
     server = threading.Thread(target=run, daemon=True)  # in C: Ctrl-C is heard in this thread
     server.start()
     while server.is_alive() and remote.look(endpoint, remote.PATIENCE_SECONDS).fault:
@@ -50,7 +50,7 @@ def serve(worker: Worker, tell: Callable[[str], object]) -> None:
     if server.is_alive():
         tell(f"worker at {endpoint}")
         for offer in offers:
-            tell(offer.told())
+            tell(offer.describe())
     while server.is_alive():
         server.join(1.0)
     raise DeviceError(f"llama.cpp does not serve at {endpoint}")
@@ -107,7 +107,7 @@ class Offer:
         free, total = self._free()
         return total - free
 
-    def told(self) -> str:
+    def describe(self) -> str:
         free, total = (f"{count / 2**30:.1f} GiB" for count in self.sizes())
         return f"{self._place.device.kind}: {self._place.device.name}, {free} free of {total}"
 
@@ -125,15 +125,15 @@ def address(host: str, port: int) -> str:
     return f"{host}:{port}"
 
 
-def chosen(wish: str) -> list[Place]:
+def places_for(device: str) -> list[Place]:
     """Choose devices as for a model: all GPUs, else the processor; or one."""
-    found = devices.here()
-    gpus, cpu = devices.gpus(found), [each for each in found if each.device.kind == "cpu"]
-    if wish == "auto":
+    places = devices.local()
+    gpus, cpu = devices.gpus(places), [place for place in places if place.device.kind == "cpu"]
+    if device == "auto":
         return gpus or cpu
-    if wish == "cpu":
+    if device == "cpu":
         return cpu
-    if not wish.isdecimal() or int(wish) >= len(gpus):
-        there = f"0 to {len(gpus) - 1}" if gpus else "none"
-        raise UsageError(f"--device is {wish!r}; it must be auto, cpu or a GPU: {there}")
-    return [gpus[int(wish)]]
+    if not device.isdecimal() or int(device) >= len(gpus):
+        numbers = f"0 to {len(gpus) - 1}" if gpus else "none"
+        raise UsageError(f"--device is {device!r}; it must be auto, cpu or a GPU: {numbers}")
+    return [gpus[int(device)]]

@@ -10,15 +10,15 @@ from localspec.errors import BackendError
 from localspec.models import engines
 from localspec_build import records
 from localspec_build.rebuild import rebuild
-from localspec_build.records import Installed, Wish
+from localspec_build.records import BuildRequest, Installed
 from localspec_llamacpp.building import build
 
 
 def test_a_kind_that_is_asked_for_is_built_and_stays_the_choice(site):
     assert build("cpu", False, site.target).startswith("is built for cpu (")
-    assert records.wished() == Wish("cpu", asked=True)
+    assert records.requested() == BuildRequest("cpu", asked=True)
     build("auto", False, site.target)
-    assert records.wished() == Wish("cpu")
+    assert records.requested() == BuildRequest("cpu")
 
 
 def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
@@ -32,7 +32,7 @@ def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
 
 def test_the_makers_build_for_many_processors_is_replaced_by_one_for_this(site, capsys):
     site.fake.tool("c++")
-    made = rebuild(Wish("auto"), site.target, quick=True)
+    made = rebuild(BuildRequest("auto"), site.target, quick=True)
     assert made.source == "cpu"
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("This build is for processors of many kinds.")
@@ -73,10 +73,10 @@ def test_a_library_without_a_record_is_known_by_its_backends(site):
 
 def test_a_wish_of_the_users_goes_before_the_machines(site):
     site.fake.nvidia()
-    records.remember(Wish("cpu", asked=True))
+    records.remember(BuildRequest("cpu", asked=True))
     records.note(site.root, Installed("cpu", "", "built here"))
     assert "for cpu, as asked for; `--rebuild auto`" in build("", False, site.target)
-    records.remember(Wish("cpu"))
+    records.remember(BuildRequest("cpu"))
     assert "is built for cuda" in build("", False, site.target)
 
 

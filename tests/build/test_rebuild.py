@@ -22,7 +22,7 @@ from localspec_build.choice import Choice, Published
 from localspec_build.failure import SetupFailed
 from localspec_build.makers import Reach
 from localspec_build.rebuild import rebuild
-from localspec_build.records import Installed, Wish
+from localspec_build.records import BuildRequest, Installed
 from localspec_build.target import Target
 from localspec_build.wheels import install
 from tests.build.fakes import Site
@@ -278,9 +278,9 @@ def test_the_toolkit_is_unpacked_on_the_disk_that_it_stays_on(site, monkeypatch,
 def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site, capsys):
     site.fake.nvidia()
     site.let(refuses="-DGGML_CUDA --index-url")
-    made = rebuild(Wish("auto"), site.target, or_processor=True)
+    made = rebuild(BuildRequest("auto"), site.target, or_processor=True)
     assert made.kind == "cpu"
-    assert records.wished() == Wish("cpu")
+    assert records.requested() == BuildRequest("cpu")
     said = capsys.readouterr().err
     assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in said
     assert "The build for the processor takes its place" in said
@@ -289,27 +289,27 @@ def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site
 def test_a_wish_that_fails_is_an_error_and_not_remembered(site):
     site.fake.nvidia()
     site.let(refuses="-DGGML_CUDA --index-url")
-    records.remember(Wish("cpu"))
+    records.remember(BuildRequest("cpu"))
     with pytest.raises(SetupFailed):
-        rebuild(Wish("cuda", asked=True), site.target)
-    assert records.wished() == Wish("cpu")
+        rebuild(BuildRequest("cuda", asked=True), site.target)
+    assert records.requested() == BuildRequest("cpu")
 
 
 def test_a_build_for_the_processor_that_fails_is_not_tried_twice(site):
     site.let(refuses="--config-settings")
     with pytest.raises(SetupFailed):
-        rebuild(Wish("auto"), site.target, or_processor=True)
+        rebuild(BuildRequest("auto"), site.target, or_processor=True)
     assert len(site.calls("-m pip wheel")) == 1
 
 
 def test_what_was_asked_for_is_remembered_and_cmake_args_are_a_wish(site, monkeypatch):
-    rebuild(Wish("cpu", asked=True), site.target)
-    assert records.wished() == Wish("cpu", asked=True)
+    rebuild(BuildRequest("cpu", asked=True), site.target)
+    assert records.requested() == BuildRequest("cpu", asked=True)
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_BLAS=on '-DX=a b'")
-    made = rebuild(records.wished(), site.target)
+    made = rebuild(records.requested(), site.target)
     assert made.cmake == ("-DGGML_RPC=on", "-DGGML_BLAS=on", "-DX=a b")
     monkeypatch.delenv("CMAKE_ARGS")
-    assert records.wished() == Wish("custom", "-DGGML_BLAS=on '-DX=a b'", True)
+    assert records.requested() == BuildRequest("custom", "-DGGML_BLAS=on '-DX=a b'", True)
 
 
 RECORDS = ["", "[]", "[" * 200_000, "{}", '{"kind": 3}', "\x00\xff", '{"cmake": "\'"}']
@@ -320,7 +320,7 @@ def test_records_that_are_broken_are_none(site, content):
     for place in (folders.data(), site.root):
         place.mkdir(parents=True, exist_ok=True)
         (place / records.NAME).write_text(content)
-    assert records.wished() is None
+    assert records.requested() is None
     assert records.installed(site.root) is None
 
 

@@ -13,7 +13,7 @@ import pytest
 import environment
 from localspec_build import records
 from localspec_build.failure import SetupFailed
-from localspec_build.records import Installed, Wish
+from localspec_build.records import BuildRequest, Installed
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,11 +37,11 @@ def test_the_set_up_needs_nothing_that_has_to_be_installed():
 
 def test_another_choice_is_another_set_up(site):
     before = environment.build()
-    records.remember(Wish("cpu"))
+    records.remember(BuildRequest("cpu"))
     processor = environment.build()
-    records.remember(Wish("cpu", asked=True))
+    records.remember(BuildRequest("cpu", asked=True))
     assert environment.build() == processor
-    records.remember(Wish("cuda"))
+    records.remember(BuildRequest("cuda"))
     assert len({before, processor, environment.build()}) == 3
     assert environment.build() in environment.facts(["dev"])
 

@@ -40,7 +40,7 @@ class LlamaBatch:
         self._range = np.arange(size, dtype=np.int32)
         self._first_id = self._ids.ctypes.data
         columns = (self._tokens, self._positions, self._pointers, self._wanted)
-        self.cells = tuple(each.data for each in columns)
+        self.cells = tuple(column.data for column in columns)
         self.struct = lib.llama_batch(
             token=pointer(self._tokens, lib.llama_token),
             pos=pointer(self._positions, lib.llama_pos),
@@ -71,11 +71,11 @@ class LlamaBatch:
 
     def _put(self, at: int, part: Part, number: int) -> None:
         """Write a single token, as in plain decoding: ten times as fast as by slices."""
-        tokens, positions, pointers, wanted = self.cells
+        tokens, positions, pointers, outputs = self.cells
         tokens[at] = int(part.tokens[0])
         positions[at] = part.position
         pointers[at] = self._first_id + 4 * number
-        wanted[at] = part.outputs
+        outputs[at] = part.outputs
 
     def _lay(self, start: int, end: int, part: Part, number: int) -> None:
         self._tokens[start:end] = part.tokens
@@ -89,9 +89,9 @@ class StatesBatch:
     """A batch of hidden states without tokens, for one to be filled and run at once."""
 
     def __init__(self, parts: Sequence[Part], ids: Sequence[int], axes: int = 1) -> None:
-        found = [part.hidden for part in parts if part.hidden is not None]
-        counts = [len(states) for states in found]
-        self._states = np.concatenate(found)
+        hidden = [part.hidden for part in parts if part.hidden is not None]
+        counts = [len(states) for states in hidden]
+        self._states = np.concatenate(hidden)
         line = np.concatenate(
             [np.arange(n) + part.position for part, n in zip(parts, counts, strict=True)]
         )

@@ -95,8 +95,8 @@ class States:
 
     def __getitem__(self, rows: slice) -> Hidden:
         """Give those of some tokens, side by side; those of one layer are not copied."""
-        found = [states[rows] for states in self._layers]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        parts = [states[rows] for states in self._layers]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 class Context:
@@ -125,8 +125,8 @@ class Context:
         self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
         if not self.pointer:
-            wish = f"{shape.cells:,} tokens of {shape.kv_type} context"
-            raise LOG.failure(f"llama.cpp could not set up {wish}")
+            size = f"{shape.cells:,} tokens of {shape.kv_type} context"
+            raise LOG.failure(f"llama.cpp could not set up {size}")
         self.shape = shape
         self._memory = lib.llama_get_memory(self.pointer)
         if not self._memory:
@@ -160,7 +160,7 @@ class Context:
         places: Sequence[tuple[int, int]],
         tokens: Sequence[int],
         choose: Choose,
-        room: int,
+        steps: int,
     ) -> Sequence[int] | None:
         """Append a token to each sequence, then those that `choose` names; return what has no room.
 
@@ -174,7 +174,7 @@ class Context:
         decode, struct, ran = lib.llama_decode, batch.struct, worker_graphs.RUN.add
         address, rows = 0, list[Logits]()
         LOG.forget_errors()
-        for _ in range(room):
+        for _ in range(steps):
             for at, token in enumerate(newest):
                 values[at] = token
             ran(context)
@@ -182,9 +182,9 @@ class Context:
                 raise self._failure(status, places[0][0])
             for at in range(len(places)):
                 positions[at] += 1
-            found = logits_address(context)
-            if found != address:
-                address, rows = found, list(self._logits(len(places)))
+            newest_address = logits_address(context)
+            if newest_address != address:
+                address, rows = newest_address, list(self._logits(len(places)))
             chosen = choose(rows)
             if chosen is None:
                 return None
@@ -203,13 +203,13 @@ class Context:
         Nothing is kept of them, but llama.cpp wants them to follow what a sequence holds.
         """
         end = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[0])) + 1
-        found = np.empty((len(states), self.hidden_width), np.float32)
+        encoded = np.empty((len(states), self.hidden_width), np.float32)
         for at in range(0, len(states), ENCODED):
             piece = states[at : at + ENCODED]
             batch = StatesBatch([Part(0, end, NONE, 0, piece)], self.ids, self._axes)
             self._run(lib.llama_encode, batch.struct, 0)
-            found[at : at + len(piece)] = self.hidden(len(piece))
-        return found
+            encoded[at : at + len(piece)] = self.hidden(len(piece))
+        return encoded
 
     def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
@@ -248,17 +248,17 @@ class Context:
                 nextn.tell_before(self.pointer, layer, on=False)
         nextn.tell(self.pointer, outputs_only=False, on=False)
 
-    def told(self, rows: int) -> States:
+    def states(self, rows: int) -> States:
         """The hidden states of the newest batch: those that were asked for."""
         if not self._layers:
             return States([self.hidden(rows)])
-        found = [
+        states = [
             self.hidden(rows)
             if layer == self._last_layer
             else self._viewed(nextn.hidden_before(self.pointer, layer), rows, self._inner_width)
             for layer in self._layers
         ]
-        return States(found)
+        return States(states)
 
     def attend_both_ways(self) -> None:
         """Let tokens of a batch see those behind them."""
@@ -274,8 +274,8 @@ class Context:
             return self.hidden(sum(part.outputs for part in parts))
         ends = np.cumsum([len(part.tokens) for part in parts])
         pairs = zip(ends, parts, strict=True)
-        wanted = [at for end, part in pairs for at in range(end - part.outputs, end)]
-        return self.hidden(int(ends[-1]))[wanted]
+        outputs = [at for end, part in pairs for at in range(end - part.outputs, end)]
+        return self.hidden(int(ends[-1]))[outputs]
 
     def choose_block(self, block: int) -> None:
         """Choose which of a head's blocks runs from now on."""
@@ -353,14 +353,14 @@ class Context:
         What they hold moves with them.
         """
         most = free_memory.memory().free_bytes // 4
-        full = [each for each in (one, other) if self.oldest(each) >= 0]
-        saved = [data for each in full if (data := self.save(each, most)) is not None]
+        full = [sequence for sequence in (one, other) if self.oldest(sequence) >= 0]
+        saved = [data for sequence in full if (data := self.save(sequence, most)) is not None]
         if len(saved) < len(full):
             return False
-        for each in full:
-            self.clear(each)
+        for sequence in full:
+            self.clear(sequence)
         self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
-        if not all(self.restore(each, data) for each, data in zip(full, saved, strict=True)):
+        if not all(self.restore(*pair) for pair in zip(full, saved, strict=True)):
             raise BackendError("llama.cpp could not move what a slot holds")
         return True
 

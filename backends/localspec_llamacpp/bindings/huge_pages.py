@@ -50,10 +50,10 @@ def ask_for(before: Sequence[Span]) -> None:
 def added(before: Sequence[Span], now: Sequence[Span]) -> Iterator[Span]:
     """Yield what is in these spans and was not before; the kernel joins neighbours."""
     for start, end in now:
-        for known, until in sorted(before):
-            if start < until and known < end:
-                if start < known:
-                    yield start, known
-                start = until
+        for first, last in sorted(before):
+            if start < last and first < end:
+                if start < first:
+                    yield start, first
+                start = last
         if start < end:
             yield start, end

@@ -29,14 +29,14 @@ def requantise(source: Path, target: Path, kind: str) -> None:
 
 def features() -> tuple[str, ...]:
     """List the features of this build, as llama.cpp names them, by part."""
-    said = lib.llama_print_system_info().decode("utf-8", "replace")
-    words = (part.rpartition(":") for part in said.split("|"))
-    found = []
+    info = lib.llama_print_system_info().decode("utf-8", "replace")
+    words = (part.rpartition(":") for part in info.split("|"))
+    names = []
     for part, _, word in words:
         name, _, value = word.partition("=")
-        found += [part.strip()] if part.strip() else []
-        found += [name.strip()] if value.strip() == "1" else []
-    return tuple(found)
+        names += [part.strip()] if part.strip() else []
+        names += [name.strip()] if value.strip() == "1" else []
+    return tuple(names)
 
 
 def system_number(name: bytes) -> int | None:

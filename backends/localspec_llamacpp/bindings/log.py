@@ -21,7 +21,7 @@ CACHE = re.compile(
 )
 ASSIGNED = re.compile(r"load_tensors: layer +\d+ assigned to device (?P<device>\S+),")
 CACHED = re.compile(r"llama_(?:kv_cache:|memory_recurrent,) layer +\d+: dev = (?P<device>\S+)")
-SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<what>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
+SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<kind>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
 PLACE = re.compile(r"^.*?[/\\](?=[^/\\]+:\d+: )")  # where it was built, before file and line
 BLIND = re.compile(r"ggml_\w+_init: (failed to initialize .+)")  # by a driver, for good
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
@@ -31,7 +31,7 @@ class BufferSize(NamedTuple):
     """The size of a buffer, as llama.cpp logs it."""
 
     where: str  # a device, or empty: all together
-    what: str  # "model", "KV", "RS", "compute", "output", or empty: keys, values or states
+    kind: str  # "model", "KV", "RS", "compute", "output", or empty: keys, values or states
     bytes: int
 
 
@@ -72,23 +72,23 @@ class Log:
 
     def _note_error(self, line: str) -> None:
         self._errors.append(line)
-        if found := BLIND.match(line):
-            self.blind = found[1]
+        if match := BLIND.match(line):
+            self.blind = match[1]
 
     def _note_size(self, line: str) -> None:
-        if found := SIZE.match(line):
-            size = int(float(found["mib"]) * 2**20)
-            self._sizes.append(BufferSize(found["where"] or "", found["what"] or "", size))
-        if found := CACHE.match(line):
-            recurrent = found["kind"] == "memory_recurrent"
+        if match := SIZE.match(line):
+            size = int(float(match["mib"]) * 2**20)
+            self._sizes.append(BufferSize(match["where"] or "", match["kind"] or "", size))
+        if match := CACHE.match(line):
+            recurrent = match["kind"] == "memory_recurrent"
             layers, self._cached = tuple(self._cached), []
-            self._caches.append(CacheSize(recurrent, size, int(found["cells"]), layers))
+            self._caches.append(CacheSize(recurrent, size, int(match["cells"]), layers))
 
     def _note_layer(self, line: str) -> None:
-        if found := ASSIGNED.match(line):
-            self._assigned.append(found["device"])
-        elif found := CACHED.match(line):
-            self._cached.append(found["device"])
+        if match := ASSIGNED.match(line):
+            self._assigned.append(match["device"])
+        elif match := CACHED.match(line):
+            self._cached.append(match["device"])
 
     def _last(self, message: bytes) -> None:
         """Say in one line why llama.cpp ends the process, in place of its trace of calls."""
@@ -119,10 +119,10 @@ class Log:
         layers, self._assigned = tuple(self._assigned), []
         return layers
 
-    def failure(self, what: str) -> BackendError:
+    def failure(self, failed: str) -> BackendError:
         """Make an error of what llama.cpp could not do, and its reason."""
         why = self.take_errors()
-        return (OutOfMemory if SHORTAGE.search(why) else BackendError)(f"{what}: {why}")
+        return (OutOfMemory if SHORTAGE.search(why) else BackendError)(f"{failed}: {why}")
 
 
 LOG = Log()

@@ -23,8 +23,8 @@ Function = Callable[..., Any]
 
 def exported(name: str, gnu: str, microsoft: str, takes: list[Any], gives: Any) -> Function | None:
     """Find a function of llama.cpp's by the name that a compiler for C++ gave it."""
-    for each in (name, f"_Z{len(name)}{name}{gnu}", f"?{name}@@{microsoft}@Z"):
-        function: Function | None = getattr(lib._lib, each, None)
+    for symbol in (name, f"_Z{len(name)}{name}{gnu}", f"?{name}@@{microsoft}@Z"):
+        function: Function | None = getattr(lib._lib, symbol, None)
         if function is not None:
             function.argtypes, function.restype = takes, gives  # type: ignore[attr-defined]
             return function

@@ -193,14 +193,14 @@ class ModelWeights:
 
     def control(self, text: str) -> int | None:
         """The control token with this text."""
-        found: list[int] = self.tokenize(text.encode(), special=True).tolist()
-        is_control = len(found) == 1 and lib.llama_vocab_is_control(self.vocab, found[0])
-        return found[0] if is_control else None
+        tokens: list[int] = self.tokenize(text.encode(), special=True).tolist()
+        is_control = len(tokens) == 1 and lib.llama_vocab_is_control(self.vocab, tokens[0])
+        return tokens[0] if is_control else None
 
     def infill(self) -> dict[str, int]:
         """The tokens for filling in, as the file names them or llama.cpp finds them by text."""
-        found = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
-        return {name: token for name, token in found.items() if token is not None}
+        tokens = {name: _token(ask(self.vocab)) for name, ask in INFILL.items()}
+        return {name: token for name, token in tokens.items() if token is not None}
 
     def special_tokens(self, control: bool) -> Iterator[SpecialToken]:
         """Yield the tokens that are looked for in a text before the rest is tokenised."""
@@ -217,25 +217,25 @@ class ModelWeights:
 
     def tokenize(self, text: bytes, special: bool) -> Tokens:
         """Tokenise at once, which takes long for a text of many special tokens."""
-        room = len(text) + 8
+        limit = len(text) + 8
         while True:
-            tokens = np.empty(room, np.int32)
+            tokens = np.empty(limit, np.int32)
             place = tokens.ctypes.data_as(ctypes.POINTER(lib.llama_token))
-            size = lib.llama_tokenize(self.vocab, text, len(text), place, room, False, special)
+            size = lib.llama_tokenize(self.vocab, text, len(text), place, limit, False, special)
             if size >= 0:
                 return tokens[:size].copy()
             if size == -(1 << 31):
                 raise BackendError(f"a text of {len(text):,} bytes is too long to tokenise")
-            room = -size
+            limit = -size
 
     def token_bytes(self, token: int) -> bytes:
-        room = 64
+        limit = 64
         while True:
-            piece = ctypes.create_string_buffer(room)
-            size = lib.llama_token_to_piece(self.vocab, token, piece, room, 0, False)
+            piece = ctypes.create_string_buffer(limit)
+            size = lib.llama_token_to_piece(self.vocab, token, piece, limit, 0, False)
             if size >= 0:
                 return piece.raw[:size]
-            room = -size
+            limit = -size
 
     def token_text(self, token: int) -> str:
         text: bytes = lib.llama_vocab_get_text(self.vocab, token)

@@ -92,9 +92,9 @@ def mask(header: Header) -> int | None:
     Tokenizers of other models have a mask, too, so a name has to tell that it was trained so.
     """
     names = (header.path.name, header.text("general.name") or "")
-    found = header.number(MASK, -1)
+    token = header.number(MASK, -1)
     pard = any("pard" in name.lower() for name in names)
-    return found if pard and 0 <= found < header.length(TOKENS) else None
+    return token if pard and 0 <= token < header.length(TOKENS) else None
 
 
 def quantisation(header: Header) -> str:

@@ -49,8 +49,8 @@ def read(path: Path) -> Header:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            what = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise ModelFileError(f"{path} is {what}: give the path of a .gguf file")
+            kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise ModelFileError(f"{path} is {kind}: give the path of a .gguf file")
         with path.open("rb") as file:
             refuse_other_formats(path, file.read(64), status.st_size)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -70,20 +70,20 @@ def refuse_other_formats(path: Path, start: bytes, size: int) -> None:
         raise refusal(path, f"{least}: it has {size} of at least {LEAST_BYTES} bytes: {AGAIN}")
     lowered = start.lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
-        what = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
+        kind = "a git-lfs pointer, not the weights: run `git lfs pull` where it came from"
     elif start[8:9] == b"{" and size >= LEAST_BYTES and LENGTH(start)[0] < size:
-        what = "a safetensors file, not GGUF: give its folder to MLX, or convert it with llama.cpp"
+        kind = "a safetensors file, not GGUF: give its folder to MLX, or convert it with llama.cpp"
     elif start.startswith(b"PK\x03\x04"):
-        what = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"
+        kind = "a zip archive (PyTorch weights are), not GGUF: unpack it or convert it"
     elif lowered.startswith((b"<!doctype", b"<html", b"<?xml")):
-        what = "a web page, not GGUF: the download was answered with a page; log in and try again"
+        kind = "a web page, not GGUF: the download was answered with a page; log in and try again"
     elif start[:4] in OLD_MAGICS:
-        what = "a GGML file from before GGUF: download a GGUF version of the model"
+        kind = "a GGML file from before GGUF: download a GGUF version of the model"
     elif not start.strip(b"\0"):
-        what = f"not GGUF: it starts with {len(start)} zero bytes, as unfinished downloads do"
+        kind = f"not GGUF: it starts with {len(start)} zero bytes, as unfinished downloads do"
     else:
-        what = f"not GGUF: it starts with {start[:4]!r}, not b'GGUF'"
-    raise refusal(path, f"is {what}")
+        kind = f"not GGUF: it starts with {start[:4]!r}, not b'GGUF'"
+    raise refusal(path, f"is {kind}")
 
 
 class HeaderReader:
@@ -108,15 +108,15 @@ class HeaderReader:
         alignment = header.number("general.alignment", 32)
         if not 0 < alignment <= MOST_ALIGNED or alignment & (alignment - 1):
             self.broken(f"is broken: it aligns its weights to {alignment:,} bytes")
-        found = tuple(self.read_tensors(tensors).values())
+        read = tuple(self.read_tensors(tensors).values())
         start = -(-self.at // alignment) * alignment
-        for tensor in found:
+        for tensor in read:
             if tensor.offset + tensor.size > self.size - start:
                 self.cut_short(f"{start + tensor.offset + tensor.size:,} bytes")
-        return replace(header, tensors=found, weights_start=start)
+        return replace(header, tensors=read, weights_start=start)
 
-    def broken(self, what: str) -> NoReturn:
-        raise refusal(self.path, f"{what}: {AGAIN}")
+    def broken(self, fault: str) -> NoReturn:
+        raise refusal(self.path, f"{fault}: {AGAIN}")
 
     def cut_short(self, promised: str) -> NoReturn:
         self.broken(f"is cut short: its header promises {promised}, the file has {self.size:,}")
@@ -135,36 +135,38 @@ class HeaderReader:
             self.broken("is GGUF version 1, which llama.cpp no longer reads; 2 and 3 are")
         self.broken(f"is GGUF version {version}; versions 2 and 3 are read")
 
-    def count(self, what: str, most: int, least_bytes: int) -> int:
+    def count(self, items: str, most: int, least_bytes: int) -> int:
         count = self.number(UINT64)
-        room = (self.size - self.at) // least_bytes
-        if count > min(most, room):
-            limit = f"at most {most:,} are read" if room > most else f"it has room for {room:,}"
-            self.broken(f"is broken: its header promises {count:,} {what}, {limit}")
+        fitting = (self.size - self.at) // least_bytes
+        if count > min(most, fitting):
+            limit = f"at most {most:,} are read"
+            if fitting <= most:
+                limit = f"it has room for {fitting:,}"
+            self.broken(f"is broken: its header promises {count:,} {items}, {limit}")
         return count
 
     def number(self, kind: int) -> int:
         form = SCALARS[kind]
         self.need(self.at + form.size)
-        found = form.unpack_from(self.data, self.at)[0]
+        value = form.unpack_from(self.data, self.at)[0]
         self.at += form.size
-        return found  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]
 
-    def raw(self, what: str, most: int) -> bytes:
+    def raw(self, item: str, most: int) -> bytes:
         """Read a short string, which its length precedes."""
         length = self.number(UINT64)
         if length > most:
-            self.broken(f"is broken: it has {what} of {length:,} bytes; at most {most:,} are read")
+            self.broken(f"is broken: it has {item} of {length:,} bytes; at most {most:,} are read")
         self.need(self.at + length)
         self.at += length
         return self.data[self.at - length : self.at]
 
-    def name(self, what: str, most: int) -> str:
-        raw = self.raw(what, most)
+    def name(self, item: str, most: int) -> str:
+        raw = self.raw(item, most)
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            self.broken(f"is broken: {what} is not UTF-8 at byte {error.start} of {len(raw)}")
+            self.broken(f"is broken: {item} is not UTF-8 at byte {error.start} of {len(raw)}")
 
     def read_pair(self, values: dict[str, Value]) -> None:
         key = self.name("a key", LONGEST_KEY)
@@ -221,12 +223,12 @@ class HeaderReader:
         self.at = at
 
     def read_tensors(self, count: int) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for tensor in (self.read_tensor() for _ in range(count)):
-            if tensor.name in found:
+            if tensor.name in tensors:
                 self.broken(f"is broken: it has the tensor {tensor.name} twice")
-            found[tensor.name] = tensor
-        return found
+            tensors[tensor.name] = tensor
+        return tensors
 
     def read_tensor(self) -> Tensor:
         name = self.name("a tensor name", LONGEST_NAME)

@@ -56,27 +56,27 @@ class Header:
     file_bytes: int
     weights_start: int = 0  # where the tensors of this file begin
 
-    def refuse(self, what: str) -> NoReturn:
-        raise refusal(self.path, what)
+    def refuse(self, fault: str) -> NoReturn:
+        raise refusal(self.path, fault)
 
     def text(self, key: str) -> str | None:
         """Read a string; None where there is none, or one longer than `LONGEST_TEXT`."""
-        found = self.values.get(key)
-        return found.text if found else None
+        value = self.values.get(key)
+        return value.text if value else None
 
     def number(self, key: str, default: int = 0) -> int:
         """Read a whole number, the largest of an array of them."""
-        found = self.values.get(key)
-        if found is None:
+        value = self.values.get(key)
+        if value is None:
             return default
-        if found.place is not None:
+        if value.place is not None:
             return max(self.numbers(key), default=default)
-        return int(found.number) if found.kind in WHOLE else default
+        return int(value.number) if value.kind in WHOLE else default
 
     def length(self, key: str) -> int:
         """Count the elements of an array."""
-        found = self.values.get(key)
-        return found.place.count if found and found.place and found.kind == ARRAY else 0
+        value = self.values.get(key)
+        return value.place.count if value and value.place and value.kind == ARRAY else 0
 
     def numbers(self, key: str) -> list[int]:
         """Read an array of whole numbers; none where there is none, or a longer one."""
@@ -90,9 +90,9 @@ class Header:
         return [int(number) for (number,) in numbers]
 
 
-def refusal(path: Path, what: str) -> ModelFileError:
+def refusal(path: Path, fault: str) -> ModelFileError:
     """Make an error of one line, whatever the file puts into its names."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in what)
+    line = "".join(letter if letter.isprintable() else "?" for letter in fault)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     return ModelFileError(f"{path.name} {line}")

@@ -17,11 +17,11 @@ def uneven(tensors: Sequence[Tensor]) -> str:
     Norms and biases are added, not multiplied by rows; embeddings are only looked up, unless they
     are the output as well.
     """
-    looked_up = {INPUT} if any(each.name == OUTPUT for each in tensors) else set()
+    looked_up = {INPUT} if any(tensor.name == OUTPUT for tensor in tensors) else set()
     kinds = Counter(
-        each.kind
-        for each in tensors
-        if len(each.shape) > 1 and each.kind not in ROUND_ALIKE and each.name not in looked_up
+        tensor.kind
+        for tensor in tensors
+        if len(tensor.shape) > 1 and tensor.kind not in ROUND_ALIKE and tensor.name not in looked_up
     )
     counted = [
         (count, "tensor" if count == 1 else "tensors", kind) for kind, count in kinds.items()
