@@ -90,6 +90,11 @@ class Depth:
         """Count what each token is compared with: in one pool, the tokens of all rows."""
         return held / rows if self.even else held
 
+    def acceptance(self, by: str, ask: Ask) -> Acceptance:
+        """Return what is known of a proposer's drafts for one text."""
+        bound = ask.hints.forced is not None
+        return self.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
+
     def prices(self, batch: Batch) -> Prices:
         return Prices(self.costs, batch, self.budget.gain, self.even)
 

@@ -1,14 +1,18 @@
-"""Drafts of several proposers for one round, of which the best is taken."""
+"""The drafts that are offered in one round, of which the best of each text is verified."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from localspec.control.acceptance import Acceptance, Odds
+from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth
+from localspec.control.draft_length import worthiest
 from localspec.draft import Draft
+from localspec.proposer import Ask
+
+UNSTATED = 0.5  # confidence in a token whose proposer states none
 
 
 @dataclass(slots=True)
@@ -21,15 +25,24 @@ class DraftOffer:
     kinds: Sequence[Odds]
     survivals: Sequence[float]
     worth: float
+    pays: int = 0  # how many of its tokens it would pay to verify
     costly: bool = False  # its proposer takes time
     tries: bool = False  # it was made to learn whether its proposer pays
-    pays: int = 0  # how many of its tokens it would pay to verify
-    checked: int = 0  # how many of them were verified
+    verified: int = 0  # how many of its tokens were verified
+
+    def taken(self) -> Draft:
+        """Return the part of the draft that pays, which is now verified."""
+        draft, self.verified = self.draft, self.pays
+        if self.pays == len(draft.tokens):
+            return draft
+        sources = draft.sources and draft.sources[: self.pays]
+        confidences = draft.confidences[: self.pays]
+        return Draft(draft.tokens[: self.pays], draft.by, sources, confidences)
 
     def judge(self, text: Sequence[int]) -> int:
         """Learn from how the text went on; return how many draft tokens were right."""
         # A sampled token that was not verified teaches nothing: the target may sample another.
-        most = self.checked if self.draft.sources else len(self.kinds)
+        most = self.verified if self.draft.sources else len(self.kinds)
         judged = min(most, len(text))
         right = 0
         for drafted, token in zip(self.draft.tokens[:judged].tolist(), text, strict=False):
@@ -43,28 +56,49 @@ class DraftOffer:
 
 
 @dataclass(slots=True)
-class Pass:
-    """One round of asking: the batch, the price of each length, the best draft of each slot."""
+class Offers:
+    """The offers of one round by slot, and the best one of each."""
 
     batch: Batch
     depth: Depth
-    best: dict[int, DraftOffer] = field(default_factory=dict)
+    by_slot: dict[int, list[DraftOffer]] = field(default_factory=dict)
+    _best: dict[int, DraftOffer] = field(default_factory=dict)
     _prices: Sequence[float] = ()
     _priced: int = 0  # draft tokens
 
-    def prices(self, most: int) -> Sequence[float]:
-        """Return the price of verifying 0, 1, ... draft tokens, as far as may be lost."""
+    def add(
+        self, by: str, ask: Ask, draft: Draft, *, costly: bool = False, tries: bool = False
+    ) -> DraftOffer:
+        """Estimate how much of a draft pays; take it as the best of its text if it is."""
+        acceptance = self.depth.acceptance(by, ask)
+        # Of a draft that cost nothing the text judges also what is not verified.
+        caution = 0.0 if costly or draft.sources else CAUTION
+        stated = draft.confidences or (UNSTATED,) * len(draft)
+        kinds, survivals = acceptance.weigh(stated, caution)
+        length, worth = worthiest(survivals, self._priced_to(len(kinds)))
+        length = len(draft) if tries else length
+        offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, length, costly, tries)
+        self.by_slot.setdefault(ask.slot, []).append(offer)
+        if tries or worth > self.best_worth(ask.slot):
+            self._best[ask.slot] = offer
+        return offer
+
+    def best_worth(self, slot: int) -> float:
+        """Return the worth of the best draft for a slot so far."""
+        return self._best[slot].worth if slot in self._best else 0.0
+
+    def drafts(self) -> dict[int, Draft]:
+        """Return the best draft of each slot, cut to what is to be verified."""
+        rows_apart = self.batch.rows == 1 or self.depth.prices(self.batch).apart
+        trimmed = [offer for offer in self._best.values() if not offer.tries]
+        if trimmed and (len(self._best) > 1 or (self.depth.even and not rows_apart)):
+            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed])
+            for offer, length in zip(trimmed, lengths, strict=True):
+                offer.pays = length
+        return {slot: offer.taken() for slot, offer in self._best.items() if offer.pays}
+
+    def _priced_to(self, most: int) -> Sequence[float]:
+        """Return the prices of verifying 0, 1, ... draft tokens, as far as they may be lost."""
         if most > self._priced:
             self._priced, self._prices = most, self.depth.affordable(self.batch, most)
         return self._prices
-
-    def enter(self, slot: int, offer: DraftOffer) -> None:
-        """Take an offer as the best of its slot if it is."""
-        rival = self.best.get(slot)
-        if offer.tries or offer.worth > (rival.worth if rival else 0.0):
-            self.best[slot] = offer
-
-    def worth(self, slot: int) -> float:
-        """Return the worth of the best draft for a slot so far."""
-        offer = self.best.get(slot)
-        return offer.worth if offer else 0.0

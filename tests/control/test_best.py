@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from localspec.backend import Row
-from localspec.control import best as best_module
+from localspec.control import offers as offers_module
 from localspec.control.acceptance import Acceptances
-from localspec.control.best import Best, generous
+from localspec.control.best import Best
 from localspec.control.costs import NO_ATTENTION, Attention, Costs
 from localspec.control.depth import Depth
 from localspec.control.offers import DraftOffer
+from localspec.control.priced_proposer import DECIDING_LAG, generous
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -23,7 +24,6 @@ from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints, Quiet, Round
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.silent import Silent
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Dice, Sampler
@@ -235,8 +235,8 @@ def test_a_text_without_drafts_is_looked_at_ever_more_rarely_until_it_repeats():
 
 def test_a_free_draft_is_doubted_until_the_text_has_shown_its_worth(monkeypatch):
     checked = []
-    for caution in (best_module.CAUTION, 0.0):
-        monkeypatch.setattr(best_module, "CAUTION", caution)
+    for caution in (offers_module.CAUTION, 0.0):
+        monkeypatch.setattr(offers_module, "CAUTION", caution)
         clock = Clock()
         best = made(clock, flat=False, counter=counter(clock, step=2))
         checked.append(sum(count(best, clock, rounds=30)))
@@ -322,7 +322,7 @@ def test_a_head_that_does_not_pay_is_left_where_reading_along_is_dear():
 def test_a_head_reads_along_where_that_costs_next_to_nothing():
     head, seconds = followed(reading=2e-5, rounds=500)
     assert not head.left
-    assert head.behind(0) <= best_module.DECIDING_LAG + 4
+    assert head.behind(0) <= DECIDING_LAG + 4
     assert seconds < 0.01 * 500 * 1.04
 
 
@@ -427,7 +427,7 @@ def test_an_unchecked_draft_that_was_drawn_teaches_nothing():
     unchecked = DraftOffer("drawn", drawn, acceptance, kinds, survivals, 0.0)
     assert unchecked.judge([1, 2]) == 0
     assert [(kind.mean, kind.variance) for kind in kinds] == before
-    unchecked.checked = 2
+    unchecked.verified = 2
     unchecked.judge([1, 2])
     assert kinds[0].mean < before[0][0]
 
@@ -475,10 +475,11 @@ def test_drafts_that_cost_nothing_go_on_until_nobody_would_check_them():
 
 def test_who_was_followed_again_is_not_expected_to_pause():
     clock = Clock()
-    best = made(clock, counter=counter(clock))
+    free, seconds = counter(clock)
+    best = made(clock, counter=(free, seconds))
     best._looks._busy[0] = best._looks._looked[0] = -99  # rounds in which nothing was checked
     assert len(best.propose([ask(10)])[0])
-    best._proposers = {"counter": Silent()}
+    free._most = 0
     assert quiet_after(best, 11) is NOT_QUIET
 
 
@@ -557,10 +558,11 @@ class Watching(Counter):
     def __init__(self, clock, where):
         super().__init__(clock, 1e-5, step=2)  # what it drafts is wrong
         self.where, self.watched, self.runs = where, [], set()
+        self.answer = Quiet(0, self.worth_it)
 
     def quiet(self, ask):
         self.runs.add(next(run for run in (1, 2, 3) if ask.pays((1 - 1.5 / (run + 1),))))
-        return Quiet(0, self.worth_it)
+        return self.answer
 
     def worth_it(self, history):
         self.watched.append(len(history))
@@ -638,13 +640,13 @@ def test_it_says_from_when_on_a_text_is_watched():
 )
 def test_a_text_is_looked_at_where_a_proposer_is_not_quiet(quiet, at):
     proposer, best = watching(Clock(), ())
-    best._quiets["watching"] = lambda _: quiet
+    proposer.answer = quiet
     assert asked_at(best, proposer, 8) == list(at)
 
 
 def test_a_look_ends_the_quiet_of_so_many_rounds():
-    _, best = watching(Clock(), ())
-    best._quiets["watching"] = lambda _: Quiet(3)
+    proposer, best = watching(Clock(), ())
+    proposer.answer = Quiet(3)
     quiet = quiet_after(best, 10)
     assert [quiet.is_over(at - 10, ask(at).history) for at in (11, 12, 13, 14)] == [
         False,

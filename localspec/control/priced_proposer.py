@@ -1,0 +1,163 @@
+"""A proposer with what it has read of each text, which is asked for drafts where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from localspec.backend import MAX_HEAD_LAG
+from localspec.control.costs import Batch
+from localspec.control.depth import Candidate, Depth
+from localspec.control.offers import Offers
+from localspec.draft import Draft
+from localspec.proposer import Ask, FollowingProposer, Proposer, QuietProposer
+
+REACH = 8  # draft tokens by which to tell whether a proposer could ever pay
+# Tokens behind, from which on it is decided whether a head reads them.
+DECIDING_LAG = MAX_HEAD_LAG - 16
+
+
+class PricedProposer:
+    """One proposer of an engine, and the seconds that it takes."""
+
+    def __init__(
+        self, by: str, proposer: Proposer, depth: Depth, clock: Callable[[], float]
+    ) -> None:
+        self.by = by
+        self.quiet = proposer.quiet if isinstance(proposer, QuietProposer) else None
+        self.head = proposer if isinstance(proposer, FollowingProposer) else None
+        self.seconds = 0.0  # of drafting and reading in this round
+        self._proposer, self._depth, self._clock = proposer, depth, clock
+        self._read: dict[int, int] = {}  # tokens that it has read of each text, by slot
+        self._hope: bool | None = None  # whether it could ever pay; None: to be found out
+
+    def read(self, asks: Sequence[Ask]) -> None:
+        """Read prompts, if it may ever draft; heads do so by themselves."""
+        hopeless = self._depth.hopeless(self.by, REACH)
+        if self.head and hopeless:
+            for ask in asks:
+                self.head.leave(ask.slot)
+        elif not self.head and not hopeless:
+            self._draft([ask for ask in asks if ask.wants(self.by)], self._clock())
+
+    def look_up(self, asks: Sequence[Ask], offers: Offers, *, learns: bool) -> None:
+        """Offer drafts that cost next to nothing; learn the time that this took if `learns`."""
+        eager = [ask.until(ask.limit, generous) for ask in asks if ask.wants(self.by)]
+        if not eager:
+            return
+        begun = self._clock()
+        drafts = self._proposer.propose(eager)
+        if learns:
+            self._note(drafts, begun)
+        for ask, draft in zip(eager, drafts, strict=True):
+            if len(draft.tokens):
+                offers.add(self.by, ask, draft)
+
+    def draft(self, asks: Sequence[Ask], offers: Offers) -> None:
+        """Offer drafts that take time, where they promise to pay or are to tell whether they do."""
+        begun = self._clock()
+        asks = [ask for ask in asks if ask.wants(self.by) and self._follows(ask.slot)]
+        if not any(self.stirs(ask.slot) for ask in asks):
+            return
+        candidates = [self._candidate(ask, offers) for ask in asks]
+        plans = self._depth.plan(self.by, offers.batch, candidates)
+        planned = [(ask, plan) for ask, plan in zip(asks, plans, strict=True) if plan.limit]
+        drafts = self._draft([ask.until(plan.limit, plan.pays) for ask, plan in planned], begun)
+        pairs = zip(candidates, plans, strict=True)
+        if self.head and (idle := [candidate for candidate, plan in pairs if not plan.limit]):
+            self._keep_up(idle, offers.batch)
+        for (ask, plan), draft in zip(planned, drafts, strict=True):
+            survivals: Sequence[float] = ()
+            worth = 0.0
+            if draft:
+                tries = bool(plan.rates and draft.sources)  # the text alone would not judge it
+                offer = offers.add(self.by, ask, draft, costly=True, tries=tries)
+                survivals, worth = offer.survivals, offer.worth
+            self._depth.note_worth(self.by, ask.slot, plan.value(survivals, worth))
+
+    def note_right(self, slot: int, right: int) -> None:
+        """Learn how many tokens of a draft were right: it has read these."""
+        self._read[slot] += right
+        self._depth.note_right(self.by, slot, right)
+
+    def concerned(self, slot: int) -> bool:
+        """Whether its drafts could pay, or it follows the text until it is left."""
+        if self._hope is None:
+            self._hope = not self._depth.hopeless(self.by, REACH)
+        return self._hope or (self.head is not None and self._follows(slot))
+
+    def stirs(self, slot: int) -> bool:
+        """Whether there is anything to decide about its drafts for a text."""
+        late = self.head is not None and (self.head.behind(slot) or 0) >= DECIDING_LAG
+        return late or not self._depth.sleeps(self.by, slot)
+
+    def take_seconds(self) -> float:
+        """Return the seconds that it took since this was last called."""
+        seconds, self.seconds = self.seconds, 0.0
+        return seconds
+
+    def reconsider(self) -> None:
+        """Find out anew whether it could ever pay."""
+        self._hope = None
+
+    def release(self, slot: int) -> None:
+        self._proposer.release(slot)
+        self._read.pop(slot, None)
+
+    def _follows(self, slot: int) -> bool:
+        return self.head is None or self.head.behind(slot) is not None
+
+    def _candidate(self, ask: Ask, offers: Offers) -> Candidate:
+        acceptance, missed = self._depth.acceptance(self.by, ask), self._missed(ask)
+        rival = offers.best_worth(ask.slot)
+        return Candidate(ask, acceptance, missed, rival, self.head is not None)
+
+    def _keep_up(self, candidates: Sequence[Candidate], batch: Batch) -> None:
+        """Let a head read what it is far behind with; let it leave a text where that is too dear.
+
+        One that could never pay leaves it at once.
+        """
+        assert self.head
+        slots, behind = [], 0
+        able = not self._depth.hopeless(self.by, REACH)
+        for candidate in candidates:
+            ask, missed = candidate.ask, behind + candidate.missed
+            if able and candidate.missed < DECIDING_LAG:
+                continue
+            if able and self._depth.affords_reading(self.by, batch, missed):
+                slots.append(ask.slot)
+                behind = missed
+                self._read[ask.slot] = len(ask.history)
+            else:
+                self.head.leave(ask.slot)
+        if slots:
+            begun = self._clock()
+            self.head.catch_up(slots)
+            seconds = self._clock() - begun
+            self.seconds += seconds
+            self._depth.costs.note_drafting(self.by, 1, 0, seconds, behind)
+
+    def _draft(self, asks: Sequence[Ask], begun: float) -> list[Draft]:
+        """Ask for drafts; the tokens that it has not seen are read first."""
+        if not asks:
+            return []
+        missed = max(map(self._missed, asks))
+        drafts = self._proposer.propose(asks)
+        self.seconds += self._note(drafts, begun, missed)
+        self._read |= {ask.slot: len(ask.history) for ask in asks}
+        return drafts
+
+    def _note(self, drafts: Sequence[Draft], begun: float, missed: int = 0) -> float:
+        """Learn how many seconds drafts took, with all that it took to ask for them."""
+        depth, seconds = max(map(len, drafts)), self._clock() - begun
+        self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)
+        return seconds
+
+    def _missed(self, ask: Ask) -> int:
+        """Count the tokens that it has not seen of a text, without the newest one."""
+        missed = max(len(ask.history) - self._read.get(ask.slot, 0) - 1, 0)
+        return min(missed, self.head.behind(ask.slot) or 0) if self.head else missed
+
+
+def generous(confidences: Sequence[float]) -> bool:
+    """Continue a draft that costs nothing until its tokens become too unlikely to be verified."""
+    return confidences[-1] > 0.1
