@@ -21,12 +21,12 @@ class Arrangement:
     devices: Sequence[int] = ()
     target: Mapping[str, object] = field(default_factory=dict)
     draft: Mapping[str, object] = field(default_factory=dict)
-    vulkan: bool = False  # the first device of that kind, rather than ones made for the run
+    card: bool = False  # the first GPU that is here, rather than devices made for the run
     models: Sequence[str] = ()  # that stand for all of the tests' models
 
     @property
     def on_cpu(self) -> bool:
-        return not self.devices and not self.vulkan
+        return not self.devices and not self.card
 
     def arranged(self, options: Options) -> Options:
         wishes = self.draft if options.drafting else self.target
@@ -58,8 +58,8 @@ ARRANGEMENTS = {
     "half": Arrangement([4 * GB], {"gpu_layers": 2}, {"gpu_layers": 1}),
     "two": Arrangement([4 * GB, 3 * GB], {"split": (2.0, 1.0)}, {"split": (1.0, 2.0)}),
     "apart": Arrangement([4 * GB, 3 * GB], {"split": (1.0, 0.0)}, {"split": (0.0, 1.0)}),
-    "vulkan": Arrangement(vulkan=True),
-    "llvmpipe": Arrangement((), NO_FLASH, NO_FLASH, vulkan=True, models=SOME),
+    "gpu": Arrangement(card=True),
+    "llvmpipe": Arrangement((), NO_FLASH, NO_FLASH, card=True, models=SOME),
 }
 
 

@@ -31,9 +31,10 @@ def free() -> list[int]:
 
 
 def taken(before: list[int], sizes: Sequence[BufferSize]) -> list[int]:
-    """Return what devices report, or llama.cpp where Mesa's always tells that all is free."""
-    reported = [old - new for old, new in zip(before, free(), strict=True)]
-    return reported if any(reported) or not Running.now.vulkan else put(sizes, *KINDS.values())
+    """Return what devices report, or llama.cpp for a card, which others use at the same time."""
+    if Running.now.card:
+        return put(sizes, *KINDS.values())
+    return [old - new for old, new in zip(before, free(), strict=True)]
 
 
 def put(sizes: Sequence[BufferSize], *kinds: str) -> list[int]:
@@ -96,7 +97,7 @@ def test_each_device_takes_what_was_planned_for_it(way, starter):
     assert close(planned_bytes(known.plan), reported)
     for kind in ("weights", "context", "buffers"):
         assert close(planned_bytes(known.plan, kind), put(sizes, kind)), kind
-    assert free() == before
+    assert Running.now.card or free() == before
 
 
 @pytest.mark.parametrize("with_head", [False, True])
@@ -129,5 +130,6 @@ def test_a_draft_model_goes_to_the_main_device_and_is_counted_there(starter):
 def test_no_device_is_used_where_that_is_wished(starter):
     before = free()
     known = plan_of(starter, None, Options(context=1024, threads=1), Limits("cpu"))
+    LOG.take_sizes()
     with load_models(known, insists=True):
-        assert free() == before
+        assert sum(taken(before, LOG.take_sizes())) == 0

@@ -1,0 +1,50 @@
+"""The benchmark of a card: its tables, tried on the CPU and on a device of the tests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import gpu
+from benchmarks.gpu import ForwardRequest, TakenMemory
+from localspec.backend_spec import WORKERS
+from tests import engines
+from tests.rpc_devices import GB, RpcDevice, workers
+
+
+def test_forwards_of_all_sizes_are_timed_behind_texts_of_all_lengths():
+    request = ForwardRequest(str(engines.tiny("llama")), "f16", (20, 90), (1, 4, 9))
+    measured = gpu.child("forwards", json.dumps(gpu.asdict(request)))
+    assert {int(context) for context in measured} == {20, 90}
+    for times in measured.values():
+        assert [int(count) for count in times] == [1, 4, 9]
+        assert all(0 < seconds < 60 for seconds in times.values())
+
+
+def test_a_table_has_ratios_to_one_token_and_the_error_of_the_curve():
+    points = {1: 0.01, 3: 0.012, 4: 0.02, 17: 0.026, 64: 0.04}
+    shown, times, curve, copying = gpu.rows(100, points)
+    assert shown.split() == ["100", "10.00", "12.00", "20.00", "26.00", "40.00"]
+    assert times.split() == ["times", "1", "1.00", "1.20", "2.00", "2.60", "4.00"]
+    # Four tokens lie on the line between three and 17; 64 on that line, drawn on.
+    assert curve.split() == ["curve", "+0%", "+0%", "-35%", "+0%", "+82%"]
+    assert copying.split() == ["copying", "1.00", "2.50", "2.00", "6.54", "16.00"]
+
+
+def test_memory_is_measured_beside_its_plan_on_the_device_that_holds_it(monkeypatch):
+    device = RpcDevice(2 * GB)
+    monkeypatch.setenv(WORKERS, workers([device]))
+    try:
+        taken = TakenMemory(**gpu.child("memory", str(engines.tiny("llama")), "", "8 slots"))
+    finally:
+        device.kill()
+    assert taken.planned > 1 << 20
+    assert abs(taken.error) < gpu.MEMORY_GOAL
+    assert taken.loaded <= taken.working
+
+
+def test_memory_needs_a_card(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["bench", "gpu", str(engines.tiny("llama"))])
+    with pytest.raises(SystemExit, match="no GPU whose memory"):
+        gpu.main()
