@@ -45,19 +45,29 @@ PROMPTS_OF_A_CATEGORY = 2
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    details: bool = flag("Measure more modes, and show drafts, costs and forecasts.")
+    details: bool = flag("More modes; drafts, costs and forecasts, too.")
     seconds: float = option(
         SECONDS, "Seconds for the whole run, loading included.", "N", default=WHOLE_RUN
     )
-    modes: str = option(TEXT, "Modes to measure, e.g. auto,lookup,ngram:8.", "A,B", default="")
-    prompts: Path | None = option(WRITABLE, "JSONL file; each line has a category and a prompt.")
-    category: tuple[str, ...] = repeated(TEXT, "Only prompts of this category; may be repeated.")
-    limit: int | None = option(COUNT, "Prompts per category (2; of a file all).", "N")
-    repeat: int = option(COUNT, "Ask every prompt N times.", "N", default=1)
-    max_tokens: int | None = option(INTEGER, "Tokens per reply (32 to 128, by speed).", "N")
-    temperature: float = option(NUMBER, "Sampling temperature (0: greedy).", default=0.0)
+    modes: str = option(
+        TEXT,
+        "Modes to measure, e.g. auto,lookup,ngram:8.",
+        "A,B",
+        default="",
+        otherwise="those that suit the model",
+    )
+    prompts: Path | None = option(
+        WRITABLE, "JSONL file; each line has a category and a prompt.", otherwise="built-in prompts"
+    )
+    category: tuple[str, ...] = repeated(TEXT, "Category of the prompts to ask. May repeat.")
+    limit: int | None = option(COUNT, "Prompts per category.", "N", otherwise="2, of a file all")
+    repeat: int = option(COUNT, "Number of times that each prompt is asked.", "N", default=1)
+    max_tokens: int | None = option(
+        INTEGER, "Maximum tokens per reply.", "N", otherwise="32 to 128, by speed"
+    )
+    temperature: float = option(NUMBER, "Sampling temperature; 0: greedy.", default=0.0)
     seed: int = option(INTEGER, "Seed of sampled replies, the same in all modes.", default=0)
-    json: Path | None = option(WRITABLE, "Write every figure and reply to this file.")
+    json: Path | None = option(WRITABLE, "File for all figures and replies.")
 
 
 @click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))

@@ -48,26 +48,26 @@ PROMPT, REPLY, REPLIES = 64, 48, 4  # tokens, and how many continuations are tim
 class MakeDraftOptions:
     skip_layers: str = option(
         WORDS,
-        "Leave out these layers, counted from 0, and search for none.",
+        "Layers to leave out, counted from 0, instead of a search.",
         "A-B,C,...",
         default="",
     )
     text: Path | None = option(
-        READABLE, "Choose the layers by this text, which is like those that you write."
+        READABLE, "Text like those that you write, by which layers are chosen."
     )
     out: Path | None = option(
-        NEW, "Write this file or folder. Without it, one here, named by its layers."
+        NEW, "File or folder to write.", otherwise="one here, named by its layers"
     )
-    seconds: float = option(click.FloatRange(1), "Search for so long.", default=300.0)
+    seconds: float = option(click.FloatRange(1), "Seconds to search.", default=300.0)
 
 
 @click.command("make-draft", params=options(EngineOptions, MakeDraftOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
-    """Write a draft model of some of a model's own layers, and tell what it brings.
+    """Write a draft model of some of a model's own layers, and report what it brings.
 
-    The layers to leave out are given, or chosen by what promises most tokens a second on a text.
+    The layers to leave out are given, or chosen for the most tokens per second on a text.
     It costs memory of its own: with llama.cpp the layers that it keeps and the embedding, and keys
     and values; on MLX keys and values, or nothing where it keeps the first layers.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from localspec.commands.options.declare import TEXT, flag, option
+from localspec.commands.options.declare import TEXT, flag, option, secret
 from localspec.commands.options.loading import DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
 
@@ -22,18 +22,13 @@ class ChatOptions:
             "flag_value": LAST,
             "default": None,
             "metavar": "[NAME]",
-            "help": "Continue the last conversation, or one by its number or beginning.",
+            "help": "Conversation to continue, by its number or beginning; alone, the last.",
         },
     )
-    system: str = option(TEXT, "Use this system prompt.", "TEXT", default="")
-    lens: bool = flag("Colour each token by the proposer that drafted it.")
-    attach: str | None = option(TEXT, "Talk to the server at this address, or at unix:PATH.", "URL")
-    key: str | None = option(
-        TEXT,
-        "API key of that server. LOCALSPEC_API_KEY sets it, too.",
-        envvar="LOCALSPEC_API_KEY",
-        secret=True,
-    )
+    system: str = option(TEXT, "System prompt.", "TEXT", default="")
+    lens: bool = flag("Tokens coloured by the proposer that drafted them.")
+    attach: str | None = option(TEXT, "Address of a server to talk to, or unix:PATH.", "URL")
+    key: str | None = secret("API key of the server (env LOCALSPEC_API_KEY).", "LOCALSPEC_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)

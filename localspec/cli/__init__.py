@@ -69,7 +69,7 @@ CONTEXT = {
 
 
 @click.group(cls=LazyGroup, commands=LazyCommands(), context_settings=CONTEXT)
-@click.option("--config", type=READABLE, help="The file of options, instead of the user's.")
+@click.option("--config", type=READABLE, help="File of options, instead of the user's own.")
 @click.version_option(package_name="localspec", allow_from_autoenv=False)
 @click.pass_context
 def commands(context: click.Context, config: Path | None) -> None:

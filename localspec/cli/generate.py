@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    raw: bool = flag("Continue the prompt as it is, without the model's chat template.")
-    json: bool = flag("Print text and figures as JSON.")
+    raw: bool = flag("The prompt as it is, without the model's chat template.")
+    json: bool = flag("Text and figures as JSON.")
     logprobs: int | None = option(
-        INTEGER, "Report log-probabilities of each token and the N likeliest. Needs --json.", "N"
+        INTEGER,
+        "Log-probability of each token and its N likeliest alternatives (needs --json).",
+        "N",
     )
 
 

@@ -20,7 +20,7 @@ from localspec.models import engines, trial
 
 @dataclass(frozen=True, slots=True)
 class InfoOptions:
-    json: bool = flag("Print everything as JSON, the chat template included.")
+    json: bool = flag("Everything as JSON, the chat template included.")
 
 
 @click.command(params=options(EngineOptions, InfoOptions))

@@ -67,7 +67,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "plan",
             "localspec.commands.plan:plan",
-            "Tell what memory a model would take, and if it fits",
+            "Report what memory a model would take, and if it fits",
         ),
         ListedCommand("add", "localspec.commands.add:add", "Add a model to your own catalogue"),
         ListedCommand(
@@ -87,7 +87,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "connect",
             "localspec.clients.command:connect",
-            "Connect an editor to the server that runs",
+            "Print the settings by which an editor uses the server",
         ),
     ),
     "Speculation": (

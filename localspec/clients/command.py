@@ -80,7 +80,7 @@ def serving(context: click.Context) -> ServingOptions:
 @click.argument("model", metavar="[MODEL]", default="")
 @click.pass_context
 def connect(context: click.Context, program: str, model: str) -> None:
-    """Print the settings by which an editor uses the server that runs, and where they belong.
+    """Print the settings by which an editor uses the server, and where they belong.
 
     Address, model and context are those of the server that answers. A key is not printed.
     """

@@ -27,7 +27,7 @@ NEVER_YEAR = 9999  # of the end of a model that is not unloaded by itself
 
 @dataclass(frozen=True, slots=True)
 class PsOptions:
-    json: bool = flag("Print the list as JSON.")
+    json: bool = flag("List as JSON.")
 
 
 @dataclass(frozen=True, slots=True)

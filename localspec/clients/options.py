@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.commands.options.declare import FOLDER, TEXT, flag, option
+from localspec.commands.options.declare import FOLDER, TEXT, flag, option, secret
 
 
 @dataclass(frozen=True, slots=True)
 class AttachOptions:
-    attach: str | None = option(TEXT, "Use the server at this address, and no other.", "URL")
-    key: str | None = option(
-        TEXT,
-        "API key of that server. LOCALSPEC_API_KEY sets it, too.",
-        envvar="LOCALSPEC_API_KEY",
-        secret=True,
-    )
+    attach: str | None = option(TEXT, "Address of the server to use, and no other.", "URL")
+    key: str | None = secret("API key of the server (env LOCALSPEC_API_KEY).", "LOCALSPEC_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +19,10 @@ class StartOptions:
     """Options of a server that is started."""
 
     cache_dir: Path | None = option(
-        FOLDER, "Keep the KV cache of long prompts in this folder, for the next start."
+        FOLDER, "Folder for the KV cache of long prompts, kept for the next start."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    print: bool = flag("Print what would be run and set, and run nothing.")
+    print: bool = flag("Command and its variables, printed instead of run.")

@@ -16,13 +16,16 @@ from localspec.models.sources import LocalFiles, Source, source
 @dataclass(frozen=True, slots=True)
 class AddOptions:
     target: str = required(
-        TEXT, "Where its weights are: hf:ORG/REPOSITORY[:FILE], or a path.", "SOURCE"
+        TEXT, "Source of the weights: hf:ORG/REPOSITORY[:FILE], or a path.", "SOURCE"
     )
-    draft: str = option(TEXT, "Draft with this model.", "NAME|SOURCE", default="")
-    about: str = option(TEXT, "Describe it in a sentence.", default="a model of one's own")
-    size: str = option(TEXT, "Size of its weights, e.g. 5.0GB.", "SIZE", default="1GB")
+    draft: str = option(TEXT, "Draft model.", "NAME|SOURCE", default="")
+    about: str = option(TEXT, "Description in a sentence.", default="a model of one's own")
+    size: str = option(TEXT, "Size of the weights, e.g. 5.0GB.", "SIZE", default="1GB")
     format: str = option(
-        TEXT, "Format of its files, e.g. gguf. Without it, by the name of the target.", default=""
+        TEXT,
+        "Format of the files, e.g. gguf.",
+        default="",
+        otherwise="by the name of the target",
     )
 
 

@@ -29,7 +29,7 @@ from localspec.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class ConfigOptions:
-    json: bool = flag("Print the options as JSON.")
+    json: bool = flag("Options as JSON.")
 
 
 @dataclass(frozen=True, slots=True)

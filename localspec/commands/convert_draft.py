@@ -22,15 +22,16 @@ class ConvertOptions:
         EXISTING, "Folder of the model that the head drafts for.", "FOLDER"
     )
     out: Path | None = option(
-        WRITABLE, "Write this file. Without it, FOLDER.gguf in the current folder."
+        WRITABLE, "File to write.", otherwise="FOLDER.gguf in the current folder"
     )
     type: str = option(
-        TEXT, "Type of the weights: f32, f16, bf16, q8_0, or auto: as they are.", default="auto"
+        TEXT, "Type of the weights: f32, f16, bf16, q8_0; auto: as they are.", default="auto"
     )
     python: str = option(
         TEXT,
-        "Use this Python, which has torch and transformers. Without it, one is set up.",
+        "Python that has torch and transformers.",
         default="",
+        otherwise="one is set up",
     )
 
 

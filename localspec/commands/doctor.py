@@ -33,13 +33,13 @@ LITTLE = 4 << 30  # bytes of memory, in which only small models fit
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    fix: bool = flag("Build the engine for the graphics card of this machine.")
+    fix: bool = flag("New build of the engine for the graphics card of this machine.")
     rebuild: str | None = option(
-        TEXT, "Build the engine for cuda, hip, vulkan, metal, cpu, or auto.", "KIND"
+        TEXT, "New build of the engine: cuda, hip, vulkan, metal, cpu or auto.", "KIND"
     )
-    build: bool = flag("Compile, also where the engine's makers offer a build.")
+    build: bool = flag("Compilation, even where the engine's makers offer a build.")
     workers: str | None = workers.workers()
-    json: bool = flag("Print the findings as JSON.")
+    json: bool = flag("Findings as JSON.")
 
 
 @click.command(params=options(DoctorOptions))

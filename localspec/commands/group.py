@@ -21,11 +21,15 @@ ANY_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
     hosts: str = option(
-        TEXT, "Machines that run it, this one first.", "ADDRESS,...", default="127.0.0.1"
+        TEXT, "Machines to run on, this one first.", "ADDRESS,...", default="127.0.0.1"
     )
-    each: int = option(COUNT, "Start N processes on each machine.", default=1)
+    each: int = option(COUNT, "Number of processes per machine.", default=1)
     link: str = option(
-        TEXT, "Connect them by ring, jaccl or mpi. Without it, by ring.", "NAME", default=""
+        TEXT,
+        "Connection between them: ring, jaccl or mpi.",
+        "NAME",
+        default="",
+        otherwise="ring",
     )
 
 

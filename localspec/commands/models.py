@@ -36,9 +36,9 @@ MISSING = "engine missing"
 @dataclass(frozen=True, slots=True)
 class PullOptions:
     draft: str = option(
-        TEXT, "Pull this drafter in place of the listed one.", "NAME|SOURCE", default=""
+        TEXT, "Drafter to pull instead of the listed one.", "NAME|SOURCE", default=""
     )
-    dry_run: bool = flag("Say what would be downloaded, and download nothing.")
+    dry_run: bool = flag("Report of what would be downloaded, without downloading it.")
 
 
 @click.command(params=[NAME, *options(EngineOptions, PullOptions)])
@@ -62,7 +62,7 @@ def pull(context: click.Context, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    json: bool = flag("Print the list as JSON.")
+    json: bool = flag("List as JSON.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def machine(engine: str) -> Machine | None:
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    json: bool = flag("Print the description as JSON.")
+    json: bool = flag("Description as JSON.")
 
 
 @click.command(params=[NAME, *options(ShowOptions)])

@@ -40,15 +40,15 @@ FREE, RESERVE, OTHERS = ".", "-", "x"
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    slots: int = option(COUNT, "Plan for N texts at once, each with a context.", default=1)
-    json: bool = flag("Print the plan as JSON.")
+    slots: int = option(COUNT, "Number of texts at once, each with a context.", default=1)
+    json: bool = flag("Plan as JSON.")
 
 
 @click.command("plan", cls=SectionedCommand, params=options(*LOADING, PlanOptions))
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:
-    """Tell what memory a model would take, and if it fits, without loading it.
+    """Report what memory a model would take, and if it fits, without loading it.
 
     With --budget it is planned for a machine of that much memory, whatever is free here. A model
     that is not pulled yet is planned by the sizes of the catalogue.

@@ -24,7 +24,7 @@ BAR = 40  # characters of the longest bar
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    seconds: float = option(click.FloatRange(1, 3600), "Measure for so long.", default=15.0)
+    seconds: float = option(click.FloatRange(1, 3600), "Seconds to measure.", default=15.0)
 
 
 @click.command(cls=SectionedCommand, params=options(LoadingOptions, TuneOptions))

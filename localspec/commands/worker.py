@@ -24,18 +24,21 @@ UNGUARDED = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    host: str = option(TEXT, "Listen at this address.", default="127.0.0.1")
+    host: str = option(TEXT, "Address to listen at.", default="127.0.0.1")
     port: int = option(
-        click.IntRange(0, 65535), "Listen at this port; 0 is any free one.", default=50052
+        click.IntRange(0, 65535), "Port to listen at; 0: any free one.", default=50052
     )
     device: str = option(
-        TEXT, "Offer the CPU, or GPU number N, counted from 0.", "auto|cpu|N", default="auto"
+        TEXT,
+        "Device to offer: the CPU, or GPU number N, counted from 0.",
+        "auto|cpu|N",
+        default="auto",
     )
     memory: int | None = option(
-        Bytes(), "Memory to offer of each device, e.g. 6GiB. Without it, all that is free."
+        Bytes(), "Memory to offer per device, e.g. 6GiB.", otherwise="all that is free"
     )
-    cache: Path | None = option(FOLDER, "Keep weights in this folder, so that they are sent once.")
-    verbose: bool = flag("Print the engine's log.")
+    cache: Path | None = option(FOLDER, "Folder that keeps weights, so that they are sent once.")
+    verbose: bool = flag("Log of the engine on standard error.")
 
 
 @click.command(params=options(WorkerOptions))

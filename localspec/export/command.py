@@ -16,24 +16,22 @@ class ExportOptions:
     to: str = required(
         click.Choice(list(ENGINES)), "Engine to write the script for.", "|".join(ENGINES)
     )
-    draft: str = option(
-        TEXT, "Draft with this model in place of the listed one.", "NAME_OR_PATH", default=""
-    )
+    draft: str = option(TEXT, "Draft model, instead of the listed one.", "NAME_OR_PATH", default="")
     original: str = option(
         TEXT,
-        "Original weights of the model, for engines that take neither GGUF nor MLX. The catalogue "
-        "has those of its names.",
+        "Original weights of the model, for engines that take neither GGUF nor MLX.",
         "ORG/REPOSITORY",
         default="",
+        otherwise="those that the catalogue lists",
     )
     draft_original: str = option(
         TEXT, "Original weights of the draft model.", "ORG/REPOSITORY", default=""
     )
     depth: int = option(
-        click.IntRange(0, 64), "Draft N tokens in a round; 0 is none.", default=USUAL_DEPTH
+        click.IntRange(0, 64), "Tokens to draft per round; 0: none.", default=USUAL_DEPTH
     )
-    context: int | None = option(COUNT, "Tokens that a prompt and its reply may have together.")
-    slots: int | None = option(COUNT, "Answer N requests at once.")
+    context: int | None = option(COUNT, "Maximum tokens of a prompt and its reply together.")
+    slots: int | None = option(COUNT, "Number of requests at once.")
     kv_type: str = option(
         click.Choice(["auto", "f16", "q8_0", "q4_0"]),
         "Type of the KV cache.",

@@ -38,17 +38,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ProveOptions:
-    details: bool = flag("Show each proposer and each difference.")
+    details: bool = flag("Each proposer and each difference, too.")
     seconds: float = option(
-        SECONDS, "Seconds for the whole run; more of them try more.", "N", default=240.0
+        SECONDS, "Seconds for the whole run; more time tries more.", "N", default=240.0
     )
     prompts: Path | None = option(
         READABLE, 'JSONL file; each line has a "prompt" or "messages".', "FILE"
     )
-    max_tokens: int | None = option(COUNT, "Tokens per reply (16 to 64, by speed).", "N")
-    samples: int | None = option(COUNT, "Samples per proposer (150 to 2,000, by time).", "N")
+    max_tokens: int | None = option(
+        COUNT, "Maximum tokens per reply.", "N", otherwise="16 to 64, by speed"
+    )
+    samples: int | None = option(
+        COUNT, "Number of samples per proposer.", "N", otherwise="150 to 2,000, by time"
+    )
     temperature: float = option(NUMBER, "Sampling temperature.", default=1.0)
-    json: bool = flag("Print the verdict with all its figures.")
+    json: bool = flag("Verdict with all its figures as JSON.")
 
 
 @click.command(cls=SectionedCommand, params=options(ProveOptions, LoadingOptions))

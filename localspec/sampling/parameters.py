@@ -122,7 +122,7 @@ PARAMETERS = (
     Parameter(
         "temperature",
         ("temperature",),
-        *(0, 100, "Randomness; at 0 always the likeliest token."),
+        *(0, 100, "Sampling temperature; 0: greedy."),
         lambda sampling: sampling.temperature,
         lambda sampling, value: replace(sampling, temperature=value),
         sensible=(0, 2),
@@ -130,7 +130,7 @@ PARAMETERS = (
     Parameter(
         "top_k",
         ("top_k",),
-        *(0, 1 << 31, "Only the K likeliest tokens; 0 is off."),
+        *(0, 1 << 31, "Number of likeliest tokens to draw from; 0: all."),
         lambda sampling: sampling.top_k,
         lambda sampling, value: replace(sampling, top_k=int(value)),
         whole=True,
@@ -139,7 +139,7 @@ PARAMETERS = (
     Parameter(
         "top_p",
         ("top_p",),
-        *(1e-9, 1, "Only the likeliest that have P together; 1 is off."),
+        *(1e-9, 1, "Share of probability to draw from; 1: all."),
         lambda sampling: sampling.top_p,
         lambda sampling, value: replace(sampling, top_p=value),
         least=0,
@@ -147,14 +147,14 @@ PARAMETERS = (
     Parameter(
         "min_p",
         ("min_p",),
-        *(0, 1, "None below P times the likeliest; 0 is off."),
+        *(0, 1, "Least probability relative to the top's; 0: off."),
         lambda sampling: sampling.min_p,
         lambda sampling, value: replace(sampling, min_p=value),
     ),
     Parameter(
         "repetition",
         ("repetition_penalty", "repeat_penalty"),
-        *(0.01, 100, "Above 1, what occurred becomes rarer; 1 is off."),
+        *(0.01, 100, "Factor against tokens that occurred; 1: off."),
         lambda sampling: sampling.repetition,
         lambda sampling, value: replace(sampling, repetition=value),
         off=0,
@@ -163,7 +163,7 @@ PARAMETERS = (
     Parameter(
         "presence",
         ("presence_penalty",),
-        *(-100, 100, "Against words that the reply has; 0 is off."),
+        *(-100, 100, "Penalty on tokens of the reply; 0: off."),
         lambda sampling: sampling.presence,
         lambda sampling, value: replace(sampling, presence=value),
         sensible=(-2, 2),
@@ -171,7 +171,7 @@ PARAMETERS = (
     Parameter(
         "frequency",
         ("frequency_penalty",),
-        *(-100, 100, "The same, for each time it has them; 0 is off."),
+        *(-100, 100, "Penalty per occurrence in the reply; 0: off."),
         lambda sampling: sampling.frequency,
         lambda sampling, value: replace(sampling, frequency=value),
         sensible=(-2, 2),
@@ -179,7 +179,7 @@ PARAMETERS = (
     Parameter(
         "penalty_window",
         ("repeat_last_n", "penalty_last_n"),
-        *(-1, 1 << 31, "Tokens that penalties look at; -1: all."),
+        *(-1, 1 << 31, "Number of tokens that penalties look at; -1: all."),
         lambda sampling: sampling.penalty_window,
         lambda sampling, value: replace(sampling, penalty_window=int(value)),
         whole=True,

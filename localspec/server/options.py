@@ -32,87 +32,89 @@ FOR_AGENTS = 16_384  # tokens of context, below which coding agents have too lit
 class ServingOptions:
     """The addresses and limits of the server."""
 
-    host: str = option(TEXT, "Listen at this address.", default="127.0.0.1")
+    host: str = option(TEXT, "Address to listen at.", default="127.0.0.1")
     port: int = option(
-        click.IntRange(0, 65535), "Listen at this port; 0 is any free one.", default=8080
+        click.IntRange(0, 65535), "Port to listen at; 0: any free one.", default=8080
     )
     unix: Path | None = option(
-        WRITABLE, "Listen at this unix socket in place of an address. Only its owner may connect."
+        WRITABLE, "Unix socket to listen at instead; only its owner may connect."
     )
-    tls_cert: Path | None = option(
-        READABLE, "Answer by HTTPS with this certificate and its chain (PEM)."
-    )
+    tls_cert: Path | None = option(READABLE, "Certificate for HTTPS, with its chain (PEM).")
     tls_key: Path | None = option(
         READABLE, "Key of the certificate, if it is in a file of its own."
     )
     prefix: str = option(
         TEXT,
-        "Answer under this path, too, for a proxy that does not strip it.",
+        "Path to answer under, too, for a proxy that does not strip it.",
         "/PATH",
         default="",
     )
-    slots: int = option(COUNT, "Answer N requests at once.", default=4)
+    slots: int = option(COUNT, "Number of requests that run at once.", default=4)
     max_gap: float = option(
         SECONDS,
-        "Let running replies pause for so long while a new prompt is read. With more, new "
-        "requests begin sooner.",
+        "Seconds that running replies may pause for a new prompt; higher starts new requests "
+        "sooner.",
         "SECONDS",
         default=MAX_GAP,
     )
     queue: int = option(
-        click.IntRange(0), "Let N more requests wait for a slot, and refuse others.", default=64
+        click.IntRange(0),
+        "Number of further requests that may wait; others are refused.",
+        default=64,
     )
-    time_limit: float = option(SECONDS, "End a reply after so long.", "SECONDS", default=600.0)
-    body_limit: int = option(Bytes(), "Refuse requests with a larger body.", default=32 << 20)
-    idle: float | None = option(SECONDS, "Unload a model that was not used for so long.", "SECONDS")
+    time_limit: float = option(
+        SECONDS, "Seconds after which a reply is ended.", "SECONDS", default=600.0
+    )
+    body_limit: int = option(Bytes(), "Maximum size of a request's body.", default=32 << 20)
+    idle: float | None = option(
+        SECONDS, "Seconds without use after which a model is unloaded.", "SECONDS"
+    )
     api_key: tuple[str, ...] = repeated(
         TEXT,
-        f"Require this key from clients. May repeat. {KEY} sets it, too.",
+        f"API key that clients must send. May repeat (env {KEY}).",
         "KEY",
         envvar=KEY,
         secret=True,
     )
-    api_key_file: Path | None = option(
-        READABLE, "Require a key of this file, which has one per line."
-    )
-    insecure: bool = flag("Require no key, also where others can reach the address.")
+    api_key_file: Path | None = option(READABLE, "File of API keys, one per line.")
+    insecure: bool = flag("No key required, even where others can reach the address.")
     allow_host: tuple[str, ...] = repeated(
-        TEXT, "Accept requests to this host name; * accepts all. May repeat.", "NAME"
+        TEXT, "Host name that requests may be for; *: all. May repeat.", "NAME"
     )
     allow_origin: tuple[str, ...] = repeated(
-        TEXT, "Accept requests by web pages of this origin; * accepts all. May repeat.", "URL"
+        TEXT, "Origin whose web pages may send requests; *: all. May repeat.", "URL"
     )
     cache_dir: Path | None = option(
-        FOLDER, "Keep the KV cache of long prompts in this folder, for the next start."
+        FOLDER, "Folder for the KV cache of long prompts, kept for the next start."
     )
-    cache_size: int = option(Bytes(), "Size of that folder at most.", default=8 << 30)
+    cache_size: int = option(Bytes(), "Maximum size of that folder.", default=8 << 30)
     cache_ram: int = option(
         Bytes(),
-        "Memory for the KV cache of texts that lost their slot; at most a quarter of what is free.",
+        "Memory for KV caches evicted from slots; at most a quarter of free memory.",
         default=8 << 30,
     )
     response_store: int = option(
         click.IntRange(0),
-        "Keep N responses for previous_response_id; on disk with --cache-dir.",
+        "Number of responses kept for previous_response_id; on disk with --cache-dir.",
         "N",
         default=STORED,
     )
     manage: bool | None = option(
         click.BOOL,
-        "Let clients load, unload, download and delete models. Without it, they may where nobody "
-        "else can reach the server.",
+        "Right of clients to load, unload, download and delete models.",
         "yes|no",
+        otherwise="yes where nobody else can reach the server",
     )
     alias: tuple[str, ...] = repeated(
         TEXT,
-        "Serve the model under this name, too; of several, write NAME=MODEL. May repeat.",
+        "Another name of the model; of several models, NAME=MODEL. May repeat.",
         "NAME",
     )
-    strict: bool = flag("Refuse unknown fields and models, and values out of bounds.")
-    docs: bool = flag("Describe the API at /docs and /openapi.json.")
-    log_prompts: bool = flag("Write prompts and replies into the log.")
+    strict: bool = flag("Errors for unknown fields and models, and for values out of bounds.")
+    docs: bool = flag("Description of the API at /docs and /openapi.json.")
+    log_prompts: bool = flag("Prompts and replies in the log, too.")
     log_file: Path | None = option(
-        WRITABLE, "Append the log to a file, which may be moved away at any time.", "FILE"
+        WRITABLE, "File that the log is appended to; it may be moved away at any time.", "FILE"
     )
 
 

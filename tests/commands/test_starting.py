@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 
 from localspec.cli import commands, run
@@ -106,6 +108,35 @@ def test_no_line_of_help_is_cut_or_wrapped_at_80_columns(capsys, monkeypatch):
     assert max(map(len, lines)) <= 80
     for listed in filter(lambda each: each.about, LISTED.values()):
         assert any(line.split(maxsplit=1) == [listed.name, listed.about] for line in lines)
+
+
+OPTIONS = [
+    pytest.param(option, id=f"{name}{option.opts[0]}")
+    for name in LISTED
+    for option in commands.commands[name].params
+    if isinstance(option, click.Option)
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_default_stands_in_brackets_behind_what_an_option_is(option):
+    assert option.help[0].isupper()
+    assert option.help.endswith(".")
+    assert not re.search(r"Without it|\belse\b|\bdefault\b|; \d+\.$", option.help)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("generate", "Number of layers on GPUs.  [default: as many as fit]"),
+        ("generate", "Maximum tokens to generate.  [default: until the context is full]"),
+        ("serve", "Maximum size of a request's body.  [default: 32MiB]"),
+        ("bench", "Prompts per category.  [default: 2, of a file all]"),
+    ],
+)
+def test_a_default_that_is_decided_later_is_shown_in_words(name, shown, capsys):
+    assert run([name, "--help"]) == 0
+    assert shown in " ".join(capsys.readouterr().out.split()).replace(" [", "  [")
 
 
 def test_everyday_commands_come_first_in_the_help(capsys):

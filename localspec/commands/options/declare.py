@@ -37,24 +37,41 @@ def option(
     help: str,
     metavar: str | None = ...,
     *,
+    otherwise: str = ...,
     envvar: str | None = ...,
-    secret: bool = ...,
 ) -> T | None: ...
 @overload
-def option(kind: click.ParamType[T], help: str, metavar: str | None = ..., *, default: T) -> T: ...
+def option(
+    kind: click.ParamType[T],
+    help: str,
+    metavar: str | None = ...,
+    *,
+    default: T,
+    otherwise: str = ...,
+) -> T: ...
 def option(
     kind: click.ParamType[T],
     help: str,
     metavar: str | None = None,
     *,
     default: T | None = None,
+    otherwise: str = "",
     envvar: str | None = None,
-    secret: bool = False,
 ) -> object:
-    """Declare an option of one value; without a default it is None where it is not given."""
+    """Declare an option of one value; without a default it is None where it is not given.
+
+    `otherwise` says in words what holds then, and is shown as the default.
+    """
     metadata = {"type": kind, "help": help, "metavar": metavar or NUMBERS.get(kind.name)}
-    metadata |= {"envvar": envvar, "hide_input": secret}
+    metadata |= {"envvar": envvar, "show_default": otherwise or True}
     return field(default=default, metadata=metadata | {"default": default})
+
+
+def secret(help: str, envvar: str) -> str | None:
+    """Declare an option that is not to be shown, and may stand in the environment."""
+    metadata = {"type": TEXT, "help": help, "envvar": envvar, "hide_input": True, "default": None}
+    declared: str | None = field(default=None, metadata=metadata)
+    return declared
 
 
 def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
@@ -97,7 +114,9 @@ class TypedOption(click.Option):
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         """Write a default as people type it, and none that is empty."""
         extra, default = super().get_help_extra(ctx), self.default
-        if isinstance(self.type, Bytes) and isinstance(default, int):
+        if isinstance(self.show_default, str):
+            extra["default"] = self.show_default
+        elif isinstance(self.type, Bytes) and isinstance(default, int):
             extra["default"] = in_units(default)
         elif isinstance(default, float):
             extra["default"] = f"{default:g}"
@@ -115,8 +134,7 @@ def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
             [f"--{name.replace('_', '-')}"],
             expose_value=False,  # so that commands take few parameters
             callback=_keep,
-            show_default=True,
-            **metadata,
+            **{"show_default": True, **metadata},
         )
         for record in records
         for member in fields(record)

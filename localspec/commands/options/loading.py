@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from localspec.backend import Options
+from localspec.backend import CONTEXT, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
@@ -26,7 +26,7 @@ SWITCH = {"auto": None, "on": True, "off": False}
 
 
 def _backend() -> str:
-    help = "Engine to use. `doctor` lists them; auto takes the one that the files are for."
+    help = "Engine that runs the model; `doctor` lists them. auto: by the model's files."
     return option(Engine(), help, "auto|NAME", default=AUTO)
 
 
@@ -49,7 +49,8 @@ class DraftingOptions:
     )
     depth: int | None = option(
         click.IntRange(0, 64),
-        "Draft always N tokens in a round. Without it, measured costs decide.",
+        "Tokens to draft per round.",
+        otherwise="by measured cost",
     )
 
 
@@ -57,56 +58,65 @@ class DraftingOptions:
 class LoadingOptions:
     backend: str = _backend()
     draft: str | None = option(
-        TEXT, "Draft with this smaller model or drafting head.", "NAME_OR_PATH"
+        TEXT,
+        "Smaller model, or drafting head, that drafts.",
+        "NAME_OR_PATH",
+        otherwise="the one that was pulled with the model",
     )
-    context: int | None = option(COUNT, "Tokens that a prompt and its reply may have together.")
+    context: int | None = option(
+        COUNT,
+        "Maximum tokens of a prompt and its reply together.",
+        otherwise=f"the model's own, at most {CONTEXT:,}; less if memory is short",
+    )
     kv_type: str = option(
         TEXT,
-        "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. Auto "
-        "is 16 bits.",
+        "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. "
+        "auto: 16 bits, or 8 where memory is short.",
         "auto|TYPE|K,V",
         default="auto",
     )
     bit_exact: bool = flag(
-        "Compute alike in batches of any size, so that greedy text is the same to the bit alone, "
-        "beside others and with drafts. For llama.cpp on a CPU and weights in Q4_0, Q4_1, Q5_0, "
-        "Q5_1 or Q8_0. Tokens take 1.4 to 2.5 times as long."
+        "Same arithmetic in batches of any size: greedy text is the same to the bit alone, beside "
+        "other requests and with drafts. llama.cpp on a CPU only, for weights in Q4_0, Q4_1, "
+        "Q5_0, Q5_1 or Q8_0; a token takes 1.4 to 2.5 times as long."
     )
     flash_attention: str = option(
         click.Choice(["auto", "on", "off"]),
-        "Use flash attention. Without it, greedy text can differ where two tokens nearly tie.",
+        "Flash attention; switching it off can change greedy text where two tokens nearly tie.",
         default="auto",
     )
     device: str = option(
-        TEXT, "Run on the CPU, or on GPU number N, counted from 0.", "auto|cpu|N", default="auto"
+        TEXT, "Device: the CPU, or GPU number N, counted from 0.", "auto|cpu|N", default="auto"
     )
     budget: int | None = option(
-        Bytes(), "Memory to use at most, e.g. 6GiB. Without it, all that is free but a reserve."
+        Bytes(), "Maximum memory to use, e.g. 6GiB.", otherwise="all that is free but a reserve"
     )
     gpu_layers: int | None = option(
-        click.IntRange(0), "Put N layers on the GPUs. Without it, as many as fit."
+        click.IntRange(0), "Number of layers on GPUs.", otherwise="as many as fit"
     )
     split: tuple[float, ...] | None = option(
-        Shares(), "Split layers across GPUs, e.g. 3,1. Without it, by free memory.", "SHARE,..."
+        Shares(), "Share of the layers per GPU, e.g. 3,1.", "SHARE,...", otherwise="by free memory"
     )
     main_gpu: int | None = option(
-        click.IntRange(0), "Put the draft model, and models that fit on one GPU, on GPU N.", "N"
+        click.IntRange(0),
+        "GPU for models that fit on one GPU, and for the draft model.",
+        "N",
+        otherwise="the one with the most free memory",
     )
     cpu_moe: int | None = option(
-        Layers(), "Keep the experts of the first N layers in host memory.", "auto|N"
+        Layers(),
+        "Number of layers, from the first, whose experts stay in host memory.",
+        "auto|N",
+        otherwise="as few as possible",
     )
     workers: str | None = workers.workers()
-    threads: int | None = option(
-        COUNT, "Compute with N CPU threads. Without it, one per physical core."
-    )
+    threads: int | None = option(COUNT, "Number of CPU threads.", otherwise="one per physical core")
     mmap: bool = flag(
-        "Map weights from their file in place of reading them into huge pages (llama.cpp on a "
-        "CPU, Linux). Loads faster and shares memory; a token takes up to 1.2 times as long."
+        "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
+        "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
-    adapter: Path | None = option(
-        EXISTING, "Put this LoRA adapter, a folder, on the model. Only MLX can."
-    )
-    verbose: bool = flag("Print the engine's log.")
+    adapter: Path | None = option(EXISTING, "Folder of a LoRA adapter for the model (MLX only).")
+    verbose: bool = flag("Log of the engine on standard error.")
 
 
 LOADING = (LoadingOptions, DraftingOptions)

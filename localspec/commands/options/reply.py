@@ -40,19 +40,23 @@ MEMBERS = {parameter.names[0]: declared(parameter) for parameter in PARAMETERS}
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
     max_tokens: int | None = option(
-        INTEGER, "Generate at most N tokens. Without it, until the context is full."
+        INTEGER, "Maximum tokens to generate.", otherwise="until the context is full"
     )
     sampling: Sampling = combined(GREEDY, MEMBERS, built)
     logit_bias: tuple[str, ...] = repeated(
-        TEXT, "Add BIAS to the logit of token number TOKEN. May repeat.", "TOKEN=BIAS"
+        TEXT, "Value added to the logit of a token, by its number. May repeat.", "TOKEN=BIAS"
     )
-    seed: int | None = option(INTEGER, "Sample with this seed, so that a reply can be repeated.")
-    stop: tuple[str, ...] = repeated(TEXT, "End the reply at this text. May repeat.", "TEXT")
+    seed: int | None = option(
+        INTEGER,
+        "Seed of the sampling; the same one repeats a reply.",
+        otherwise="another one each time",
+    )
+    stop: tuple[str, ...] = repeated(TEXT, "Text that ends the reply. May repeat.", "TEXT")
     prediction: IO[str] | None = option(
-        OPENED, "Draft from this file, which the reply may repeat, e.g. one to be edited."
+        OPENED, "File to draft from, which the reply may repeat, e.g. one to be edited."
     )
-    ignore_end: bool = flag("Continue where the model would end its reply.")
-    plain: bool = flag("Decode plainly, without drafts.")
+    ignore_end: bool = flag("Generation past the end that the model chooses.")
+    plain: bool = flag("Plain decoding, without drafts.")
 
 
 def settings(options: ReplyOptions, logprobs: int | None = None) -> Settings:

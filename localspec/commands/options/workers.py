@@ -9,7 +9,7 @@ import click
 from localspec.backend_spec import WORKERS
 from localspec.commands.options.declare import option
 
-HELP = "Use the devices of these other machines, too. `localspec worker` serves them."
+HELP = "Workers whose devices are used, too; `localspec worker` serves them."
 FORM = "HOST:PORT,..."
 
 
