@@ -17,9 +17,9 @@ class Absolute:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = WHOLE.fullmatch(scope.get("raw_path", b""))
-        if found:
-            host, path = found[1], found[2] or b"/"
+        url = WHOLE.fullmatch(scope.get("raw_path", b""))
+        if url:
+            host, path = url[1], url[2] or b"/"
             others = [pair for pair in scope["headers"] if pair[0] != b"host"]
             headers = [*others, (b"host", host)]
             scope = {**scope, "raw_path": path, "path": unquote(path.decode()), "headers": headers}

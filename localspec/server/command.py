@@ -48,53 +48,53 @@ STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
 
 def serve(
-    wanted: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
+    options: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
 ) -> None:
     """Bind, load the first model, and answer until stopped."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    begin_log(wanted.log_file)
-    terms = terms_of(wanted)
+    begin_log(options.log_file)
+    terms = terms_of(options)
     loading = replace(
         loading,
-        options=replace(loading.options, slots=wanted.slots),
-        cache_dir=wanted.cache_dir,
-        cache_bytes=wanted.cache_size,
-        cache_ram=wanted.cache_ram,
-        max_gap=wanted.max_gap,
+        options=replace(loading.options, slots=options.slots),
+        cache_dir=options.cache_dir,
+        cache_bytes=options.cache_size,
+        cache_ram=options.cache_ram,
+        max_gap=options.max_gap,
     )
-    with listening(wanted) as listener:
+    with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
         life = (
-            ONE_LIFE if loading.options.members > 1 else lives(tell_of_end, grace=GRACE_SECONDS + 1)
+            ONE_LIFE if loading.options.members > 1 else lives(print_end, grace=GRACE_SECONDS + 1)
         )
-        offers = named(offered(names, draft, loading), wanted.alias)
-        library = PulledLibrary(loading.backend, partial(pulled_offer, loading))
+        offers = with_aliases(named_models(names, draft, loading), options.alias)
+        library = PulledLibrary(loading.backend, partial(offer_pulled_model, loading))
         terms = replace(terms, library=library)
-        asyncio.run(answer(offers, terms, wanted, listener, life))
+        asyncio.run(run_server(offers, terms, options, listener, life))
 
 
 def short_for_agents(context: int, trained: int) -> str:
-    """Say what to do for coding agents, where the context is too short for them."""
+    """Advise how to get a context that is long enough for coding agents."""
     note = f"the context is {context:,} tokens; coding agents need {FOR_AGENTS:,} and more"
     if trained < FOR_AGENTS:
         return f"{note}, and this model was trained for {trained:,}: take another for them"
     return f"{note}: --context"
 
 
-def tell_of_end(said: str) -> None:
-    click.echo(f"localspec: {said}", err=True)
+def print_end(reason: str) -> None:
+    click.echo(f"localspec: {reason}", err=True)
 
 
-def offered(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
+def named_models(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
     """Find the models that are named on the command line."""
-    places = [
-        PairFiles.for_target(found, draft, loading.backend, alone=loading.alone)
-        for found in [locate_or_pull(name, loading) for name in names]
+    pairs = [
+        PairFiles.for_target(path, draft, loading.backend, alone=loading.alone)
+        for path in [locate_or_pull(name, loading) for name in names]
     ]
-    return [offer(name, pair, loading) for name, pair in zip(names, places, strict=True)]
+    return [offer_model(name, files, loading) for name, files in zip(names, pairs, strict=True)]
 
 
-async def answer(
+async def run_server(
     offers: Sequence[ServedOffer],
     terms: Terms,
     options: ServingOptions,
@@ -127,83 +127,86 @@ async def answer(
     await server.serve(sockets=[listener])
 
 
-def terms_of(wanted: ServingOptions) -> Terms:
-    keys = keys_of(wanted.api_key, wanted.api_key_file)
-    alone = wanted.unix is not None or is_local(wanted.host)
-    if not alone and not keys and not wanted.insecure:
+def terms_of(options: ServingOptions) -> Terms:
+    keys = keys_of(options.api_key, options.api_key_file)
+    alone = options.unix is not None or is_local(options.host)
+    if not alone and not keys and not options.insecure:
         raise UsageError(
-            f"any client that reaches {wanted.host} could use this server: "
+            f"any client that reaches {options.host} could use this server: "
             "give --api-key, or --insecure"
         )
     return Terms(
-        rules=Rules(keys, hosts_of(wanted), wanted.body_limit),
-        origins=wanted.allow_origin,
-        reply_seconds=wanted.time_limit,
-        waiting=wanted.queue,
-        idle_seconds=wanted.idle,
-        docs=wanted.docs,
-        manage=alone if wanted.manage is None else wanted.manage,
-        quotes=wanted.log_prompts,
-        prefix=checked(wanted.prefix),
-        strict=wanted.strict,
-        responses=wanted.response_store,
-        cache_dir=wanted.cache_dir,
+        rules=Rules(keys, hosts_of(options), options.body_limit),
+        origins=options.allow_origin,
+        reply_seconds=options.time_limit,
+        waiting=options.queue,
+        idle_seconds=options.idle,
+        docs=options.docs,
+        manage=alone if options.manage is None else options.manage,
+        quotes=options.log_prompts,
+        prefix=checked(options.prefix),
+        strict=options.strict,
+        responses=options.response_store,
+        cache_dir=options.cache_dir,
     )
 
 
-def hosts_of(wanted: ServingOptions) -> tuple[str, ...]:
+def hosts_of(options: ServingOptions) -> tuple[str, ...]:
     """List the names that the server may be called by; a unix socket has none for web pages."""
-    if wanted.unix is not None:
+    if options.unix is not None:
         return ("*",)
     own = socket.gethostname().lower()
-    named = () if is_local(wanted.host) else (wanted.host, own, f"{own}.local")
-    return (*LOCAL, *named, *wanted.allow_host)
+    names = () if is_local(options.host) else (options.host, own, f"{own}.local")
+    return (*LOCAL, *names, *options.allow_host)
 
 
-def named(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedOffer]:
-    """Offers with their other names; without a model, a name is for the first."""
-    found = {offer.name: offer for offer in offers}
-    for each in aliases:
-        alias, _, model = each.partition("=")
-        model = model or offers[0].name
-        if not alias or model not in found:
-            raise UsageError(f"--alias {each} is for {model!r}; served: {', '.join(found)}")
-        found[model] = replace(found[model], aliases=(*found[model].aliases, alias))
-    return list(found.values())
+def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedOffer]:
+    """Give offers their other names; an alias without a model is for the first."""
+    by_name = {offer.name: offer for offer in offers}
+    for option in aliases:
+        alias, _, model = option.partition("=")
+        offer = by_name.get(model or offers[0].name)
+        if not alias or offer is None:
+            model = model or offers[0].name
+            raise UsageError(f"--alias {option} is for {model!r}; served: {', '.join(by_name)}")
+        by_name[offer.name] = replace(offer, aliases=(*offer.aliases, alias))
+    return list(by_name.values())
 
 
-def pulled_offer(loading: Loading, name: str) -> ServedOffer:
+def offer_pulled_model(loading: Loading, name: str) -> ServedOffer:
     """Find a model that a client names."""
-    return offer(name, PairFiles.locate(name, None, loading.backend, alone=loading.alone), loading)
+    files = PairFiles.locate(name, None, loading.backend, alone=loading.alone)
+    return offer_model(name, files, loading)
 
 
-def offer(name: str, places: PairFiles, loading: Loading) -> ServedOffer:
+def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
     """Describe a model before it is loaded."""
-    found, files = places.target, places.target.path
-    looked = backend(found.engine).inspect(files)
+    target, path = files.target, files.target.path
+    footprint = backend(target.engine).inspect(path)
 
-    def open_it() -> Runtime:
+    def load() -> Runtime:
         # Beside lines of a log, none may change.
-        runtime = load_and_report(name, places, loading, line_changes=False)
+        runtime = load_and_report(name, files, loading, line_changes=False)
         if runtime.context < FOR_AGENTS:
-            click.echo(f"localspec: {short_for_agents(runtime.context, looked.context)}", err=True)
+            note = short_for_agents(runtime.context, footprint.context)
+            click.echo(f"localspec: {note}", err=True)
         return runtime
 
     return ServedOffer(
-        name=files.stem if files.exists() and Path(name).exists() else name,
-        load=open_it,
-        vocabulary=partial(trial.vocabulary, found),
+        name=path.stem if path.exists() and Path(name).exists() else name,
+        load=load,
+        vocabulary=partial(trial.vocabulary, target),
         usual=advised(name, API),
         slots=loading.options.slots,
-        path=str(found.path),
+        path=str(target.path),
         parameters=parameters(name),
-        footprint=looked,
-        engine=found.engine,
-        format=spec(found.engine).format,
-        drafter=places.draft.path.name if places.draft else "",
-        context=loading.options.context or min(looked.context or CONTEXT, CONTEXT),
-        created=int(files.stat().st_mtime),
-        bytes=looked.file_bytes,
-        family=looked.architecture,
-        quantisation=looked.quantisation,
+        footprint=footprint,
+        engine=target.engine,
+        format=spec(target.engine).format,
+        drafter=files.draft.path.name if files.draft else "",
+        context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
+        created=int(path.stat().st_mtime),
+        bytes=footprint.file_bytes,
+        family=footprint.architecture,
+        quantisation=footprint.quantisation,
     )

@@ -121,7 +121,8 @@ class BoundedServer(uvicorn.Server):
     @property
     def _open(self) -> list[Connection]:
         """List the open connections, all of the one kind that `_connection` makes."""
-        return [each for each in self.server_state.connections if isinstance(each, Connection)]
+        connections = self.server_state.connections
+        return [held for held in connections if isinstance(held, Connection)]
 
     def _close_late(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -165,12 +166,12 @@ class BoundedServer(uvicorn.Server):
         if len(self.server_state.connections) + len(self._meeting) < self._limits.most:
             return True
         waiting: list[tuple[float, Callable[[], object]]]
-        waiting = [(each.began, each.transport.abort) for each in self._open if each.gives_way]
+        waiting = [(held.began, held.transport.abort) for held in self._open if held.gives_way]
         waiting += [(began, task.cancel) for task, began in self._meeting.items()]
         waiting.sort(key=lambda pair: pair[0])
         closing = [close for _, close in waiting[: len(waiting) // GIVING_WAY + 1]]
         if not closing and self._open:
-            closing = [max(self._open, key=lambda each: each.began).transport.abort]
+            closing = [max(self._open, key=lambda held: held.began).transport.abort]
         for close in closing:
             close()
         return bool(closing)

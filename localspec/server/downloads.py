@@ -55,10 +55,11 @@ class Downloads:
 
     def stop(self, name: str) -> bool:
         """End the downloads of a model; return whether there were any."""
-        found = [each for each, wanted in self._under_way.items() if wanted == name]
-        for download in found:
+        under_way = self._under_way.items()
+        downloads = [download for download, pulled_name in under_way if pulled_name == name]
+        for download in downloads:
             download.stop()
-        return bool(found)
+        return bool(downloads)
 
     async def look_for(self, name: str) -> None:
         """Serve a model that was pulled, if there is one of that name."""

@@ -69,23 +69,23 @@ class RequestHandler:
         ignored = await self.run(request, lambda: list(islice(body.ignored(), MOST_TOLD)))
         self.note_ignored(request, ignored)
         unknown = len(self.host.offers) > 1 and not self.host.knows(model)
-        if found := [*(["model"] if unknown else ()), *also_ignored]:
-            self.ignored.note(request, found)
+        if fields := [*(["model"] if unknown else ()), *also_ignored]:
+            self.ignored.note(request, fields)
 
-    def note_ignored(self, request: Request, found: Sequence[str]) -> None:
-        self.refuse_if_strict(found)
-        if found:
-            self.ignored.note(request, found)
+    def note_ignored(self, request: Request, fields: Sequence[str]) -> None:
+        self.refuse_if_strict(fields)
+        if fields:
+            self.ignored.note(request, fields)
 
-    def refuse_if_strict(self, found: Sequence[str]) -> None:
+    def refuse_if_strict(self, fields: Sequence[str]) -> None:
         """Refuse what changes nothing, if the server is strict."""
-        if found and self.strict:
-            what = f"{safe(found[0])}: this server takes no such field or value, for it is strict"
-            raise refused(what, safe(found[0]))
+        if fields and self.strict:
+            field = safe(fields[0])
+            raise refused(f"{field}: this server is strict and takes no such field or value", field)
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Do what takes its time off the event loop, for as long as the client listens."""
-        return await self.preparing.of(request, work)
+        return await self.preparing.run_for(request, work)
 
     async def serve(self, request: Request, api_request: ApiRequest) -> Response:
         await self.report_ignored(
@@ -96,7 +96,7 @@ class RequestHandler:
                 self.host.lease(api_request.model, api_request.prompts * api_request.copies)
             )
             prompts = await self.run(request, partial(api_request.prepare, served))
-            self.note_ignored(request, [name for each in prompts for name in each.left_out])
+            self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
             if self.quotes:
                 quote(prompts)
             choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)

@@ -22,13 +22,13 @@ NO_PEM = "there is no certificate, or no key, in PEM; --tls-key names the file o
 
 
 @contextmanager
-def listening(wanted: ServingOptions) -> Iterator[socket.socket]:
+def listening(options: ServingOptions) -> Iterator[socket.socket]:
     """Bind before the model is loaded; a unix socket is removed at the end, also by a signal."""
-    check_certificate(wanted.tls_cert, wanted.tls_key)
-    if wanted.unix is None:
-        yield bound(wanted.host, wanted.port)
+    check_certificate(options.tls_cert, options.tls_key)
+    if options.unix is None:
+        yield bound(options.host, options.port)
         return
-    with bound_to_path(wanted.unix) as listener, removed_at_end(wanted.unix):
+    with bound_to_path(options.unix) as listener, removed_at_end(options.unix):
         yield listener
 
 
@@ -128,10 +128,10 @@ def refused_password() -> str:
     raise UsageError("the key of the certificate needs a password: give one without")
 
 
-def address(wanted: ServingOptions, listener: socket.socket) -> str:
+def address(options: ServingOptions, listener: socket.socket) -> str:
     """Format the address of the API."""
-    if wanted.unix is not None:
-        return f"unix socket {wanted.unix}, {wanted.prefix.rstrip('/')}/v1"
-    scheme = "https" if wanted.tls_cert else "http"
-    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
-    return f"{scheme}://{host}:{listener.getsockname()[1]}{wanted.prefix.rstrip('/')}/v1"
+    if options.unix is not None:
+        return f"unix socket {options.unix}, {options.prefix.rstrip('/')}/v1"
+    scheme = "https" if options.tls_cert else "http"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}{options.prefix.rstrip('/')}/v1"

@@ -113,17 +113,17 @@ class ModelHost:
 
     def _find(self, name: str) -> ServedOffer | None:
         short = name.removesuffix(":latest")
-        others = (each for each in self.offers.values() if not name or short in each.aliases)
+        others = (offer for offer in self.offers.values() if not name or short in offer.aliases)
         return self.offers.get(name) or self.offers.get(short) or next(others, None)
 
     def offer(self, name: str) -> ServedOffer:
         """Find a model by name; none is the first, and `:latest` is ignored."""
-        found = self._find(name)
-        if found is None:
+        offer = self._find(name)
+        if offer is None:
             near = get_close_matches(name, self.names, n=1)
             served = f"did you mean {near[0]}?" if near else f"served: {', '.join(self.names)}"
             raise UnknownModel(f"there is no model {name[:200]!r} here; {served}")
-        return found
+        return offer
 
     def add(self, offer: ServedOffer) -> None:
         """Serve another model, or one in place of another of its name; a loaded one stays."""
@@ -263,10 +263,10 @@ class ModelHost:
 
     async def _make_room(self) -> bool:
         """Unload the idle model that was unused for longest."""
-        idle = [each for each in self.loaded.values() if not each.users]
+        idle = [served for served in self.loaded.values() if not served.users]
         if not idle:
             return False
-        await self._leave(min(idle, key=lambda each: each.used))
+        await self._leave(min(idle, key=lambda served: served.used))
         return True
 
     async def _leave(self, served: Served) -> None:
@@ -280,7 +280,7 @@ class ModelHost:
             await asyncio.sleep(min(self.idle_seconds / 4, 30))
             async with self._lock:
                 late = time.monotonic() - self.idle_seconds
-                for served in [each for each in self.loaded.values() if not each.users]:
+                for served in [served for served in self.loaded.values() if not served.users]:
                     if served.used < late:
                         await self._leave(served)
 

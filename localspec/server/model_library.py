@@ -70,8 +70,8 @@ class PulledLibrary:
         from localspec.pulling.pull import pull  # the hub's client takes a third of a start
         from localspec.pulling.resolve import order
 
-        wanted = pullable(name)
-        plan = order(wanted, self.engine)
+        short_name = pullable(name)
+        plan = order(short_name, self.engine)
         download.name, download.total = plan.name, sum(part.bytes for part in plan.parts)
         download.count(0)
         download.phase = f"pulling {plan.name}"
@@ -79,8 +79,8 @@ class PulledLibrary:
         def say(_: str) -> None:
             download.phase = "verifying that it runs"
 
-        found = pull(plan, download.count, say)
-        return found.name if wanted.startswith("hf:") else wanted
+        pulled = pull(plan, download.count, say)
+        return pulled.name if short_name.startswith("hf:") else short_name
 
     def copy(self, name: str, other: str) -> None:
         copy(pulled(name), other.removesuffix(LATEST))
@@ -90,20 +90,20 @@ class PulledLibrary:
 
 
 def pulled(name: str) -> list[store.PulledPair]:
-    found = store.find(name.removesuffix(LATEST))
-    if not found:
+    pairs = store.find(name.removesuffix(LATEST))
+    if not pairs:
         raise UnknownModel(f"{name[:200]!r} was not pulled; `localspec list` shows what was")
-    return found
+    return pairs
 
 
 def pullable(name: str) -> str:
     """Require a name of the catalogue, or a repository of the hub; paths are the user's own."""
-    wanted = name.removesuffix(LATEST)
-    if hub := HUB.fullmatch(wanted):
+    short_name = name.removesuffix(LATEST)
+    if hub := HUB.fullmatch(short_name):
         file = f":*{hub['file']}*" if hub["file"] else ""
         return f"hf:{hub['repository']}{file}"
-    if not PULLABLE.fullmatch(wanted):
+    if not PULLABLE.fullmatch(short_name):
         raise UsageError(
             f"{name[:200]!r} is no name of the catalogue, and no hf:ORG/REPOSITORY[:FILE]"
         )
-    return wanted
+    return short_name

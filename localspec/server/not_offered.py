@@ -34,10 +34,10 @@ def not_offered() -> APIRouter:
     routes = APIRouter()
     for path, instead in INSTEAD.items():
         paths = [path] if path.startswith("/api/") else [path, f"/v1{path}"]
-        for each in paths:
+        for variant in paths:
             methods = ["GET", "POST"]
             answer = partial(refuse, instead)
-            routes.add_api_route(each, answer, methods=methods, include_in_schema=False)
+            routes.add_api_route(variant, answer, methods=methods, include_in_schema=False)
     return routes
 
 

@@ -118,7 +118,7 @@ class ServingOptions:
     )
 
 
-def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
+def keys_of(options: Sequence[str], file: Path | None) -> tuple[str, ...]:
     """Read keys from the command line or the environment, and one a line from a file."""
     lines: list[str] = []
     if file is not None:
@@ -128,7 +128,7 @@ def keys_of(given: Sequence[str], file: Path | None) -> tuple[str, ...]:
             raise UsageError(f"the keys in {file} cannot be read: {error}") from error
         if not lines:
             raise UsageError(f"{file} has no keys; write one a line")
-    keys = (*given, *lines)
+    keys = (*options, *lines)
     if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
         raise UsageError("an API key is of visible ASCII letters")
     return tuple(keys)

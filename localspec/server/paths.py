@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
 OPENAI = ("openai", "beta")  # /completions without them is llama.cpp's
-MOST = 3  # of them that are taken away
-KNOWN = 256  # paths as clients wrote them, of late
+MAX_FRONTS = 3  # of them that are taken away
+MAX_CACHED_PATHS = 256  # as clients wrote them
 
 
 class Paths:
@@ -21,7 +21,7 @@ class Paths:
         self._app = app
         self._routes = routes
         # To try all routes takes as long as everything else that a short request passes.
-        self._meant = lru_cache(KNOWN)(self._find)
+        self._meant = lru_cache(MAX_CACHED_PATHS)(self._find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -31,24 +31,25 @@ class Paths:
         await self._app(scope, receive, send)
 
     def _find(self, method: str, path: str, root_path: str) -> str:
-        """The path of a route, if there is one that could be meant."""
-        asked = {"type": "http", "method": method, "root_path": root_path}
+        """Return the path of the route that a client means, or the path as it is."""
+        scope = {"type": "http", "method": method, "root_path": root_path}
         bare = path.rstrip("/") or path
-        return next((each for each in candidates(bare) if self._known(asked, each)), path)
+        matches = (variant for variant in candidates(bare) if self._has_route(scope, variant))
+        return next(matches, path)
 
-    def _known(self, asked: Scope, path: str) -> bool:
-        found = {**asked, "path": path}
-        return any(route.matches(found)[0] == Match.FULL for route in self._routes)
+    def _has_route(self, scope: Scope, path: str) -> bool:
+        scope = {**scope, "path": path}
+        return any(route.matches(scope)[0] == Match.FULL for route in self._routes)
 
 
 def candidates(path: str) -> Iterator[str]:
     yield path
     parts, front = list(filter(None, path.split("/"))), ""
-    for taken in range(MOST + 1):
+    for taken in range(MAX_FRONTS + 1):
         if taken:
             front = parts.pop(0) if parts else ""
             if front not in FRONTS:
                 return
         bare = "/" + "/".join(parts)
-        found = (bare, f"/v1{bare}")
-        yield from reversed(found) if front in OPENAI else found
+        variants = (bare, f"/v1{bare}")
+        yield from reversed(variants) if front in OPENAI else variants

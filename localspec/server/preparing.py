@@ -56,7 +56,7 @@ class Preparing:
         working.add_done_callback(end)
         return working
 
-    async def of(self, request: Request, work: Callable[[], T]) -> T:
+    async def run_for(self, request: Request, work: Callable[[], T]) -> T:
         """Do some work for a request, unless its client leaves first."""
         large = LARGE in request.scope
         return await while_listening(request.receive, self.run(work, large=large))

@@ -64,8 +64,8 @@ class Guard:
         header = headers.get("host", "")
         name = host_name(header)
         if name is None:
-            what = f"the host {header[:200]!r} is no NAME, NAME:PORT or [ADDRESS]:PORT"
-            return Fault(403, what)
+            message = f"the host {header[:200]!r} is no NAME, NAME:PORT or [ADDRESS]:PORT"
+            return Fault(403, message)
         if name in self._rules.hosts or is_private(name):
             return None
         return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")
@@ -78,9 +78,9 @@ class Guard:
         message = "this server wants an API key: Authorization: Bearer KEY"
         return Fault(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
-    def _fits(self, given: str) -> bool:
+    def _fits(self, candidate: str) -> bool:
         right = [
-            hmac.compare_digest(given.encode("utf-8", "replace"), key.encode())
+            hmac.compare_digest(candidate.encode("utf-8", "replace"), key.encode())
             for key in self._rules.keys
         ]
         return any(right)
@@ -92,12 +92,12 @@ class Guard:
     def _length(self, headers: Headers) -> Fault | None:
         if "content-length" in headers and "transfer-encoding" in headers:
             # Whoever stands in between may believe the one, and this server the other.
-            what = "a body has a content length or a transfer encoding, not both"
-            return Fault(400, what, headers={"Connection": "close"})
-        said = headers.get("content-length", "0")
-        if not said.isdecimal():
+            message = "a body has a content length or a transfer encoding, not both"
+            return Fault(400, message, headers={"Connection": "close"})
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
             return Fault(400, "the content length is no number")
-        return too_much(self._rules.body_bytes) if int(said) > self._rules.body_bytes else None
+        return too_much(self._rules.body_bytes) if int(length) > self._rules.body_bytes else None
 
 
 def key_of(headers: Headers) -> str:
@@ -107,8 +107,8 @@ def key_of(headers: Headers) -> str:
 
 def owner(request: Request) -> str:
     """Name the client of a request: others must not see what is kept for it."""
-    found: str = request.scope[OWNER]
-    return found
+    name: str = request.scope[OWNER]
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,9 @@ async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
 
 def host_name(header: str) -> str | None:
     """Take a name, or an address in brackets, from before its port; None where it is neither."""
-    if (found := HOST.fullmatch(header)) is None:
+    if (match := HOST.fullmatch(header)) is None:
         return None
-    address, name = found.groups()
+    address, name = match.groups()
     if address is not None and not is_address(address):
         return None
     return (name if address is None else address).lower()

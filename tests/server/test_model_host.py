@@ -13,7 +13,7 @@ from localspec.errors import DoesNotFit, UnknownModel, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
-from localspec.server.command import named
+from localspec.server.command import with_aliases
 from localspec.server.faults import Refused
 from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
@@ -179,10 +179,10 @@ def test_a_model_is_known_by_its_other_names():
 )
 def test_aliases_are_for_the_first_model_or_the_one_they_name(aliases, found):
     offers = [Memory(1).offer(name) for name in "ab"]
-    assert [offer.aliases for offer in named(offers, aliases)] == found
+    assert [offer.aliases for offer in with_aliases(offers, aliases)] == found
 
 
 @pytest.mark.parametrize("alias", ["x=c", "=a", ""])
 def test_an_alias_of_a_model_that_is_not_served_is_refused(alias):
     with pytest.raises(UsageError, match="served: a"):
-        named([Memory(1).offer("a")], [alias])
+        with_aliases([Memory(1).offer("a")], [alias])

@@ -119,7 +119,7 @@ def test_one_owner_cannot_push_out_what_another_keeps(tmp_path, on_disk, most):
     def keep(store, owner, number):
         output = [{"type": "message", "content": "x" * 850}]
         response = {"id": id_of(number), "output": output}
-        store.keep(StoredResponse(owner, None, [], response))
+        store.add(StoredResponse(owner, None, [], response))
 
     store = ResponseStore(cache=cache, **most)
     keep(store, "a", 0)
@@ -128,13 +128,13 @@ def test_one_owner_cannot_push_out_what_another_keeps(tmp_path, on_disk, most):
         store = ResponseStore(cache=cache, **most)
     for number in range(2, 40):
         keep(store, "b", number)
-    assert store.find(id_of(0), "a")
-    assert store.find(id_of(1), "a")
-    found = [number for number in range(2, 40) if store.find(id_of(number), "b")]
+    assert store.get(id_of(0), "a")
+    assert store.get(id_of(1), "a")
+    found = [number for number in range(2, 40) if store.get(id_of(number), "b")]
     assert found == [36, 37, 38, 39]
     keep(store, "c", 40)
-    assert store.find(id_of(40), "c")
-    assert not store.find(id_of(36), "b")
+    assert store.get(id_of(40), "c")
+    assert not store.get(id_of(36), "b")
 
 
 def test_what_a_client_wants_forgotten_is_not_kept(client):
@@ -274,10 +274,10 @@ def place(request, tmp_path):
 def test_the_longest_unused_goes_first(place):
     store = ResponseStore(3, place)
     for number in range(3):
-        store.keep(stored(number, previous=name(number - 1) if number else None))
-    assert store.find(name(0), "")
-    store.keep(stored(3))
-    assert [number for number in range(4) if store.find(name(number), "")] == [0, 2, 3]
+        store.add(stored(number, previous=name(number - 1) if number else None))
+    assert store.get(name(0), "")
+    store.add(stored(3))
+    assert [number for number in range(4) if store.get(name(number), "")] == [0, 2, 3]
     assert store.chain(name(2), "") == []  # what it goes on from has gone
     assert len(store.chain(name(3), "")) == 1
 
@@ -285,28 +285,28 @@ def test_the_longest_unused_goes_first(place):
 def test_of_a_conversation_the_newest_stays_longest(place):
     store = ResponseStore(3, place)
     for number in range(3):
-        store.keep(stored(number, previous=name(number - 1) if number else None))
+        store.add(stored(number, previous=name(number - 1) if number else None))
     assert [each.response["id"] for each in store.chain(name(2), "")] == list(map(name, range(3)))
-    store.keep(stored(3))
-    assert [number for number in range(4) if store.find(name(number), "")] == [1, 2, 3]
+    store.add(stored(3))
+    assert [number for number in range(4) if store.get(name(number), "")] == [1, 2, 3]
 
 
 def test_bytes_are_bounded_too(place):
     store = ResponseStore(100, place, most_bytes=1150)
     for number in range(10):
-        store.keep(stored(number, text="x" * 200))
-    assert [number for number in range(10) if store.find(name(number), "")] == [7, 8, 9]
-    store.keep(stored(10, text="x" * 2000))
-    assert store.find(name(10), "") is None
-    assert store.find(name(9), "")
+        store.add(stored(number, text="x" * 200))
+    assert [number for number in range(10) if store.get(name(number), "")] == [7, 8, 9]
+    store.add(stored(10, text="x" * 2000))
+    assert store.get(name(10), "") is None
+    assert store.get(name(9), "")
 
 
 def test_what_was_used_last_outlives_a_restart(tmp_path):
     store = ResponseStore(3, tmp_path)
     for number in range(3):
-        store.keep(stored(number))
+        store.add(stored(number))
         os.utime(tmp_path / "responses" / f"{name(number)}.json", (number, number))
-    assert store.find(name(0), "")
+    assert store.get(name(0), "")
     again = ResponseStore(2, tmp_path)
     assert [number for number in range(3) if again.find(name(number), "")] == [0, 2]
     assert len(list((tmp_path / "responses").iterdir())) == 2
@@ -314,7 +314,7 @@ def test_what_was_used_last_outlives_a_restart(tmp_path):
 
 def test_items_of_another_version_are_as_good_as_none(tmp_path):
     store = ResponseStore(9, tmp_path)
-    store.keep(stored(1))
+    store.add(stored(1))
     body = ResponsesRequest(input="x", previous_response_id=name(1))
     assert len(items_of(body, store, "")) == 2
     path = tmp_path / "responses" / f"{name(1)}.json"
@@ -330,7 +330,7 @@ def test_a_damaged_file_is_as_good_as_none(tmp_path):
     strange = [loops, loops | {"previous": [1]}, loops | {"input": [1]}, loops | {"response": 1}]
     said += [json.dumps(each).encode() for each in strange]
     for number, data in enumerate(said[:9]):
-        store.keep(stored(number))
+        store.add(stored(number))
         path = tmp_path / "responses" / f"{name(number)}.json"
         path.unlink() if data is None else path.write_bytes(data)
     for number in range(9):

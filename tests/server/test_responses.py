@@ -57,7 +57,7 @@ def settled(reply):
 
 
 def talk(given, **more):
-    return ResponsesRequest(input=given, **more).talk()
+    return ResponsesRequest(input=given, **more).as_conversation()
 
 
 def test_a_text_is_answered(client):

@@ -76,4 +76,4 @@ def test_a_frame_gives_what_encoding_all_of_it_gives(text):
     def whole(said):
         return encoded({"model": '\0"', "choices": [{"text": said, "end": None}]}).encode()
 
-    assert Frame.of(whole(MARK)).around(text) == whole(text)
+    assert Frame.split(whole(MARK)).around(text) == whole(text)

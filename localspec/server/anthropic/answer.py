@@ -113,7 +113,7 @@ class MessagesAnswer:
             kind, name = DELTAS[block.kind]
             data = {"index": block.index, "delta": {"type": kind, name: MARK}}
             whole = event("content_block_delta", data)
-            self._grown = block, Frame.of(whole)
+            self._grown = block, Frame.split(whole)
         return self._grown[1]
 
     def _content(self, block: Block) -> Data:

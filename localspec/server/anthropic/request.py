@@ -11,8 +11,8 @@ from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.anthropic.content import AnthropicMessage, Texts, messages, system_text
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.fields import LONGEST, Object, Stops, TextRequest
-from localspec.server.requests.forms import JsonSchema, of_schema
+from localspec.server.requests.fields import MAX_TOKENS, Object, Stops, TextRequest
+from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import ANTHROPIC, Bounds
@@ -109,7 +109,7 @@ class CountRequest(TextRequest):
 
     def _format(self) -> Grammar | None:
         form = self.output_config.format or self.output_format
-        return of_schema(form.schema_) if form else None
+        return grammar_of_schema(form.schema_) if form else None
 
     def _template_variables(self) -> dict[str, JsonValue]:
         """Pass on the choice about thinking; without one, the chat template decides."""
@@ -125,7 +125,7 @@ class CountRequest(TextRequest):
 
 
 class MessagesRequest(CountRequest):
-    max_tokens: int | None = Field(None, ge=0, le=LONGEST)  # 0: only hold the prompt
+    max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)  # 0: only hold the prompt
     stop_sequences: Stops = Field(default_factory=list)
     stream: bool = False
     thread: Object | None = None  # refused so that libraries go on without: see the routes

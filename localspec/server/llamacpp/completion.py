@@ -18,7 +18,7 @@ from localspec.server.replies.reply import Choices, Reply, Step
 from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
-TEXT = Frame.of(event({"index": 0, "content": MARK, "stop": False}))
+TEXT = Frame.split(event({"index": 0, "content": MARK, "stop": False}))
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.fields import LONGEST, Copies, Logprobs, Stops, TextRequest
+from localspec.server.requests.fields import MAX_TOKENS, Copies, Logprobs, Stops, TextRequest
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
@@ -48,7 +48,7 @@ class CompletionFields(FormatFields, TextRequest):
     @property
     def most(self) -> int:
         """The limit of tokens: below 0 none, and at 0 the prompt is only read."""
-        return min(self.max_tokens if self.n_predict is None else self.n_predict, LONGEST)
+        return min(self.max_tokens if self.n_predict is None else self.n_predict, MAX_TOKENS)
 
     def settings(self, served: Served) -> Settings:
         if self.image_data:

@@ -17,7 +17,7 @@ from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
 from localspec.server.requests.chat_request import reasoning
-from localspec.server.requests.fields import Most, TextRequest
+from localspec.server.requests.fields import MaxTokens, TextRequest
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.validators import OTHER, readable, tagged
@@ -50,7 +50,7 @@ class LmStudioChatRequest(TextRequest):
     input: Annotated[list[Input], BeforeValidator(as_inputs)]
     system_prompt: str = ""
     stream: bool = False
-    max_output_tokens: Most = None
+    max_output_tokens: MaxTokens = None
     reasoning: str | None = None
     store: bool | None = None
     previous_response_id: str | None = None

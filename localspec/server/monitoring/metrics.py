@@ -53,7 +53,7 @@ class Metrics:
         self._first = histogram("first_token_seconds", "Time to the first token", SECONDS)
         self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAPS)
         self._total = histogram("reply_seconds", "Time of a whole reply", SECONDS)
-        self._known = {
+        self._llama_cpp = {
             name: Counter(f"llamacpp:{name}", about, registry=self.registry)
             for name, about in LLAMA_CPP.items()
         }
@@ -86,7 +86,7 @@ class Metrics:
     def _note_as_llama_cpp(self, result: Result) -> None:
         used, speculation, timings = result.usage, result.speculation, result.timings
         first = timings.total if timings.first_token is None else timings.first_token
-        known = {
+        counts = {
             "prompt_tokens": used.prompt_tokens - used.cached_tokens,
             "prompt_seconds": max(first - timings.queued, 0.0),
             "tokens_predicted": used.completion_tokens,
@@ -96,10 +96,10 @@ class Metrics:
             "spec_decode_num_draft_tokens": speculation.drafted,
             "spec_decode_num_accepted_tokens": speculation.accepted,
         }
-        for name, count in known.items():
-            self._known[name].inc(count)
+        for name, count in counts.items():
+            self._llama_cpp[name].inc(count)
 
-    def text(self) -> bytes:
+    def exposition(self) -> bytes:
         return generate_latest(self.registry)
 
 

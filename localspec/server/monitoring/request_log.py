@@ -36,8 +36,8 @@ class RequestLog:
             if message["type"] == "http.response.start":
                 status = str(message["status"])
                 if names := scope[SCOPE]:
-                    told = (HEADER, header(names).encode())
-                    message = {**message, "headers": [*message["headers"], told]}
+                    ignored = (HEADER, header(names).encode())
+                    message = {**message, "headers": [*message["headers"], ignored]}
             await send(message)
 
         try:
@@ -67,8 +67,8 @@ def note(model: str, result: Result) -> None:
 def quote(prompts: Sequence[Prepared]) -> None:
     for prompt in prompts:
         tokenizer = prompt.served.runtime.tokenizer
-        said = b"".join(map(tokenizer.token_bytes, prompt.tokens))
-        log.info("prompt: %s", said.decode("utf-8", "replace"))
+        text = b"".join(map(tokenizer.token_bytes, prompt.tokens))
+        log.info("prompt: %s", text.decode("utf-8", "replace"))
 
 
 def quote_reply(result: Result) -> None:

@@ -22,15 +22,15 @@ def status(host: ModelHost, metrics: Metrics) -> APIRouter:
         return {
             "status": "ok",
             "loaded": sorted(host.loaded),
-            "slots": sum(each.runtime.slots for each in served),
-            "busy": sum(each.busy for each in served),
-            "waiting": sum(each.waiting for each in served),
+            "slots": sum(model.runtime.slots for model in served),
+            "busy": sum(model.busy for model in served),
+            "waiting": sum(model.waiting for model in served),
         }
 
     @routes.get("/metrics")
     async def figures() -> Response:
         """Return the metrics for Prometheus."""
-        text = await asyncio.to_thread(metrics.text)  # devices take their time to answer
+        text = await asyncio.to_thread(metrics.exposition)  # devices take their time to answer
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     return routes

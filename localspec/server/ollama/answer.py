@@ -14,7 +14,7 @@ from localspec.dialects import Reasoning
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.replies.frame import new_id
-from localspec.server.replies.reply import Called, Choices, Step, said
+from localspec.server.replies.reply import Called, Choices, Step, content_of
 from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
@@ -91,7 +91,7 @@ class OllamaAnswer:
         """Encode a line; a call is sent once it is whole."""
         calls = self.choices.replies[0].calls
         whole = max(len(calls) - (step.chunk is not None), self._called)
-        content = said(step.parts)
+        content = content_of(step.parts)
         thinking = "".join(part.text for part in step.parts if isinstance(part, Reasoning))
         fresh = call_objects(calls[self._called : whole], self._called)
         self._called = whole

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.server.model_host import Served
-from localspec.server.requests.fields import LONGEST, Stops
+from localspec.server.requests.fields import MAX_TOKENS, Stops
 from localspec.server.requests.sampling import SamplingFields, as_whole
 
 # How a model is loaded, which the server was told when it started.
@@ -32,7 +32,7 @@ class OllamaOptions(SamplingFields):
 
     def settings(self, served: Served, grammar: Grammar | None) -> Settings:
         return Settings(
-            max_tokens=min(self.num_predict, LONGEST) if self.num_predict > 0 else None,
+            max_tokens=min(self.num_predict, MAX_TOKENS) if self.num_predict > 0 else None,
             sampling=self.sampling_of(served),
             seed=self.own_seed,
             stop=tuple(self.stop),

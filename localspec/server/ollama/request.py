@@ -17,10 +17,10 @@ from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.ollama.options import OllamaOptions
-from localspec.server.requests.chat_messages import Parts, Role, said
+from localspec.server.requests.chat_messages import Parts, Role, texts_of
 from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import Id, Logprobs, Object
-from localspec.server.requests.forms import is_loose, of_schema
+from localspec.server.requests.forms import grammar_of_schema, is_loose
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import (
     Prepared,
@@ -69,7 +69,7 @@ class OllamaRequest(RequestPart):
     @property
     def grammar(self) -> Grammar | None:
         if isinstance(self.format, dict):
-            return of_schema(self.format)
+            return grammar_of_schema(self.format)
         return Grammar("json_object") if self.format else None
 
     @property
@@ -181,7 +181,7 @@ def messages_of(messages: Iterable[OllamaMessage]) -> list[Message]:
         check_images(source.images)
         message: dict[str, Json] = {"role": source.role, "content": ""}
         if source.content:
-            message["content"] = said(source.content)
+            message["content"] = texts_of(source.content)
         if source.thinking:
             message["reasoning_content"] = source.thinking
         if source.tool_calls:

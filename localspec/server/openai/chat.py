@@ -31,7 +31,7 @@ class ChatAnswer:
     choices: Choices
     spelling: Spelling | None = None  # of tokens, where log-probabilities are wanted
     wants_usage: bool = False
-    trails: Sequence[Trail] = ()  # one for each reply, where it is to be told who said what
+    trails: Sequence[Trail] = ()  # one for each reply whose characters are traced to proposers
     tells_progress: bool = False
     is_old: bool = False  # whether the client knows functions, and no tools
     id: str = field(default_factory=lambda: new_id("chatcmpl-"))
@@ -39,11 +39,11 @@ class ChatAnswer:
     _frames: dict[tuple[int, str], Frame] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: ChatRequest, choices: Choices) -> ChatAnswer:
-        spelling = Spelling(choices.served.runtime.tokenizer) if asked.logprobs else None
-        trails = [Trail() for _ in choices.replies] if asked.localspec.trace else ()
-        wants = asked.wants_usage
-        progress, old = asked.return_progress, bool(asked.functions)
+    def to(cls, request: ChatRequest, choices: Choices) -> ChatAnswer:
+        spelling = Spelling(choices.served.runtime.tokenizer) if request.logprobs else None
+        trails = [Trail() for _ in choices.replies] if request.localspec.trace else ()
+        wants = request.wants_usage
+        progress, old = request.return_progress, bool(request.functions)
         return cls(choices.served.name, choices, spelling, wants, trails, progress, old)
 
     async def whole(self) -> dict[str, object]:
@@ -52,7 +52,7 @@ class ChatAnswer:
         notices = list(replies[0].result.notices)
         return {
             **self._head("chat.completion"),
-            "choices": [self._choice(*each) for each in enumerate(replies)],
+            "choices": [self._choice(*numbered) for numbered in enumerate(replies)],
             "usage": usage(self.choices),
             "timings": timings(replies[0].result),
             **({"localspec": {"notices": notices}} if notices else {}),
@@ -76,8 +76,8 @@ class ChatAnswer:
         return [event(self._head("chat.completion.chunk") | counted), DONE]
 
     def _waiting(self, number: int) -> bytes | None:
-        found = progress(self.choices.replies[number]) if self.tells_progress else None
-        return self._chunk(number, {}, more={"prompt_progress": found}) if found else None
+        read = progress(self.choices.replies[number]) if self.tells_progress else None
+        return self._chunk(number, {}, more={"prompt_progress": read}) if read else None
 
     def _plain(self, number: int, part: Part) -> bytes:
         """Encode a part that comes without figures of its tokens."""
@@ -90,18 +90,18 @@ class ChatAnswer:
         return self._chunk(number, delta)
 
     def _frame(self, number: int, name: str) -> Frame:
-        found = self._frames.get((number, name))
-        if found is None:
-            found = self._frames[number, name] = Frame.of(self._chunk(number, {name: MARK}))
-        return found
+        frame = self._frames.get((number, name))
+        if frame is None:
+            frame = self._frames[number, name] = Frame.split(self._chunk(number, {name: MARK}))
+        return frame
 
     def _bodies(self, number: int, step: Step) -> list[bytes]:
         logprobs, traces = self._logprobs(step.chunk), self._traces(number, step)
-        found = self._deltas(step.parts) or ([{}] if logprobs or traces else [])
+        deltas = self._deltas(step.parts) or ([{}] if logprobs or traces else [])
         bodies = []
-        for delta in found:
-            told = traces.pop(0) if traces else {}
-            more = {"localspec": told} if told else {}
+        for delta in deltas:
+            trace = traces.pop(0) if traces else {}
+            more = {"localspec": trace} if trace else {}
             bodies.append(self._chunk(number, delta, logprobs=logprobs, more=more))
             logprobs = None
         if step.chunk is None:
@@ -122,7 +122,7 @@ class ChatAnswer:
         trail, chunk = self.trails[number], step.chunk
         if chunk:
             trail.note(chunk)
-        told = [who(trail, part) for part in step.parts]
+        traces = [who(trail, part) for part in step.parts]
         if chunk and chunk.tokens:
             round_ = {
                 "rounds": chunk.rounds,
@@ -130,8 +130,8 @@ class ChatAnswer:
                 "accepted": chunk.accepted,
                 "by": chunk.by,
             }
-            told[:1] = [round_ | (told[0] if told else {})]
-        return told
+            traces[:1] = [round_ | (traces[0] if traces else {})]
+        return traces
 
     def _deltas(self, parts: Sequence[Part]) -> list[dict[str, object]]:
         return list(map(of_old, deltas(parts))) if self.is_old else deltas(parts)
@@ -168,19 +168,20 @@ class ChatAnswer:
                 {"id": new_id("call_"), "type": "function", "function": asdict(call)}
                 for call in reply.calls
             ]
-        found = self.spelling.chat_logprobs(reply.result.logprobs or ()) if self.spelling else None
+        emitted, spelling = reply.result.logprobs or (), self.spelling
+        logprobs = spelling.chat_logprobs(emitted) if spelling else None
         return {
             "index": number,
             "message": message,
-            "logprobs": None if found is None else {"content": found, "refusal": None},
+            "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
             "finish_reason": self._finish(reply),
         }
 
     def _logprobs(self, chunk: Chunk | None) -> object:
         if chunk is None or self.spelling is None:
             return None
-        found = self.spelling.chat_logprobs(chunk.logprobs)
-        return {"content": found, "refusal": None} if found else None
+        logprobs = self.spelling.chat_logprobs(chunk.logprobs)
+        return {"content": logprobs, "refusal": None} if logprobs else None
 
 
 def who(trail: Trail, part: Part) -> dict[str, object]:
@@ -195,25 +196,25 @@ def who(trail: Trail, part: Part) -> dict[str, object]:
 
 def deltas(parts: Sequence[Part]) -> list[dict[str, object]]:
     """Make a delta of each part, as clients put them together again."""
-    found: list[dict[str, object]] = []
+    deltas: list[dict[str, object]] = []
     for part in parts:
         match part:
             case Content(text):
-                found.append({"content": text})
+                deltas.append({"content": text})
             case Reasoning(text):
-                found.append({"reasoning_content": text})
+                deltas.append({"reasoning_content": text})
             case Call(index, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": new_id("call_"), "type": "function"}
-                found.append({"tool_calls": [call | {"function": function}]})
+                deltas.append({"tool_calls": [call | {"function": function}]})
             case Arguments(index, text):
                 call = {"index": index, "function": {"arguments": text}}
-                found.append({"tool_calls": [call]})
-    return found
+                deltas.append({"tool_calls": [call]})
+    return deltas
 
 
 def of_old(delta: dict[str, object]) -> dict[str, object]:
-    """A call as clients knew it that know functions: without an identifier, and one only."""
+    """Rewrite a call for clients that know functions and no tools: one, without an identifier."""
     match delta:
         case {"tool_calls": [{"function": function}]}:
             return {"function_call": function}

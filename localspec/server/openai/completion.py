@@ -13,7 +13,7 @@ from localspec.server.openai.chat import DONE
 from localspec.server.openai.completion_request import CompletionRequest
 from localspec.server.replies.figures import timings, usage
 from localspec.server.replies.frame import MARK, Frame, event, new_id
-from localspec.server.replies.reply import Choices, Reply, Step, said
+from localspec.server.replies.reply import Choices, Reply, Step, content_of
 from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
 
@@ -31,24 +31,24 @@ class CompletionAnswer:
     _frames: dict[int, Frame] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: CompletionRequest, choices: Choices) -> CompletionAnswer:
+    def to(cls, request: CompletionRequest, choices: Choices) -> CompletionAnswer:
         spelling = Spelling(choices.served.runtime.tokenizer)
         echoes = []
-        if asked.echo:
+        if request.echo:
             prompts = [reply.prepared.tokens for reply in choices.firsts]
-            given = zip(asked.prompts, prompts, strict=True)
+            pairs = zip(request.prompts, prompts, strict=True)
             echoes = [
                 sendable(prompt) if isinstance(prompt, str) else spelling.whole(tokens)
-                for prompt, tokens in given
+                for prompt, tokens in pairs
             ]
-        wants = spelling if asked.logprobs is not None else None
-        return cls(choices.served.name, choices, wants, asked.wants_usage, echoes)
+        wants = spelling if request.logprobs is not None else None
+        return cls(choices.served.name, choices, wants, request.wants_usage, echoes)
 
     async def whole(self) -> dict[str, object]:
         await self.choices.whole()
         replies = self.choices.replies
         return self._head(
-            choices=[self._choice(*each) for each in enumerate(replies)],
+            choices=[self._choice(*numbered) for numbered in enumerate(replies)],
             usage=usage(self.choices),
             timings=timings(replies[0].result),
         )
@@ -69,13 +69,13 @@ class CompletionAnswer:
     def _body(self, number: int, step: Step) -> bytes:
         if step.chunk is None:
             reply = self.choices.replies[number]
-            return self._chunk(number, said(step.parts), finish=reply.finish)
+            return self._chunk(number, content_of(step.parts), finish=reply.finish)
         if step.chunk.logprobs:
-            return self._chunk(number, said(step.parts), step.chunk.logprobs)
+            return self._chunk(number, content_of(step.parts), step.chunk.logprobs)
         frame = self._frames.get(number)
         if frame is None:
-            frame = self._frames[number] = Frame.of(self._chunk(number, MARK))
-        return frame.around(said(step.parts))
+            frame = self._frames[number] = Frame.split(self._chunk(number, MARK))
+        return frame.around(content_of(step.parts))
 
     def _chunk(
         self,
@@ -105,7 +105,7 @@ class CompletionAnswer:
         """Format log-probabilities; a chunk's offsets begin where the last one ended."""
         if self.spelling is None:
             return None
-        letters = (len(self.spelling.text(each.token)) for each in logprobs)
+        letters = (len(self.spelling.token_text(emitted.token)) for emitted in logprobs)
         *offsets, self._told[number] = accumulate(letters, initial=self._told.get(number, 0))
         return self.spelling.completion_logprobs(logprobs) | {"text_offset": offsets}
 

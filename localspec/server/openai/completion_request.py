@@ -13,7 +13,7 @@ from localspec.server.requests.prepared import Prepared, prepare_text, with_infi
 from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
 from localspec.templates.fill_in_middle import is_filled_in, middle
 
-USUAL = 16  # tokens, by the API
+DEFAULT_TOKENS = 16  # by the API
 
 
 class CompletionRequest(OpenAiRequest):
@@ -22,24 +22,24 @@ class CompletionRequest(OpenAiRequest):
     echo: bool = False
     logprobs: Logprobs | None = None
 
-    def settings(self, served: Served) -> Settings:
+    def engine_settings(self, served: Served) -> Settings:
         if self.echo and self.logprobs is not None:
             raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
-        settings = self.settings_with(served, self.most_here, self.logprobs)
+        settings = self.settings_with(served, self.reply_limit, self.logprobs)
         return replace(settings, grammar=self.form)
 
     @property
-    def most_here(self) -> int | None:
-        """All there is room for, where a client says so; the API's 16 where it says nothing."""
+    def reply_limit(self) -> int | None:
+        """Return the client's limit of tokens, or the API's 16 where it gives none."""
         named = {"max_tokens", "max_completion_tokens", "n_predict"} & self.model_fields_set
-        return self.most if named else USUAL
+        return self.token_limit if named else DEFAULT_TOKENS
 
     @property
     def prompts(self) -> Sequence[One]:
         return prompts(self.prompt, self.n)
 
     def prepare(self, served: Served) -> list[Prepared]:
-        settings = self.settings(served)
+        settings = self.engine_settings(served)
         return [self._one(served, prompt, settings) for prompt in self.prompts]
 
     def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
@@ -47,14 +47,14 @@ class CompletionRequest(OpenAiRequest):
         if not self.suffix and isinstance(prompt, str) and is_filled_in(runtime.tokenizer, prompt):
             return prepare_text(served, tokens(served, prompt), with_infill_ends(served, settings))
         if self.suffix is None or (not self.suffix and runtime.tokenizer.infill is None):
-            found = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
-            return prepare_text(served, found, settings)
+            ids = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
+            return prepare_text(served, ids, settings)
         if not isinstance(prompt, str):
             raise refused("a middle is filled in between texts, not tokens", "suffix")
-        most = runtime.context // 2  # of it for the reply, whatever is wished
-        room = runtime.context - min(settings.max_tokens or most, most)
-        found = middle(runtime.tokenizer, prompt, self.suffix, limit=room)
-        return prepare_text(served, found, with_infill_ends(served, settings))
+        most = runtime.context // 2  # for the reply, whatever is asked for
+        limit = runtime.context - min(settings.max_tokens or most, most)
+        ids = middle(runtime.tokenizer, prompt, self.suffix, limit=limit)
+        return prepare_text(served, ids, with_infill_ends(served, settings))
 
 
 class MiddleRequest(CompletionRequest):
@@ -63,8 +63,8 @@ class MiddleRequest(CompletionRequest):
     suffix: str | None = ""
 
     @property
-    def most_here(self) -> int | None:
-        return self.most
+    def reply_limit(self) -> int | None:
+        return self.token_limit
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()

@@ -45,8 +45,8 @@ class StoredResponse:
 
     def packed(self) -> bytes:
         """Encode as JSON in ASCII, which has room for halves of characters."""
-        told = {"owner": self.owner, "previous": self.previous}
-        return json.dumps({**told, "input": self.input, "response": self.response}).encode()
+        fields = {"owner": self.owner, "previous": self.previous}
+        return json.dumps({**fields, "input": self.input, "response": self.response}).encode()
 
 
 def item_id(kind: str, response: str, at: str) -> str:
@@ -62,7 +62,7 @@ class Size(NamedTuple):
 class Shelf(Protocol):
     """Bytes under identifiers."""
 
-    def known(self) -> Iterable[tuple[str, Size]]:
+    def sizes(self) -> Iterable[tuple[str, Size]]:
         """List identifiers with sizes and owners; the longest unused first."""
 
     def read(self, id: str) -> bytes: ...
@@ -79,7 +79,7 @@ class Memory:
     def __init__(self) -> None:
         self._data: dict[str, bytes] = {}
 
-    def known(self) -> Iterable[tuple[str, Size]]:
+    def sizes(self) -> Iterable[tuple[str, Size]]:
         return ()
 
     def read(self, id: str) -> bytes:
@@ -103,15 +103,15 @@ class Folder:
         prepare(cache)
         prepare(self._folder)
 
-    def known(self) -> Iterable[tuple[str, Size]]:
-        found = []
+    def sizes(self) -> Iterable[tuple[str, Size]]:
+        entries = []
         for path in self._folder.glob("resp_*.json"):
             if ID.fullmatch(path.stem):
                 with suppress(OSError):
                     info = path.stat()
                     size = Size(info.st_size, owner_in(path))
-                    found.append((info.st_mtime_ns, path.stem, size))
-        return [(id, size) for _, id, size in sorted(found)]
+                    entries.append((info.st_mtime_ns, path.stem, size))
+        return [(id, size) for _, id, size in sorted(entries)]
 
     def read(self, id: str) -> bytes:
         return self._place(id).read_bytes()
@@ -142,11 +142,11 @@ class ResponseStore:
         self.most = most
         self._most_bytes = most_bytes
         self._shelf: Shelf = Folder(cache) if cache and most else Memory()
-        self._sizes = OrderedDict(self._shelf.known())  # the longest unused first
+        self._sizes = OrderedDict(self._shelf.sizes())  # the longest unused first
         self._lock = threading.Lock()
         self._make_room()
 
-    def keep(self, stored: StoredResponse) -> None:
+    def add(self, stored: StoredResponse) -> None:
         """Keep a response, if there is room for one of its size."""
         id = str(stored.response["id"])
         data = stored.packed()
@@ -161,45 +161,45 @@ class ResponseStore:
             self._sizes[id] = Size(len(data), stored.owner)
             self._make_room()
 
-    def find(self, id: str, owner: str) -> StoredResponse | None:
+    def get(self, id: str, owner: str) -> StoredResponse | None:
         """Find a response for its owner; this counts as a use."""
         with self._lock:
-            stored = self._read(id, owner)
+            stored = self._owned(id, owner)
             if stored is not None:
                 self._use(id)
             return stored
 
     def chain(self, id: str, owner: str) -> list[StoredResponse]:
         """List a response and all that it goes on from, the first first; none if one is missing."""
-        found: dict[str, StoredResponse] = {}
-        wanted: str | None = id
+        responses: dict[str, StoredResponse] = {}
+        next_id: str | None = id
         with self._lock:
-            while wanted is not None:
-                stored = self._read(wanted, owner)
-                if stored is None or wanted in found:
+            while next_id is not None:
+                stored = self._owned(next_id, owner)
+                if stored is None or next_id in responses:
                     return []
-                found[wanted] = stored
-                wanted = stored.previous
-            for each in reversed(found):  # the newest is the last to go
-                self._use(each)
-        return list(reversed(found.values()))
+                responses[next_id] = stored
+                next_id = stored.previous
+            for response_id in reversed(responses):  # the newest is the last to go
+                self._use(response_id)
+        return list(reversed(responses.values()))
 
     def item(self, id: str, owner: str) -> Mapping[str, object] | None:
         """Find an item of a kept response by its own identifier."""
         named = ITEM.fullmatch(id)
-        stored = self.find(f"resp_{named['response']}", owner) if named else None
+        stored = self.get(f"resp_{named['response']}", owner) if named else None
         items = stored.items if stored else ()
         return next((item for item in items if item.get("id") == id), None)
 
     def delete(self, id: str, owner: str) -> bool:
         """Forget a response; return whether it was there."""
         with self._lock:
-            found = self._read(id, owner) is not None
-            if found:
+            is_found = self._owned(id, owner) is not None
+            if is_found:
                 self._drop(id)
-            return found
+            return is_found
 
-    def _read(self, id: str, owner: str) -> StoredResponse | None:
+    def _owned(self, id: str, owner: str) -> StoredResponse | None:
         if id not in self._sizes:
             return None
         try:
@@ -234,17 +234,18 @@ class ResponseStore:
 def owner_in(path: Path) -> str:
     """Read whose a kept record is from its beginning; of a damaged one, whoever that shows."""
     with path.open("rb") as file:
-        found = OWNED.match(file.read(OWNER_BYTES).decode("ascii", "replace"))
-    return found[1] if found else ""
+        match = OWNED.match(file.read(OWNER_BYTES).decode("ascii", "replace"))
+    return match[1] if match else ""
 
 
 def read(data: bytes) -> StoredResponse:
     """Decode a kept record; raise a ValueError, TypeError or KeyError if it is none."""
-    said = kept_json.decode(data)
-    stored = StoredResponse(said["owner"], said["previous"], said["input"], said["response"])
-    if not all(type(item) is dict for item in [*said["input"], *said["response"]["output"]]):
+    record = kept_json.decode(data)
+    own, response = record["input"], record["response"]
+    stored = StoredResponse(record["owner"], record["previous"], own, response)
+    if not all(type(item) is dict for item in [*own, *response["output"]]):
         raise TypeError("items")
-    if not all(type(each) in (str, type(None)) for each in (stored.owner, stored.previous)):
+    if not all(type(name) in (str, type(None)) for name in (stored.owner, stored.previous)):
         raise TypeError("identifiers")
     return stored
 
@@ -253,14 +254,14 @@ def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[O
     """List items of a request with an identifier, a status and kinds of parts."""
     for at, item in enumerate(items):
         kind = KINDS.get(str(item.get("type")), "item")
-        found: Object = {"id": item_id(kind, response, f"i{at}"), "status": "completed"}
-        found |= {key: value for key, value in item.items() if value is not None}
+        entry: Object = {"id": item_id(kind, response, f"i{at}"), "status": "completed"}
+        entry |= {key: value for key, value in item.items() if value is not None}
         spoken = "output_text" if item.get("role") == "assistant" else "input_text"
         for name in ("content", "output"):
             parts = item.get(name)
             if isinstance(parts, list):
-                found[name] = [typed(part, spoken) for part in parts]
-        yield found
+                entry[name] = [typed(part, spoken) for part in parts]
+        yield entry
 
 
 KINDS = {

@@ -13,7 +13,7 @@ from localspec.server.faults import Fault
 from localspec.server.openai.response_store import item_id
 from localspec.server.openai.responses_calls import CalledItem, called
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
-from localspec.server.openai.responses_tools import Offered
+from localspec.server.openai.responses_tools import ModelTool
 from localspec.server.replies.blocks import (
     SEAL,
     Block,
@@ -51,14 +51,14 @@ class Numbered:
 
     def failing(self, fault: Fault) -> bytes:
         """Encode the end of a stream that cannot go on."""
-        told = {"code": fault.code or fault.kind, "message": fault.message, "param": fault.param}
-        return self.event("error", told)
+        error = {"code": fault.code or fault.kind, "message": fault.message, "param": fault.param}
+        return self.event("error", error)
 
 
 @dataclass(slots=True, eq=False)
 class ResponsesAnswer:
-    asked: ResponsesRequest
-    tools: Mapping[str, Offered]
+    request: ResponsesRequest
+    tools: Mapping[str, ModelTool]
     keep: Callable[[Data], Awaitable[None]]  # for later requests, before a client hears of its end
     events: Numbered
     choices: Choices
@@ -69,7 +69,7 @@ class ResponsesAnswer:
 
     def __post_init__(self) -> None:
         self.blocks = Blocks(self.choices)
-        self.echo = self.asked.echo()
+        self.echo = self.request.echo()
 
     async def whole(self) -> Data:
         await self.blocks.whole()
@@ -88,11 +88,11 @@ class ResponsesAnswer:
         return [body for change in self.blocks.changes(step) for body in self._events(change)]
 
     async def closing(self) -> Bodies:
-        found = [body for change in self.blocks.end() for body in self._events(change)]
+        events = [body for change in self.blocks.end() for body in self._events(change)]
         await self.blocks.count()
         ended = self._ended()
         await self.keep(ended)
-        return [*found, self.events.event(f"response.{ended['status']}", {"response": ended})]
+        return [*events, self.events.event(f"response.{ended['status']}", {"response": ended})]
 
     def _events(self, change: Change) -> Iterator[bytes]:
         block, event = change.block, self.events.event
@@ -136,9 +136,9 @@ class ResponsesAnswer:
             case "text":
                 return {**item, "type": "message", "role": "assistant", "content": parts}
             case "thought":
-                sealed = SEAL + block.text if self.asked.wants(SEALED) else None
-                told = {"type": "reasoning", "summary": [], "content": parts}
-                return {**item, **told, "encrypted_content": sealed}
+                sealed = SEAL + block.text if self.request.wants(SEALED) else None
+                thought = {"type": "reasoning", "summary": [], "content": parts}
+                return {**item, **thought, "encrypted_content": sealed}
             case "call":
                 call = self._called(block).item(block.text)
                 return {**item, "call_id": f"call_{block.id}", **call}
@@ -154,7 +154,8 @@ class ResponsesAnswer:
         if block.kind != "text":
             return {}
         spelling = Spelling(self.choices.served.runtime.tokenizer)
-        return {"logprobs": spelling.chat_logprobs(logprobs) if self.asked.wants(LOGPROBS) else []}
+        wants = self.request.wants(LOGPROBS)
+        return {"logprobs": spelling.chat_logprobs(logprobs) if wants else []}
 
     def _response(self, status: Status) -> Data:
         return {

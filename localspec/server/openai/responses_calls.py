@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json
 
-from localspec.server.openai.responses_tools import Kind, Offered
+from localspec.server.openai.responses_tools import Kind, ModelTool
 
 Data = dict[str, object]
 
@@ -21,16 +21,16 @@ class CalledItem:
 
     @property
     def streams(self) -> bool:
-        """Tell whether its arguments are told as they come; others are told in another form."""
+        """Return whether its arguments are streamed, as those of functions are."""
         return self.kind == "function"
 
     def ends(self, arguments: str) -> Iterator[tuple[str, Data]]:
-        """The events that tell of arguments that are complete."""
+        """Yield the events that end its arguments."""
         match self.kind:
             case "function":
                 yield "response.function_call_arguments.done", {"arguments": arguments}
             case "custom":
-                text = said(arguments)
+                text = custom_input(arguments)
                 yield "response.custom_tool_call_input.delta", {"delta": text}
                 yield "response.custom_tool_call_input.done", {"input": text}
 
@@ -41,31 +41,32 @@ class CalledItem:
                 call = {"type": "function_call", "name": self.name, "arguments": arguments}
                 return {**call, **space}
             case "custom":
-                call = {"type": "custom_tool_call", "name": self.name, "input": said(arguments)}
+                text = custom_input(arguments)
+                call = {"type": "custom_tool_call", "name": self.name, "input": text}
                 return {**call, **space}
             case "local_shell":
-                action = {"type": "exec", "command": [], "env": {}} | given(arguments)
+                action = {"type": "exec", "command": [], "env": {}} | as_object(arguments)
                 return {"type": "local_shell_call", "action": action}
             case "tool_search":
-                search = {"execution": "client", "arguments": given(arguments)}
+                search = {"execution": "client", "arguments": as_object(arguments)}
                 return {"type": "tool_search_call", **search}
 
 
-def called(tool: Offered | None, name: str) -> CalledItem:
-    """A tool that the model made up is a function."""
+def called(tool: ModelTool | None, name: str) -> CalledItem:
+    """Return the item of a call; a tool that the model made up is a function."""
     return CalledItem(tool.kind, tool.called, tool.space) if tool else CalledItem("function", name)
 
 
-def given(arguments: str) -> Data:
-    """Arguments as an object: of a reply that was cut, as much as can be read."""
+def as_object(arguments: str) -> Data:
+    """Parse arguments; of a reply that was cut, as much as can be read."""
     try:
-        found = from_json(arguments or "{}", allow_partial=True)
+        value = from_json(arguments or "{}", allow_partial=True)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def said(arguments: str) -> str:
-    """The text that a custom tool is called with."""
-    text = given(arguments).get("input")
+def custom_input(arguments: str) -> str:
+    """Return the text that a custom tool is called with."""
+    text = as_object(arguments).get("input")
     return text if isinstance(text, str) else json.dumps(text) if text else arguments

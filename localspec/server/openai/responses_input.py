@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue, Tag
 
 from localspec.server.faults import refused
-from localspec.server.openai.responses_tools import Offered, Tools, offered
+from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
 from localspec.server.replies.blocks import SEAL
-from localspec.server.requests.chat_messages import Parts, Role, said
+from localspec.server.requests.chat_messages import Parts, Role, texts_of
 from localspec.server.requests.fields import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.validators import OTHER, tagged, typed
@@ -124,27 +124,27 @@ Item = Annotated[
 ]
 
 
-def as_items(given: object) -> object:
-    """A text is short for a message of the user; messages of chats may stand among items."""
-    items = given if isinstance(given, list) else [given]
-    return [item for each in items for item in of_message(each)]
+def as_items(value: object) -> object:
+    """Read items; a text is a message of the user, and messages of chats may stand among them."""
+    items = value if isinstance(value, list) else [value]
+    return [item for message in items for item in items_of_message(message)]
 
 
-def of_message(given: object) -> Iterator[object]:
+def items_of_message(message: object) -> Iterator[object]:
     """Split a message of a chat into items."""
-    if isinstance(given, str):
-        yield {"role": "user", "content": given}
+    if isinstance(message, str):
+        yield {"role": "user", "content": message}
         return
-    if not isinstance(given, dict) or given.get("type", "message") != "message":
-        yield given
+    if not isinstance(message, dict) or message.get("type", "message") != "message":
+        yield message
         return
-    calls, result = given.get("tool_calls"), given.get("role") in ("tool", "function")
-    if result and "tool_call_id" in given:
-        output = {"call_id": given["tool_call_id"], "output": given.get("content")}
+    calls, result = message.get("tool_calls"), message.get("role") in ("tool", "function")
+    if result and "tool_call_id" in message:
+        output = {"call_id": message["tool_call_id"], "output": message.get("content")}
         yield {"type": "function_call_output", **output}
         return
-    if given.get("content") or not isinstance(calls, list):
-        yield {name: each for name, each in given.items() if name != "tool_calls"}
+    if message.get("content") or not isinstance(calls, list):
+        yield {name: value for name, value in message.items() if name != "tool_calls"}
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(call, dict) and isinstance(function, dict):
@@ -161,7 +161,7 @@ class Transcript:
 
     def __init__(self, names: Mapping[tuple[str, str], str]) -> None:
         self.messages: list[Message] = []
-        self._told = names  # what the model calls a tool, by its namespace and its own name
+        self._model_names = names  # what the model calls a tool, by its namespace and its own name
         self._reply: dict[str, Json] = {}  # the newest, which may still grow
         self._calls: list[Json] = []  # of it
         self._stage = ENDED
@@ -173,22 +173,22 @@ class Transcript:
                 if text:
                     self._go_on(THINKS)["reasoning_content"] = text
             case MessageItem(role="assistant"):
-                self._go_on(SAYS)["content"] = said(item.content)
+                self._go_on(SAYS)["content"] = texts_of(item.content)
             case MessageItem():
-                self._put({"role": item.role, "content": said(item.content)})
+                self._put({"role": item.role, "content": texts_of(item.content)})
             case CallItem() | CustomCallItem():
-                name = self._told.get((item.namespace, item.name), item.name)
-                self._call(item.call_id or item.id, name, arguments(item))
+                name = self._model_names.get((item.namespace, item.name), item.name)
+                self._add_call(item.call_id or item.id, name, arguments(item))
             case ShellCallItem():
-                self._call(item.call_id or item.id, "local_shell", arguments(item))
+                self._add_call(item.call_id or item.id, "local_shell", arguments(item))
             case SearchCallItem(call_id=call_id):
                 if call_id:
-                    self._call(call_id, "tool_search", arguments(item))
+                    self._add_call(call_id, "tool_search", arguments(item))
             case OutputItem():
-                self._result(item.call_id or item.id, said(item.output), item.name)
+                self._result(item.call_id or item.id, texts_of(item.output), item.name)
             case SearchOutputItem(call_id=call_id):
                 if call_id:
-                    names = ", ".join(offered([item.tools]))
+                    names = ", ".join(model_tools([item.tools]))
                     self._result(call_id, f"These tools can be called now: {names}")
             case ReferenceItem():
                 raise refused(f"there is no item {item.id[:80]!r} here: send it whole", "input")
@@ -204,36 +204,36 @@ class Transcript:
         self._stage = stage
         return self._reply
 
-    def _call(self, call_id: str, name: str, arguments: Json) -> None:
+    def _add_call(self, call_id: str, name: str, arguments: Json) -> None:
         self._names[call_id] = name
         reply = self._go_on(CALLS)
         function = {"name": name, "arguments": arguments}
         self._calls.append({"id": call_id, "type": "function", "function": function})
         reply["tool_calls"] = self._calls
 
-    def _result(self, call_id: str, said: Json, name: str | None = None) -> None:
+    def _result(self, call_id: str, output: Json, name: str | None = None) -> None:
         name = name or self._names.get(call_id)
-        output: Message = {"tool_call_id": call_id, "content": said}
-        self._put({"role": "tool", **output, **({"name": name} if name else {})})
+        message: Message = {"tool_call_id": call_id, "content": output}
+        self._put({"role": "tool", **message, **({"name": name} if name else {})})
 
 
 def arguments(item: CallItem | CustomCallItem | ShellCallItem | SearchCallItem) -> Json:
-    """The arguments of a call, under the names of the tool's parameters."""
+    """Return the arguments of a call, under the names of the tool's parameters."""
     match item:
         case CustomCallItem(input=text):
             return json.dumps({"input": text}, ensure_ascii=False)
         case ShellCallItem(action=action):
             return json.dumps({name: value for name, value in action.items() if name != "type"})
-        case SearchCallItem(arguments=given) if not isinstance(given, str):
-            return json.dumps(given or {})
+        case SearchCallItem(arguments=search) if not isinstance(search, str):
+            return json.dumps(search or {})
         case _:
             return item.arguments
 
 
-def names_of(tools: Mapping[str, Offered]) -> Mapping[tuple[str, str], str]:
-    return {(each.space, each.called): name for name, each in tools.items()}
+def names_of(tools: Mapping[str, ModelTool]) -> Mapping[tuple[str, str], str]:
+    return {(tool.space, tool.called): name for name, tool in tools.items()}
 
 
 def tools_in(items: Sequence[Item]) -> list[Tools]:
-    """Tools that stand among items."""
+    """List the tools that stand among items."""
     return [item.tools for item in items if isinstance(item, SearchOutputItem | ToolsItem)]

@@ -21,10 +21,10 @@ from localspec.server.openai.responses_input import (
     names_of,
     tools_in,
 )
-from localspec.server.openai.responses_tools import Offered, Tools, offered
+from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
 from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
-from localspec.server.requests.fields import Logprobs, Most, Object, StreamOptions, TextRequest
-from localspec.server.requests.forms import JsonSchema, of_schema
+from localspec.server.requests.fields import Logprobs, MaxTokens, Object, StreamOptions, TextRequest
+from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import OPENAI, Bounds
@@ -54,7 +54,7 @@ class ResponseToolChoice(RequestPart):
 
     type: str
     name: str | None = None
-    mode: str | None = None  # of the tools that are allowed: the model is told of all
+    mode: str | None = None  # of the tools that are allowed
     tools: list[Object] = Field(default_factory=list)
 
     def echo(self) -> object:
@@ -66,19 +66,19 @@ class ResponseToolChoice(RequestPart):
     def choice(self) -> Choice:
         return MODES.get(self.mode or self.type, "auto")
 
-    def named(self, tools: Mapping[str, Offered]) -> str | None:
-        """The one tool that has to be called, as the model knows it."""
+    def named(self, tools: Mapping[str, ModelTool]) -> str | None:
+        """Return the name, as the model knows it, of the one tool that has to be called."""
         if self.type in (*MODES, "auto", ALLOWED):
             return None
-        wanted = self.name or self.type
-        return next((name for name, each in tools.items() if each.called == wanted), wanted)
+        called = self.name or self.type
+        return next((name for name, tool in tools.items() if tool.called == called), called)
 
-    def allowed(self, tools: Mapping[str, Offered]) -> Set[str] | None:
-        """The only tools that may be called, as the model knows them; None: all may be."""
+    def allowed(self, tools: Mapping[str, ModelTool]) -> Set[str] | None:
+        """Return the names, as the model knows them, of the tools that may be called; None: all."""
         if self.type != ALLOWED:
             return None
         listed = {str(tool_name(tool)) for tool in self.tools}
-        return {name for name, each in tools.items() if each.called in listed} or listed
+        return {name for name, tool in tools.items() if tool.called in listed} or listed
 
 
 class ResponseFormat(JsonSchema):
@@ -94,22 +94,22 @@ class ResponseFormat(JsonSchema):
             case "json_schema":
                 if "schema_" not in self.model_fields_set:
                     raise refused("a json_schema needs the schema", "text.format.schema")
-                return of_schema(self.schema_)
+                return grammar_of_schema(self.schema_)
 
 
-def as_flat(given: object) -> object:
+def as_flat(value: object) -> object:
     """Take a schema out of the object that chat requests have around it."""
-    within = given.get("json_schema") if isinstance(given, dict) else None
-    return {**within, "type": "json_schema"} if isinstance(within, dict) else as_type(given)
+    within = value.get("json_schema") if isinstance(value, dict) else None
+    return {**within, "type": "json_schema"} if isinstance(within, dict) else as_type(value)
 
 
-def as_choice(given: object) -> object:
+def as_choice(value: object) -> object:
     """Take a name out of the object that chat requests have around it."""
-    if not isinstance(given, dict):
-        return as_type(given)
-    kind = ALLOWED if given.get("type") == ALLOWED else "function"
-    within = given.get(kind)
-    return {"type": kind, **within} if isinstance(within, dict) else given
+    if not isinstance(value, dict):
+        return as_type(value)
+    kind = ALLOWED if value.get("type") == ALLOWED else "function"
+    within = value.get(kind)
+    return {"type": kind, **within} if isinstance(within, dict) else value
 
 
 def plain_text() -> ResponseFormat:
@@ -124,7 +124,7 @@ class ResponsesRequest(TextRequest):
     bounds: ClassVar[Bounds] = OPENAI
     input: Items
     instructions: str | Items | None = None
-    max_output_tokens: Most = None
+    max_output_tokens: MaxTokens = None
     tools: Tools = Field(default_factory=list)
     tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_choice)] = None
     parallel_tool_calls: bool | None = None
@@ -144,47 +144,47 @@ class ResponsesRequest(TextRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def of_chat(cls, given: object) -> object:
-        """Take the messages of a chat for items; what goes on from a response needs none."""
-        if not isinstance(given, dict) or given.get("input"):
-            return given
-        rest = {name: each for name, each in given.items() if name != "messages"}
-        if given.get("messages"):
-            return {**rest, "input": given["messages"]}
-        return {**rest, "input": []} if given.get("previous_response_id") else given
+    def of_chat(cls, body: object) -> object:
+        """Take the messages of a chat for items; a request that continues a response needs none."""
+        if not isinstance(body, dict) or body.get("input"):
+            return body
+        fields = {name: value for name, value in body.items() if name != "messages"}
+        if body.get("messages"):
+            return {**fields, "input": body["messages"]}
+        return {**fields, "input": []} if body.get("previous_response_id") else body
 
     @field_validator("conversation", "prompt", "background")
     @classmethod
-    def not_here(cls, given: object, field: ValidationInfo) -> object:
-        if given:
+    def not_here(cls, value: object, field: ValidationInfo) -> object:
+        if value:
             raise PydanticCustomError("not_here", INSTEAD[field.field_name or ""])
-        return given
+        return value
 
     def wants(self, more: str) -> bool:
         return more in self.include
 
-    def offered(self, items: Sequence[Item]) -> Mapping[str, Offered]:
-        """Tools by the names that the model is told, also those that stand among the items."""
-        return offered([self.tools, *tools_in(items)])
+    def model_tools(self, items: Sequence[Item]) -> Mapping[str, ModelTool]:
+        """Return the tools by the names that the model gets, those among the items included."""
+        return model_tools([self.tools, *tools_in(items)])
 
-    def talk(self, given: Sequence[Item] | None = None) -> Conversation:
+    def as_conversation(self, items: Sequence[Item] | None = None) -> Conversation:
         """Make the conversation from these items, or the request's own."""
-        items = self.input if given is None else given
-        choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.offered(items)
+        items = self.input if items is None else items
+        choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.model_tools(items)
         if choice.type == "function" and choice.name is None:
             raise refused('a tool_choice of type "function" has a name: say which', "tool_choice")
         transcript, rules = Transcript(names_of(tools)), self.instructions
         for item in [*rules, *items] if isinstance(rules, list) else items:
             transcript.add(item)
-        told: list[Message] = []
+        rules_message: list[Message] = []
         if rules and isinstance(rules, str):
-            told = [{"role": "system", "content": rules}]
-        if not (told or transcript.messages):
+            rules_message = [{"role": "system", "content": rules}]
+        if not (rules_message or transcript.messages):
             raise refused("there is nothing to answer: give a text, or items", "input")
         extra = reasoning(self.reasoning.effort if self.reasoning else None)
         return Conversation(
-            messages=told + transcript.messages,
-            tools=[each.tool for each in tools.values()],
+            messages=rules_message + transcript.messages,
+            tools=[tool.tool for tool in tools.values()],
             choice=choice.choice,
             named=choice.named(tools),
             allowed=choice.allowed(tools),
@@ -193,37 +193,39 @@ class ResponsesRequest(TextRequest):
             extra=extra | self.chat_template_kwargs,
         )
 
-    def settings(self, served: Served) -> Settings:
+    def engine_settings(self, served: Served) -> Settings:
         logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
         return self.base_settings(served, self.max_output_tokens, logprobs=logprobs)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        yield from (f"include.{each}" for each in self.include if each not in (LOGPROBS, SEALED))
+        yield from (f"include.{part}" for part in self.include if part not in (LOGPROBS, SEALED))
         if self.max_output_tokens == 0:
             yield "max_output_tokens"  # which is one at least
         if self.top_logprobs and not self.wants(LOGPROBS):
             yield "top_logprobs"
 
     def prepare(self, items: Sequence[Item], served: Served) -> list[Prepared]:
-        return [prepare_conversation(served, self.talk(items), self.settings(served))]
+        return [
+            prepare_conversation(served, self.as_conversation(items), self.engine_settings(served))
+        ]
 
     def echo(self) -> Mapping[str, object]:
-        """Repeat the request's fields in a response, without what JSON cannot say."""
-        given = self.model_dump(include=set(ECHOED), by_alias=True, exclude_unset=True)
-        text = json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
-        found = json.loads(text, parse_constant=lambda _: None)  # what JSON has no number for
+        """Return the fields of the request that a response repeats, null for NaN."""
+        fields = self.model_dump(include=set(ECHOED), by_alias=True, exclude_unset=True)
+        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+        fields = json.loads(text, parse_constant=lambda _: None)
         return {
             **dict.fromkeys(ECHOED),
-            **found,
+            **fields,
             "background": False,
-            "metadata": found.get("metadata") or {},
+            "metadata": fields.get("metadata") or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
             "previous_response_id": self.previous_response_id,
             "service_tier": "default",
             "store": self.store is not False,
-            "text": {"format": {"type": "text"}} | (found.get("text") or {}),
+            "text": {"format": {"type": "text"}} | (fields.get("text") or {}),
             "tool_choice": self.tool_choice.echo() if self.tool_choice else "auto",
-            "tools": found.get("tools") or [],
+            "tools": fields.get("tools") or [],
             "truncation": "disabled",
         }

@@ -45,14 +45,14 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
 
         async def keep(response: Data) -> None:
             if body.store is not False:
-                await asyncio.to_thread(lambda: store.keep(stored(body, owner(request), response)))
+                await asyncio.to_thread(lambda: store.add(stored(body, owner(request), response)))
 
         events = Numbered()
         api_request = ApiRequest(
             body,
             body.model,
             partial(body.prepare, items),
-            partial(ResponsesAnswer, body, body.offered(items), keep, events),
+            partial(ResponsesAnswer, body, body.model_tools(items), keep, events),
             events.failing,
             stream=body.stream,
         )
@@ -64,13 +64,13 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
         await handler.report_ignored(request, body, body.model)
         items = await recalled(request, body)
         async with handler.host.lease(body.model) as served:
-            [found] = await handler.run(request, partial(body.prepare, items, served))
-            return {"object": "response.input_tokens", "input_tokens": len(found.tokens)}
+            [prepared] = await handler.run(request, partial(body.prepare, items, served))
+            return {"object": "response.input_tokens", "input_tokens": len(prepared.tokens)}
 
 
 def telling(routes: APIRouter, store: ResponseStore) -> None:
-    async def found(request: Request, id: str) -> StoredResponse:
-        response = await asyncio.to_thread(store.find, id, owner(request))
+    async def find_response(request: Request, id: str) -> StoredResponse:
+        response = await asyncio.to_thread(store.get, id, owner(request))
         if response is None:
             raise Refused(missing(id))
         return response
@@ -80,7 +80,7 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
         """Return a response that is kept."""
         if stream:
             raise refused("a response that is kept is told whole: leave stream out", "stream")
-        return (await found(request, id)).response
+        return (await find_response(request, id)).response
 
     @routes.delete("/responses/{id}")
     async def delete(request: Request, id: str) -> Data:
@@ -90,11 +90,11 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
 
     @routes.post("/responses/{id}/cancel")
     async def cancel(request: Request, id: str) -> Data:
-        await found(request, id)
+        await find_response(request, id)
         raise refused("this response is complete; one under way ends when its client hangs up")
 
     @routes.get("/responses/{id}/input_items")
-    async def listed(
+    async def list_input_items(
         request: Request,
         id: str,
         limit: Limit = 20,
@@ -105,13 +105,13 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
         chain = await asyncio.to_thread(store.chain, id, owner(request))
         if not chain:
             raise Refused(missing(id))
-        before = [item for each in chain[:-1] for item in each.items]
+        before = [item for response in chain[:-1] for item in response.items]
         return page([*before, *chain[-1].input], limit, order == "desc", after)
 
 
 def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
-    given = [item.model_dump(by_alias=True, exclude_unset=True) for item in body.input]
-    items = list(numbered(given, str(response["id"])))
+    dumped = [item.model_dump(by_alias=True, exclude_unset=True) for item in body.input]
+    items = list(numbered(dumped, str(response["id"])))
     return StoredResponse(owner, body.previous_response_id, items, response)
 
 
@@ -120,24 +120,24 @@ def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[I
     earlier: list[Item] = []
     if body.previous_response_id:
         chain = store.chain(body.previous_response_id, owner)
-        earlier = known(item for each in chain for item in each.items)
+        earlier = items_of_record(item for response in chain for item in response.items)
         if not earlier:
             raise Refused(gone(body.previous_response_id, kept=store.most > 0))
-    given: list[Item] = []
+    own_items: list[Item] = []
     for item in body.input:
         if not isinstance(item, ReferenceItem):
-            given.append(item)
+            own_items.append(item)
             continue
         kept = store.item(item.id, owner)
-        found = known([kept]) if kept else []
-        if not found:
+        kept_items = items_of_record([kept]) if kept else []
+        if not kept_items:
             message = f"Item with id {item.id[:80]!r} not found: send the item itself"
             raise Refused(Fault(404, message, "input"))
-        given += found
-    return earlier + given
+        own_items += kept_items
+    return earlier + own_items
 
 
-def known(items: Iterable[Mapping[str, object]]) -> list[Item]:
+def items_of_record(items: Iterable[Mapping[str, object]]) -> list[Item]:
     """Read items that were kept; none if another version kept them that had other items."""
     try:
         return ITEMS.validate_python(list(items))
@@ -161,17 +161,17 @@ def missing(id: str) -> Fault:
 def page(
     items: Sequence[Mapping[str, object]], limit: int, newest_first: bool, after: str | None
 ) -> Data:
-    found = list(reversed(items)) if newest_first else list(items)
-    ids = [str(item["id"]) for item in found]
+    ordered = list(reversed(items)) if newest_first else list(items)
+    ids = [str(item["id"]) for item in ordered]
     if after is not None:
         if after not in ids:
             raise refused(f"there is no item {after[:80]!r} to list items after", "after")
-        found = found[ids.index(after) + 1 :]
-    data = found[:limit]
+        ordered = ordered[ids.index(after) + 1 :]
+    data = ordered[:limit]
     return {
         "object": "list",
         "data": data,
         "first_id": data[0]["id"] if data else None,
         "last_id": data[-1]["id"] if data else None,
-        "has_more": len(found) > limit,
+        "has_more": len(ordered) > limit,
     }

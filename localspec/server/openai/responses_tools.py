@@ -1,4 +1,4 @@
-"""The tools of /v1/responses: what a model is told of each, and as what items its calls come."""
+"""The tools of /v1/responses, as their client gives them and as the model gets them."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ QUERY: Mapping[str, Json] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool as the model is told of it."""
+class ModelTool:
+    """A tool as the model gets it."""
 
     kind: Kind
-    name: str  # which the model says
-    called: str  # which the client gave it
+    name: str  # by which the model calls it
+    called: str  # by the client
     space: str
     function: Mapping[str, Json]  # without the name
 
@@ -60,14 +60,14 @@ class Offered:
 class FunctionGiven(Function):
     type: Literal["function"]
 
-    def offered(self, space: str = "") -> Offered:
-        told = {"description", "parameters", "strict"}
-        function = self.model_dump(include=told, exclude_none=True)
-        return Offered("function", self.name, self.name, space, function)
+    def for_model(self, space: str = "") -> ModelTool:
+        fields = {"description", "parameters", "strict"}
+        function = self.model_dump(include=fields, exclude_none=True)
+        return ModelTool("function", self.name, self.name, space, function)
 
 
 class InputFormat(RequestPart):
-    """The grammar is told to the model, which is held to it if it is a regular one."""
+    """The grammar of an input: the model reads it, and is held to it if it is regular."""
 
     type: str = "text"
     syntax: str = ""
@@ -93,13 +93,13 @@ class CustomGiven(RequestPart):
     description: str = ""
     format: InputFormat = InputFormat()
 
-    def offered(self, space: str = "") -> Offered:
+    def for_model(self, space: str = "") -> ModelTool:
         about = self.description
         if self.format.definition:
             syntax = self.format.syntax or "this"
             about += f"\nThe input follows this {syntax} grammar:\n{self.format.definition}"
         function: dict[str, Json] = {"description": about, "parameters": self.format.parameters}
-        return Offered("custom", self.name, self.name, space, function)
+        return ModelTool("custom", self.name, self.name, space, function)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -112,26 +112,26 @@ class ShellGiven(RequestPart):
 
     type: Literal["local_shell"]
 
-    def offered(self, space: str = "") -> Offered:
+    def for_model(self, space: str = "") -> ModelTool:
         function: dict[str, Json] = {
             "description": "Run a command on this machine.",
             "parameters": COMMAND,
         }
-        return Offered("local_shell", "local_shell", "", space, function)
+        return ModelTool("local_shell", "local_shell", "", space, function)
 
 
 class SearchGiven(RequestPart):
-    """A search for tools, by the client; a server that is told of all tools needs none."""
+    """A search for tools by the client; a search by the server is ignored, which gets all tools."""
 
     type: Literal["tool_search"]
     execution: str = "server"
     description: str = "Search for tools that can be called."
     parameters: Object | None = None
 
-    def offered(self, space: str = "") -> Offered:
+    def for_model(self, space: str = "") -> ModelTool:
         function: dict[str, Json] = {"description": self.description}
         function["parameters"] = self.parameters or QUERY
-        return Offered("tool_search", "tool_search", "", space, function)
+        return ModelTool("tool_search", "tool_search", "", space, function)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -139,10 +139,10 @@ class SearchGiven(RequestPart):
             yield "tool_search"
 
 
-def flat(given: object) -> object:
+def as_flat_function(tool: object) -> object:
     """A function as chat requests have it."""
-    within = given.get("function") if isinstance(given, dict) else None
-    return within | {"type": "function"} if isinstance(within, dict) else given
+    within = tool.get("function") if isinstance(tool, dict) else None
+    return within | {"type": "function"} if isinstance(within, dict) else tool
 
 
 Member = Annotated[
@@ -172,32 +172,32 @@ ToolGiven = Annotated[
     | Annotated[LeftOut, Tag(OTHER)],
     tagged("function", "custom", "local_shell", "tool_search", "namespace"),
     typed("function"),
-    BeforeValidator(flat),
+    BeforeValidator(as_flat_function),
 ]
 Tools = list[ToolGiven]
 
 
-def offered(tools: Iterable[Tools]) -> Mapping[str, Offered]:
-    """All tools by the names that the model is told, each once.
+def model_tools(tools: Iterable[Tools]) -> Mapping[str, ModelTool]:
+    """Return the tools by the names that the model gets, each once.
 
-    Of namespaces that have a name in common, each puts its own name before it.
+    A name that several namespaces have gets its namespace in front.
     """
-    found = {(each.space, each.name): each for each in _each(tools)}
-    often = Counter(name for _, name in found)
-    told: dict[str, Offered] = {}
-    for (space, name), each in found.items():
+    by_name = {(tool.space, tool.name): tool for tool in _model_tools(tools)}
+    often = Counter(name for _, name in by_name)
+    tools_by_name: dict[str, ModelTool] = {}
+    for (space, name), tool in by_name.items():
         full = f"{space}.{name}" if often[name] > 1 and space else name
-        told[full] = replace(each, name=full)
-    return told
+        tools_by_name[full] = replace(tool, name=full)
+    return tools_by_name
 
 
-def _each(tools: Iterable[Tools]) -> Iterator[Offered]:
+def _model_tools(tools: Iterable[Tools]) -> Iterator[ModelTool]:
     for tool in chain.from_iterable(tools):
         match tool:
             case Namespace(name=space):
-                members = (each for each in tool.tools if not isinstance(each, LeftOut))
-                yield from (each.offered(space) for each in members)
+                members = (member for member in tool.tools if not isinstance(member, LeftOut))
+                yield from (member.for_model(space) for member in members)
             case FunctionGiven() | CustomGiven() | ShellGiven():
-                yield tool.offered()
+                yield tool.for_model()
             case SearchGiven(execution="client"):
-                yield tool.offered()
+                yield tool.for_model()

@@ -38,7 +38,7 @@ def openai(handler: RequestHandler) -> APIRouter:
             body,
             body.model,
             body.prepare,
-            partial(ChatAnswer.of, body),
+            partial(ChatAnswer.to, body),
             failing,
             stream=body.stream,
             copies=body.n,
@@ -49,7 +49,7 @@ def openai(handler: RequestHandler) -> APIRouter:
     @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Continue a text, or fill in what belongs before `suffix`."""
-        return await handler.serve(request, continuing(body, partial(CompletionAnswer.of, body)))
+        return await handler.serve(request, continuing(body, partial(CompletionAnswer.to, body)))
 
     @routes.post("/fim/completions")
     async def middles(request: Request, body: MiddleRequest) -> Response:
@@ -63,12 +63,12 @@ def openai(handler: RequestHandler) -> APIRouter:
     @routes.get("/models")
     async def models() -> dict[str, object]:
         """List the models."""
-        data = [described(handler, name) for name in handler.host.names]
+        data = [describe_model(handler, name) for name in handler.host.names]
         return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        return described(handler, handler.host.meant(name).name)
+        return describe_model(handler, handler.host.meant(name).name)
 
     return routes
 
@@ -86,7 +86,7 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
     )
 
 
-def described(handler: RequestHandler, name: str) -> dict[str, object]:
+def describe_model(handler: RequestHandler, name: str) -> dict[str, object]:
     """Describe a model, with its context length where clients look for it, once it is known."""
     host = handler.host
     offer, served = host.offers[name], host.loaded.get(name)
@@ -115,17 +115,17 @@ def described(handler: RequestHandler, name: str) -> dict[str, object]:
 
 def meta(offer: ServedOffer, context: int) -> dict[str, object]:
     """Describe a model's vocabulary and size as llama.cpp's server does."""
-    found: dict[str, object] = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
-    looked = offer.footprint
-    if looked is None:
-        return found
-    if looked.parameters:
-        found["n_params"] = looked.parameters
+    facts: dict[str, object] = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
+    footprint = offer.footprint
+    if footprint is None:
+        return facts
+    if footprint.parameters:
+        facts["n_params"] = footprint.parameters
     return {
-        **found,
-        "n_ctx_train": looked.context,
-        "n_vocab": looked.vocabulary,
-        "n_embd": looked.embedding,
+        **facts,
+        "n_ctx_train": footprint.context,
+        "n_vocab": footprint.vocabulary,
+        "n_embd": footprint.embedding,
     }
 
 

@@ -65,8 +65,8 @@ class Blocks:
 
     async def whole(self) -> None:
         async with aclosing(self._choices.steps()) as steps:
-            async for each in steps:
-                for _, step in each:
+            async for batch in steps:
+                for _, step in batch:
                     for _ in self.changes(step) if step else ():
                         pass
         for _ in self.end():

@@ -13,18 +13,19 @@ def usage(choices: Choices) -> dict[str, object]:
     """Sum up the tokens of all replies; a prompt counts once."""
     results = [reply.result for reply in choices.replies]
     prompts = [reply.result.usage for reply in choices.firsts]
-    prompt = sum(each.prompt_tokens for each in prompts)
+    prompt = sum(used.prompt_tokens for used in prompts)
     completion = sum(result.usage.completion_tokens for result in results)
-    predicted = [each for r in results for each in r.speculation.positions.get(PREDICTION, ())]
-    accepted = sum(each.accepted for each in predicted)
+    positions = [result.speculation.positions for result in results]
+    predicted = [guesses for by in positions for guesses in by.get(PREDICTION, ())]
+    accepted = sum(guesses.accepted for guesses in predicted)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in prompts)},
+        "prompt_tokens_details": {"cached_tokens": sum(used.cached_tokens for used in prompts)},
         "completion_tokens_details": {
             "accepted_prediction_tokens": accepted,
-            "rejected_prediction_tokens": sum(each.drafted for each in predicted) - accepted,
+            "rejected_prediction_tokens": sum(guesses.drafted for guesses in predicted) - accepted,
         },
     }
 
@@ -45,20 +46,20 @@ def progress(reply: Reply) -> dict[str, object] | None:
 
 def timings(result: Result) -> dict[str, object]:
     """Format times as llama.cpp's server does, with the speed-up over decoding without drafts."""
-    found, speculation, used = result.timings, result.speculation, result.usage
-    first = (found.first_token or found.total) - found.queued
+    times, speculation, used = result.timings, result.speculation, result.usage
+    first = (times.first_token or times.total) - times.queued
     return {
-        "queued_ms": 1000 * found.queued,
+        "queued_ms": 1000 * times.queued,
         "cache_n": used.cached_tokens,
         "prompt_n": used.prompt_tokens - used.cached_tokens,
         "prompt_ms": 1000 * first,
         "predicted_n": used.completion_tokens,
-        "predicted_ms": 1000 * (found.total - found.queued - first),
-        "predicted_per_second": found.tokens_per_second,
+        "predicted_ms": 1000 * (times.total - times.queued - first),
+        "predicted_per_second": times.tokens_per_second,
         "speedup": speculation.speedup,
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,
         "tokens_by_source": dict(speculation.tokens_by_source),
-        "guesses": {by: list(found) for by, found in speculation.positions.items()},
+        "guesses": {by: list(guesses) for by, guesses in speculation.positions.items()},
     }

@@ -29,7 +29,7 @@ class Frame:
     after: str
 
     @classmethod
-    def of(cls, whole: bytes) -> Frame:
+    def split(cls, whole: bytes) -> Frame:
         """Split JSON around the last MARK."""
         before, _, after = whole.decode().rpartition(encoded(MARK))
         return cls(before, after)

@@ -34,7 +34,7 @@ class Step:
 Numbered = tuple[int, Step | None]  # of which reply; None: nothing came for a while
 
 
-def said(parts: Sequence[Part]) -> str:
+def content_of(parts: Sequence[Part]) -> str:
     """Join the content among parts."""
     return "".join(part.text for part in parts if isinstance(part, Content))
 
@@ -70,10 +70,10 @@ class Reply:
 
     async def begin(self) -> None:
         """Queue the request; raise what is wrong with it."""
-        wish = self.prepared
-        await self.exchange.begin(wish.served, wish.tokens, wish.settings)
+        prepared = self.prepared
+        await self.exchange.begin(prepared.served, prepared.tokens, prepared.settings)
 
-    def take(self, event: Chunk | Result) -> Step:
+    def step_of(self, event: Chunk | Result) -> Step:
         """Take apart what came from the model."""
         if isinstance(event, Chunk):
             return Step(self._noted(self.reader.read(event.text)), event)
@@ -101,9 +101,10 @@ class Choices:
         self.copies = copies  # replies to each prompt
         self._bell = prompts[0].served.bell
         self._inbox = Inbox(self._bell)
-        each = [reseeded(prompt, copy) for prompt in prompts for copy in range(copies)]
+        prepared = [reseeded(prompt, copy) for prompt in prompts for copy in range(copies)]
         self.replies = [
-            Reply.to(one, Exchange(limit, self._inbox, number)) for number, one in enumerate(each)
+            Reply.to(request, Exchange(limit, self._inbox, number))
+            for number, request in enumerate(prepared)
         ]
         self._watch = Watch([reply.exchange for reply in self.replies])
         self._open = len(self.replies)
@@ -139,7 +140,7 @@ class Choices:
         self._bell.replies += 1
         try:
             while self._open:
-                steps, error = self._read(await self._inbox.take())
+                steps, error = self._steps_of(await self._inbox.take())
                 if steps:
                     yield steps
                 if error:
@@ -157,24 +158,24 @@ class Choices:
             async for _ in steps:
                 pass
 
-    def _read(self, arrivals: Sequence[Arrival]) -> tuple[list[Numbered], Exception | None]:
-        """Read what has come, up to an error."""
-        now, found = self._watch.now(), list[Numbered]()
+    def _steps_of(self, arrivals: Sequence[Arrival]) -> tuple[list[Numbered], Exception | None]:
+        """Turn arrivals into steps, up to an error."""
+        now, steps = self._watch.now(), list[Numbered]()
         for number, event in arrivals:
             if isinstance(event, Exception):
-                return found, event
+                return steps, event
             if event is None:
-                found.append((number, None))
+                steps.append((number, None))
                 continue
             reply = self.replies[number]
-            step = reply.take(event)
+            step = reply.step_of(event)
             if step.parts:
                 reply.exchange.hear(now)
-            found.append((number, step))
+            steps.append((number, step))
             self._open -= isinstance(event, Result)
             if self._later:
                 self._begin_copies(number)
-        return found, None
+        return steps, None
 
     def _begin_copies(self, first: int) -> None:
         for number in range(first + 1, first - first % self.copies + self.copies):

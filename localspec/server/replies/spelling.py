@@ -13,46 +13,47 @@ from localspec.tokenizer import Tokenizer
 class Spelling:
     tokenizer: Tokenizer
 
-    def text(self, token: int) -> str:
-        """Show a control token by its name: it has no text, but was sampled."""
-        said = self.tokenizer.token_bytes(token)
-        return said.decode("utf-8", "replace") if said else self.tokenizer.token_text(token)
+    def token_text(self, token: int) -> str:
+        """Return the text of a token; of a control token, which has none, its name."""
+        data = self.tokenizer.token_bytes(token)
+        return data.decode("utf-8", "replace") if data else self.tokenizer.token_text(token)
 
     def whole(self, tokens: Sequence[int]) -> str:
         """Join the texts of tokens."""
-        said = b"".join(map(self.tokenizer.token_bytes, tokens))
-        return said.decode("utf-8", "replace")
+        data = b"".join(map(self.tokenizer.token_bytes, tokens))
+        return data.decode("utf-8", "replace")
 
     def chat_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as chat completions do."""
         return [
-            self._one(each.token, each.logprob)
-            | {"top_logprobs": [self._one(other.token, other.logprob) for other in each.top]}
-            for each in logprobs
+            self._one(emitted.token, emitted.logprob)
+            | {"top_logprobs": [self._one(top.token, top.logprob) for top in emitted.top]}
+            for emitted in logprobs
         ]
 
     def llama_cpp_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as llama.cpp's completions do, each with the number of its token."""
         return [
-            self._numbered(each.token, each.logprob)
-            | {"top_logprobs": [self._numbered(other.token, other.logprob) for other in each.top]}
-            for each in logprobs
+            self._numbered(emitted.token, emitted.logprob)
+            | {"top_logprobs": [self._numbered(top.token, top.logprob) for top in emitted.top]}
+            for emitted in logprobs
         ]
 
     def _numbered(self, token: int, logprob: float) -> dict[str, object]:
         return {"id": token, **self._one(token, logprob)}
 
     def _one(self, token: int, logprob: float) -> dict[str, object]:
-        said = self.tokenizer.token_bytes(token)
-        return {"token": self.text(token), "logprob": logprob, "bytes": list(said)}
+        data = self.tokenizer.token_bytes(token)
+        return {"token": self.token_text(token), "logprob": logprob, "bytes": list(data)}
 
     def completion_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
         """Format them as plain completions do."""
-        texts = [self.text(each.token) for each in logprobs]
+        texts = [self.token_text(emitted.token) for emitted in logprobs]
         return {
             "tokens": texts,
-            "token_logprobs": [each.logprob for each in logprobs],
+            "token_logprobs": [emitted.logprob for emitted in logprobs],
             "top_logprobs": [
-                {self.text(other.token): other.logprob for other in each.top} for each in logprobs
+                {self.token_text(top.token): top.logprob for top in emitted.top}
+                for emitted in logprobs
             ],
         }

@@ -89,9 +89,9 @@ class Streaming(Response):
         answer, end = self._answer, b""
         await put(self._joined(answer.opening()))
         async with aclosing(self._choices.steps()) as steps:
-            async for each in steps:
-                found = [body for number, step in each for body in answer.bodies(number, step)]
-                body = self._joined(found)
+            async for batch in steps:
+                bodies = [body for number, step in batch for body in answer.bodies(number, step)]
+                body = self._joined(bodies)
                 if self._choices.over:
                     end = body
                 elif body:
@@ -121,8 +121,8 @@ async def while_listening(receive: Receive, work: Awaitable[T]) -> T:
             return working.result()
         raise Gone
     finally:
-        for each in (working, leaving):
-            each.cancel()
+        for task in (working, leaving):
+            task.cancel()
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 

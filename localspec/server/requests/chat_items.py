@@ -8,19 +8,20 @@ RESULTS = ("function_call_output", "custom_tool_call_output")
 MOVED = ("input", "instructions")
 
 
-def as_messages(given: object) -> object:
+def as_messages(body: object) -> object:
     """Take the input of a request for its messages."""
-    if not isinstance(given, dict) or given.get("messages") or not given.get("input"):
-        return given
-    rules = given.get("instructions")
+    if not isinstance(body, dict) or body.get("messages") or not body.get("input"):
+        return body
+    rules = body.get("instructions")
     first = [{"role": "system", "content": rules}] if isinstance(rules, str) and rules else []
-    items = given["input"] if isinstance(given["input"], list) else [given["input"]]
-    rest = {name: each for name, each in given.items() if name not in MOVED}
-    return {**rest, "messages": [*first, *(message for each in items for message in of_item(each))]}
+    items = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    fields = {name: value for name, value in body.items() if name not in MOVED}
+    messages = [*first, *(message for item in items for message in message_of(item))]
+    return {**fields, "messages": messages}
 
 
-def of_item(item: object) -> Iterator[object]:
-    """Yield the message that says the same; a thought stays with the client."""
+def message_of(item: object) -> Iterator[object]:
+    """Yield the message of an item; a thought stays with the client."""
     kind = item.get("type") if isinstance(item, Mapping) else None
     if not isinstance(item, Mapping) or kind in (None, "message"):
         yield item
@@ -29,5 +30,5 @@ def of_item(item: object) -> Iterator[object]:
         call = {"id": item.get("call_id"), "type": "function", "function": function}
         yield {"role": "assistant", "tool_calls": [call]}
     elif kind in RESULTS:
-        found = {"tool_call_id": item.get("call_id"), "content": item.get("output")}
-        yield {"role": "tool", **found}
+        result = {"tool_call_id": item.get("call_id"), "content": item.get("output")}
+        yield {"role": "tool", **result}

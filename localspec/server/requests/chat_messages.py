@@ -44,24 +44,24 @@ Part = Annotated[
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 
 
-def said(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
+def texts_of(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
     """The texts of parts: one as it is, several each on its own."""
     texts = [part.text for part in parts if not isinstance(part, LeftOut)]
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": each} for each in texts]
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
 
 
-def as_arguments(given: object) -> object:
+def as_arguments(value: object) -> object:
     """Arguments that PHP wrote as an empty list are none; other data is told as JSON."""
-    if given == []:
+    if value == []:
         return {}
-    if isinstance(given, str):
-        check_size(given)  # for templates that read arguments
-    return json.dumps(given) if isinstance(given, list | int | float) else given
+    if isinstance(value, str):
+        check_size(value)  # for templates that read arguments
+    return json.dumps(value) if isinstance(value, list | int | float) else value
 
 
-def as_identity(given: object) -> object:
+def as_identity(value: object) -> object:
     """Identifiers that are numbers."""
-    return str(given) if isinstance(given, int) else given
+    return str(value) if isinstance(value, int) else value
 
 
 Identity = Annotated[str | None, BeforeValidator(as_identity)]
@@ -81,21 +81,21 @@ class CallGiven(RequestPart):
 
     @model_validator(mode="before")
     @classmethod
-    def of_custom(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        custom = given.get("custom")
-        if "name" in given and "function" not in given:  # as LangChain keeps calls
-            arguments = given.get("arguments", given.get("args"))
-            return given | {"function": {"name": given["name"], "arguments": arguments}}
+    def of_custom(cls, call: object) -> object:
+        if not isinstance(call, dict):
+            return call
+        custom = call.get("custom")
+        if "name" in call and "function" not in call:  # as LangChain keeps calls
+            arguments = call.get("arguments", call.get("args"))
+            return call | {"function": {"name": call["name"], "arguments": arguments}}
         if not isinstance(custom, dict):
-            return given
-        rest = {name: value for name, value in given.items() if name != "custom"}
+            return call
+        fields = {name: value for name, value in call.items() if name != "custom"}
         called = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
-        return rest | {"function": called}
+        return fields | {"function": called}
 
     @property
-    def call(self) -> Json:
+    def as_template_reads(self) -> Json:
         function: Json = {"name": self.function.name, "arguments": self.function.arguments}
         identity = {} if self.id is None else {"id": self.id}
         return {**identity, "type": "function", "function": function}
@@ -110,11 +110,11 @@ class Thought(RequestPart):
     summary: str = ""
 
 
-def as_thoughts(given: object) -> object:
+def as_thoughts(value: object) -> object:
     """A text or an object is short for a list of one."""
     return [
-        {"text": each} if isinstance(each, str) else each
-        for each in (given if isinstance(given, list) else [given])
+        {"text": thought} if isinstance(thought, str) else thought
+        for thought in (value if isinstance(value, list) else [value])
     ]
 
 
@@ -126,9 +126,9 @@ ROLES = {
 }
 
 
-def as_role(given: object) -> object:
-    lower = given.lower() if isinstance(given, str) else ""
-    return ROLES.get(lower, lower) if lower else given
+def as_role(value: object) -> object:
+    lower = value.lower() if isinstance(value, str) else ""
+    return ROLES.get(lower, lower) if lower else value
 
 
 KNOWN = ("system", "developer", "user", "assistant", "tool")
@@ -156,25 +156,25 @@ class MessageGiven(RequestPart):
 
     @model_validator(mode="before")
     @classmethod
-    def of_others(cls, given: object) -> object:
+    def of_others(cls, message: object) -> object:
         """A message in a role that no template is sure to know is the user's, and that is told."""
-        if not isinstance(given, dict):
-            return {"content": given} if isinstance(given, str) else given
-        if given.get("function_call") == {}:
-            given = {**given, "function_call": None}
-        role = as_role(given.get("role"))
+        if not isinstance(message, dict):
+            return {"content": message} if isinstance(message, str) else message
+        if message.get("function_call") == {}:
+            message = {**message, "function_call": None}
+        role = as_role(message.get("role"))
         if not isinstance(role, str) or role in KNOWN:
-            return given
-        rest = {name: value for name, value in given.items() if name != "role"}
-        return {**rest, **({f"role.{role}": role} if role else {})}
+            return message
+        fields = {name: value for name, value in message.items() if name != "role"}
+        return {**fields, **({f"role.{role}": role} if role else {})}
 
     @property
     def thought(self) -> str:
-        for each in (self.reasoning_content, self.reasoning, self.reasoning_text, self.thinking):
-            if each and isinstance(each, str):
-                return each
+        for thought in (self.reasoning_content, self.reasoning, self.reasoning_text, self.thinking):
+            if thought and isinstance(thought, str):
+                return thought
         blocks = self.thinking_blocks or self.reasoning_details or ()
-        return "".join(each.thinking or each.text or each.summary for each in blocks)
+        return "".join(block.thinking or block.text or block.summary for block in blocks)
 
     @property
     def message(self) -> Message:
@@ -184,13 +184,13 @@ class MessageGiven(RequestPart):
 
     def _fields(self) -> Iterator[tuple[str, Json]]:
         if self.content:
-            yield "content", said(self.content)
+            yield "content", texts_of(self.content)
         for name, text in (("name", self.name), ("tool_call_id", self.tool_call_id)):
             if text is not None:
                 yield name, text
         if self.thought:
             yield "reasoning_content", self.thought
-        calls: list[Json] = [each.call for each in self.tool_calls or ()]
+        calls: list[Json] = [call.as_template_reads for call in self.tool_calls or ()]
         if self.function_call:
             function = self.function_call.model_dump(include={"name", "arguments"})
             calls.append({"type": "function", "function": function})

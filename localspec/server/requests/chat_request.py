@@ -23,26 +23,26 @@ THINKS = {"enabled": True, "disabled": False}
 
 
 class Traced(Drafting):
-    trace: bool = False  # whether a stream tells who said what
+    trace: bool = False  # whether a stream names the proposer of each character
 
 
-def as_effort(given: object) -> object:
-    """LM Studio has one word for it."""
-    if isinstance(given, bool):
-        return {"enabled": given}
+def as_effort(value: object) -> object:
+    """Read an effort, or a switch, that is one word."""
+    if isinstance(value, bool):
+        return {"enabled": value}
     switches = {"on": {"enabled": True}, "off": {"enabled": False}}
-    return switches.get(given, {"effort": given}) if isinstance(given, str) else given
+    return switches.get(value, {"effort": value}) if isinstance(value, str) else value
 
 
-def as_word(given: object) -> object:
-    """An effort that is a switch, or stands in an object."""
-    if isinstance(given, dict):
-        given = given.get("effort")
-    return (None if given else "none") if isinstance(given, bool) else given
+def as_word(value: object) -> object:
+    """Read an effort that is a switch, or stands in an object."""
+    if isinstance(value, dict):
+        value = value.get("effort")
+    return (None if value else "none") if isinstance(value, bool) else value
 
 
-def as_switch(given: object) -> object:
-    return bool(given) if isinstance(given, int) else given
+def as_switch(value: object) -> object:
+    return bool(value) if isinstance(value, int) else value
 
 
 class Reasoning(RequestPart):
@@ -88,43 +88,45 @@ class ChatRequest(OpenAiRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def of_items(cls, given: object) -> object:
-        return as_messages(given)
+    def of_items(cls, body: object) -> object:
+        return as_messages(body)
 
     def conversation(self) -> Conversation:
         if self.modalities and "text" not in self.modalities:
-            raise refused("modalities other than text are not here", "modalities")
+            raise refused(
+                "only text output is supported: remove the other modalities", "modalities"
+            )
         choice = self.function_call if self.functions else self.tool_choice
         return Conversation(
-            messages=[each.message for each in self.messages],
-            tools=[*tools_of(self.tools), *(each.tool for each in self.functions or ())],
+            messages=[message.message for message in self.messages],
+            tools=[*tools_of(self.tools), *(function.tool for function in self.functions or ())],
             choice=choice.mode,
             named=choice.name,
             allowed=choice.allowed,
             parallel=False if self.functions else self.parallel_tool_calls,
             format=self.form,
-            extra=self._told(),
+            extra=self._template_variables(),
         )
 
-    def _told(self) -> dict[str, JsonValue]:
-        found = reasoning(self.reasoning_effort or self.reasoning.effort or self.think.effort)
+    def _template_variables(self) -> dict[str, JsonValue]:
+        variables = reasoning(self.reasoning_effort or self.reasoning.effort or self.think.effort)
         switches = (self.reasoning, self.thinking, self.think)
-        for each in (*(switch.enabled for switch in switches), self.enable_thinking):
-            if each is not None:
-                found["enable_thinking"] = each
-        return found | self.chat_template_kwargs
+        for enabled in (*(switch.enabled for switch in switches), self.enable_thinking):
+            if enabled is not None:
+                variables["enable_thinking"] = enabled
+        return variables | self.chat_template_kwargs
 
     def prepare(self, served: Served) -> list[Prepared]:
-        return [prepare_conversation(served, self.conversation(), self.settings(served))]
+        return [prepare_conversation(served, self.conversation(), self.engine_settings(served))]
 
     def rendered(self, served: Served) -> str:
         """Write the conversation as the model's template does."""
         asked = self.conversation()
         return served.runtime.render(asked.messages, asked.offered, asked.extra)
 
-    def settings(self, served: Served) -> Settings:
+    def engine_settings(self, served: Served) -> Settings:
         return self.settings_with(
-            served, self.most, (self.top_logprobs or 0) if self.logprobs else None
+            served, self.token_limit, (self.top_logprobs or 0) if self.logprobs else None
         )
 
     def ignored(self) -> Iterator[str]:
@@ -134,7 +136,8 @@ class ChatRequest(OpenAiRequest):
         if not self.stream:
             yield from ("localspec.trace",) if self.localspec.trace else ()
             yield from ("return_progress",) if self.return_progress else ()
-        yield from (f"modalities.{each}" for each in self.modalities or () if each != "text")
+        others = (kind for kind in self.modalities or () if kind != "text")
+        yield from (f"modalities.{kind}" for kind in others)
 
 
 def reasoning(effort: str | None) -> dict[str, JsonValue]:

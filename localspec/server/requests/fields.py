@@ -1,4 +1,4 @@
-"""Fields that several APIs share. A field without an implementation is an error."""
+"""Fields that several APIs share."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.sampling import OPENAI, Bounds, SamplingFields
 
-CHOICES = 16  # most replies to one prompt
-LONGEST = 1 << 31  # tokens
+MAX_CHOICES = 16  # replies to one request
+MAX_TOKENS = 1 << 31
 HALF = re.compile("[\ud800-\udfff]")
 
 
-def as_stops(given: object) -> object:
-    """One text, or several; one that is empty or has half a character ends nothing."""
-    listed = given if isinstance(given, list) else [given]
-    texts = [str(each) if isinstance(each, int | float) else each for each in listed]
-    return [each for each in texts if each not in ("", None, {}) and whole(each)]
+def as_stops(value: object) -> object:
+    """Read one text or several, without those that can end nothing: empty ones, half characters."""
+    listed = value if isinstance(value, list) else [value]
+    texts = [str(text) if isinstance(text, int | float) else text for text in listed]
+    return [text for text in texts if text not in ("", None, {}) and whole(text)]
 
 
-def whole(given: object) -> bool:
-    """Tell whether a text has no half of a character, which no reply can have."""
-    return not isinstance(given, str) or given.isascii() or not HALF.search(given)
+def whole(value: object) -> bool:
+    """Return whether a text has only whole characters, as replies have."""
+    return not isinstance(value, str) or value.isascii() or not HALF.search(value)
 
 
-def limit(given: object) -> object:
-    """Read a limit; below 0, or in an empty field, it is as many as there is room for."""
-    if isinstance(given, int | float):
-        return int(min(given, LONGEST)) if given >= 0 else None
-    return given or None
+def as_limit(value: object) -> object:
+    """Read a limit; None, which is no limit, where it is negative or empty."""
+    if isinstance(value, int | float):
+        return int(min(value, MAX_TOKENS)) if value >= 0 else None
+    return value or None
 
 
 Object = dict[str, JsonValue]
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
 Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
-Most = Annotated[Annotated[int, Field(ge=0, le=LONGEST)] | None, BeforeValidator(limit)]
-Copies = Annotated[int, Field(ge=1, le=CHOICES)]
+MaxTokens = Annotated[Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None, BeforeValidator(as_limit)]
+Copies = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
 Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
 
 
-def as_value(given: object) -> object:
-    """A text that stands in an object, as assistants of OpenAI wrote it, or that is a number."""
-    found = given.get("value", given) if isinstance(given, dict) else given
-    return str(found) if isinstance(found, int | float) else found
+def as_value(value: object) -> object:
+    """Read a text that is a number, or stands in an object, as assistants of OpenAI wrote it."""
+    value = value.get("value", value) if isinstance(value, dict) else value
+    return str(value) if isinstance(value, int | float) else value
 
 
-def as_name(given: object) -> object:
-    return str(given) if isinstance(given, int | float) else given
+def as_name(value: object) -> object:
+    return str(value) if isinstance(value, int | float) else value
 
 
-def as_prediction(given: object) -> object:
-    return {"content": given} if isinstance(given, str | list) else given
+def as_prediction(value: object) -> object:
+    return {"content": value} if isinstance(value, str | list) else value
 
 
 class TextPart(RequestPart):
@@ -91,7 +91,7 @@ class Prediction(RequestPart):
 
 
 class TextRequest(SamplingFields):
-    """The fields that every request for text shares."""
+    """The fields of every request for text."""
 
     model: Annotated[str, BeforeValidator(as_name)] = ""  # the first that is served
     localspec: Drafting = Drafting(depth=None)
@@ -103,25 +103,25 @@ class TextRequest(SamplingFields):
         stop: tuple[str, ...] = (),
         logprobs: int | None = None,
     ) -> Settings:
-        guessing = self.localspec
+        drafting = self.localspec
         return Settings(
             max_tokens=None if max_tokens is None else max(max_tokens, 1),  # as llama.cpp does
             sampling=self.sampling_of(served),
             seed=self.own_seed,
             stop=stop,
             logprobs=logprobs,
-            depth=0 if guessing.plain else guessing.depth,
-            proposers=registry.check(guessing.proposer) if guessing.proposer else None,
+            depth=0 if drafting.plain else drafting.depth,
+            proposers=registry.check(drafting.proposer) if drafting.proposer else None,
         )
 
 
 class OpenAiRequest(FormatFields, TextRequest):
-    """The fields that chat and plain completions share."""
+    """The fields of OpenAI's chat and plain completions."""
 
     bounds: ClassVar[Bounds] = OPENAI
-    max_tokens: Most = None
-    max_completion_tokens: Most = None
-    n_predict: Most = None  # as llama.cpp calls it
+    max_tokens: MaxTokens = None
+    max_completion_tokens: MaxTokens = None
+    n_predict: MaxTokens = None  # as llama.cpp calls it
     n: Copies = 1
     stop: Stops = Field(default_factory=list)
     stream: bool = False
@@ -130,9 +130,9 @@ class OpenAiRequest(FormatFields, TextRequest):
     ignore_eos: bool = False
 
     @property
-    def most(self) -> int | None:
-        given = (self.max_completion_tokens, self.max_tokens, self.n_predict)
-        return next((each for each in given if each is not None), None)
+    def token_limit(self) -> int | None:
+        limits = (self.max_completion_tokens, self.max_tokens, self.n_predict)
+        return next((limit for limit in limits if limit is not None), None)
 
     def settings_with(
         self, served: Served, max_tokens: int | None, logprobs: int | None
@@ -145,7 +145,7 @@ class OpenAiRequest(FormatFields, TextRequest):
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        if self.most == 0:
+        if self.token_limit == 0:
             yield "max_tokens"  # which is one at least
 
     @property

@@ -17,33 +17,33 @@ TOLD = 80  # letters of a name in an error
 MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
-def as_words(given: object) -> object:
+def as_words(value: object) -> object:
     """Decode base64 or a data URL."""
-    return words(given) if isinstance(given, str) else given
+    return words(value) if isinstance(value, str) else value
 
 
 def words(data: str) -> str:
     """Decode a file of text, given in base64 or as a data URL."""
-    found = DATA.match(data)
-    rest = data[found.end() :] if found else data
-    if found and not found["more"].lower().endswith(";base64"):
-        return as_text(unquote_to_bytes(rest))
+    header = DATA.match(data)
+    body = data[header.end() :] if header else data
+    if header and not header["more"].lower().endswith(";base64"):
+        return as_text(unquote_to_bytes(body))
     try:
-        return as_text(b64decode("".join(rest.split()) + "=" * (-len(rest) % 4), altchars=b"-_"))
+        return as_text(b64decode("".join(body.split()) + "=" * (-len(body) % 4), altchars=b"-_"))
     except ValueError as error:
         raise unread("its data is neither base64 nor a data URL") from error
 
 
 def as_text(data: bytes) -> str:
-    """Read bytes as the text they are, or refuse them."""
-    coding = next((each for mark, each in MARKS.items() if data.startswith(mark)), "utf-8")
+    """Decode a text; refuse what is none."""
+    encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), "utf-8")
     try:
-        found = data.decode(coding)
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise unread("it is no text") from error
-    if "\0" in found or data.startswith(b"%PDF-"):
+    if "\0" in text or data.startswith(b"%PDF-"):
         raise unread("it is no text")
-    return found
+    return text
 
 
 def unread(why: str) -> PydanticCustomError:
@@ -67,11 +67,11 @@ class FilePart(FileData):
 
     @model_validator(mode="before")
     @classmethod
-    def flat(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        within = given.get("file")
-        flat = {**given, **within} if isinstance(within, dict) else dict(given)
+    def flat(cls, part: object) -> object:
+        if not isinstance(part, dict):
+            return part
+        within = part.get("file")
+        flat = {**part, **within} if isinstance(within, dict) else dict(part)
         flat.pop("file", None)
         if not isinstance(flat.get("file_data"), str):
             raise unread("its data is not in the request")

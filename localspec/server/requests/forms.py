@@ -1,4 +1,4 @@
-"""The form that a reply is to have, by the names of OpenAI, llama.cpp and vLLM."""
+"""The form of a reply: grammars and schemas, by the names of OpenAI, llama.cpp and vLLM."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ KEYWORDS = {"properties", "$ref", "anyOf"}  # of a schema that stands where its 
 
 
 @lru_cache(maxsize=64)  # schemas may be long
-def is_held(schema: str) -> bool:
-    """Tell whether a grammar can hold a reply to all that a schema says."""
+def is_covered(schema: str) -> bool:
+    """Return whether a grammar covers all of a schema."""
     try:
         return not fault_of_schema(schema)
     except ValueError:  # which is refused where it is used
         return True
 
 
-def of_schema(given: Object | str) -> Grammar:
-    """Hold a reply to a schema, or to as much of it as a grammar can."""
-    text = given if isinstance(given, str) else json.dumps(given)
-    if len(text) > MAX_CHARACTERS or is_held(text):
+def grammar_of_schema(schema: Object | str) -> Grammar:
+    """Make a grammar of a schema, or of as much of it as a grammar can cover."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    if len(text) > MAX_CHARACTERS or is_covered(text):
         return Grammar("json_schema", text)
     try:
         loose = without_others(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise refused("the schema is not JSON, or too deep", "json_schema") from error
-    rest = loose if isinstance(loose, dict) else {}
-    return Grammar("json_schema", json.dumps({**rest, "x-guidance": {"lenient": True}}))
+    fields = loose if isinstance(loose, dict) else {}
+    return Grammar("json_schema", json.dumps({**fields, "x-guidance": {"lenient": True}}))
 
 
-def is_loose(given: Object | None) -> bool:
-    """Tell whether some of a schema is left out of its grammar."""
-    text = "" if given is None else json.dumps(given)
-    return bool(text) and len(text) <= MAX_CHARACTERS and not is_held(text)
+def is_loose(schema: Object | None) -> bool:
+    """Return whether the grammar leaves out some of a schema."""
+    text = "" if schema is None else json.dumps(schema)
+    return bool(text) and len(text) <= MAX_CHARACTERS and not is_covered(text)
 
 
 class JsonSchema(RequestPart):
@@ -62,11 +62,11 @@ class JsonSchema(RequestPart):
             yield "schema"
 
 
-def as_wrapped(given: object) -> object:
+def as_wrapped(value: object) -> object:
     """A schema without the object around it, or as a text."""
-    given = as_object(given)
-    bare = isinstance(given, dict) and "schema" not in given and KEYWORDS & given.keys()
-    return {"schema": given} if bare else given
+    value = as_object(value)
+    bare = isinstance(value, dict) and "schema" not in value and KEYWORDS & value.keys()
+    return {"schema": value} if bare else value
 
 
 KINDS = {  # as others call them
@@ -76,9 +76,9 @@ KINDS = {  # as others call them
 }
 
 
-def as_kind(given: object) -> object:
-    lower = given.lower() if isinstance(given, str) else given
-    return KINDS.get(lower, lower) if isinstance(lower, str) else given
+def as_kind(value: object) -> object:
+    lower = value.lower() if isinstance(value, str) else value
+    return KINDS.get(lower, lower) if isinstance(lower, str) else value
 
 
 class Format(RequestPart):
@@ -104,7 +104,7 @@ class Format(RequestPart):
             return Grammar("json_object")
         if schema is None:
             raise refused("a response_format json_schema needs the schema", "response_format")
-        return of_schema(schema)
+        return grammar_of_schema(schema)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -141,12 +141,12 @@ class FormatFields(RequestPart):
 
     @property
     def form(self) -> Grammar | None:
-        found = list(dict.fromkeys(each for each in self._forms() if each))
-        if len(found) > 1:  # any object is what an object by a schema is too
-            found = [each for each in found if each.kind != "json_object"]
-        if len(found) > 1:
+        grammars = list(dict.fromkeys(grammar for grammar in self._forms() if grammar))
+        if len(grammars) > 1:  # any object is what an object by a schema is too
+            grammars = [grammar for grammar in grammars if grammar.kind != "json_object"]
+        if len(grammars) > 1:
             raise refused("a reply has one form: give one grammar or schema", "response_format")
-        return found[0] if found else None
+        return grammars[0] if grammars else None
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -158,7 +158,7 @@ class FormatFields(RequestPart):
         yield self.response_format.grammar if self.response_format else None
         for schema in (self.json_schema, self.guided_json, also.json_):
             if schema is not None and schema != "":
-                yield of_schema(schema)
+                yield grammar_of_schema(schema)
         yield Grammar("json_object") if also.json_object else None
         for regex in filter(None, (self.guided_regex, also.regex)):
             yield Grammar("regex", regex)
@@ -173,8 +173,8 @@ class FormatFields(RequestPart):
 def gbnf(text: str) -> Grammar:
     """Translate GBNF by llguidance, which knows Lark grammars."""
     if len(text) > MAX_CHARACTERS:
-        what = f"the grammar has {len(text):,} characters; it may have {MAX_CHARACTERS:,}"
-        raise refused(what, "grammar")
+        message = f"the grammar has {len(text):,} characters; it may have {MAX_CHARACTERS:,}"
+        raise refused(message, "grammar")
     try:
         return Grammar("lark", lark_of_gbnf(text))
     except UsageError as error:

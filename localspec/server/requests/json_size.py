@@ -81,6 +81,6 @@ def depths(outside: str, level: int) -> tuple[int, int]:
 
 
 def check(size: JsonSize) -> None:
-    for what, count, most in zip(WORDS, size, LIMITS, strict=True):
-        if count > most:
-            raise refused(f"the request has more than {most:,} {what}: send less at once")
+    for things, count, limit in zip(WORDS, size, LIMITS, strict=True):
+        if count > limit:
+            raise refused(f"the request has more than {limit:,} {things}: send less at once")

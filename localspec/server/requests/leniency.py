@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-LETTERS = 64  # of one name that are told
-HEADER = 512  # letters of all of them
-FIELDS = 1_000  # most of one object, with those that are not known
-ENTRIES = 10_000  # most of a field that is a list or an object: messages, parts, calls
-TOKENS = 1 << 20  # most of a prompt by numbers
+MAX_NAME_LETTERS = 64  # of one name that are told
+MAX_HEADER = 512  # letters of all of them
+MAX_FIELDS = 1_000  # most of one object, with those that are not known
+MAX_ENTRIES = 10_000  # most of a field that is a list or an object: messages, parts, calls
+MAX_PROMPT_TOKENS = 1 << 20  # most of a prompt by numbers
 UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 
 # Fields that ask for nothing a text could show, or for what is done in any case: not told.
@@ -86,8 +86,8 @@ def is_none(field: FieldInfo, value: object) -> bool:
     if value or not isinstance(value, str | list | dict) or field.metadata:
         return False
     annotation: object = field.annotation
-    known = kinds(annotation)
-    return known <= KINDS and type(value) not in known
+    accepted = kinds(annotation)
+    return accepted <= KINDS and type(value) not in accepted
 
 
 @cache
@@ -107,22 +107,22 @@ class RequestPart(BaseModel):
     """An object in a request: null is as good as absent, an unknown field is taken and told."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, frozen=True)
-    entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `ENTRIES`
-        **dict.fromkeys(("prompt", "tokens", "context"), TOKENS),
+    entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `MAX_ENTRIES`
+        **dict.fromkeys(("prompt", "tokens", "context"), MAX_PROMPT_TOKENS),
         **dict.fromkeys(("tools", "functions"), 2_000),  # a client with all its servers has 200
         "logit_bias": 8_192,  # OpenAI allows 300
     }
 
     @model_validator(mode="before")
     @classmethod
-    def without_nulls(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        check_entries(given, cls.entries)
+    def without_nulls(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        check_entries(data, cls.entries)
         fields = cls.model_fields
         return {
             name: value
-            for name, value in given.items()
+            for name, value in data.items()
             if value is not None and not (name in fields and is_none(fields[name], value))
         }
 
@@ -136,17 +136,17 @@ class RequestPart(BaseModel):
         yield from (name for name, value in extra.items() if not self.heeds(name, value))
         for name, value in self.__dict__.items():  # iterating over a model takes longer
             if isinstance(value, RequestPart | list):
-                yield from (f"{name}.{each}" for each in _within(value))
+                yield from (f"{name}.{path}" for path in _within(value))
 
 
-def check_entries(given: Mapping[str, object], most: Mapping[str, int]) -> None:
+def check_entries(data: Mapping[str, object], most: Mapping[str, int]) -> None:
     """Refuse an object that would take seconds to check: the fields, or the entries of one."""
-    if len(given) > FIELDS:
-        raise too_many(f"an object has {len(given):,} fields; it may have {FIELDS:,}")
-    for name, value in given.items():
-        if isinstance(value, list | dict) and len(value) > most.get(name, ENTRIES):
-            what = f"{safe(name)} has {len(value):,} entries"
-            raise too_many(f"{what}; it may have {most.get(name, ENTRIES):,}")
+    if len(data) > MAX_FIELDS:
+        raise too_many(f"an object has {len(data):,} fields; it may have {MAX_FIELDS:,}")
+    for name, value in data.items():
+        if isinstance(value, list | dict) and len(value) > most.get(name, MAX_ENTRIES):
+            message = f"{safe(name)} has {len(value):,} entries"
+            raise too_many(f"{message}; it may have {most.get(name, MAX_ENTRIES):,}")
 
 
 def too_many(message: str) -> PydanticCustomError:
@@ -167,21 +167,21 @@ def _within(value: object) -> Iterator[str]:
         case RequestPart():
             yield from value.ignored()
         case list():
-            for each in value:
-                yield from _within(each)
+            for entry in value:
+                yield from _within(entry)
 
 
 def safe(name: str) -> str:
     """A name that a stranger gave, fit for headers, logs and labels."""
-    return UNSAFE.sub("?", name)[:LETTERS] or "?"
+    return UNSAFE.sub("?", name)[:MAX_NAME_LETTERS] or "?"
 
 
 def header(names: Iterable[str]) -> str:
     """Each name once, as many as there is room for."""
-    found = ""
-    for each in dict.fromkeys(map(safe, names)):
-        longer = f"{found}, {each}" if found else each
-        if len(longer) > HEADER:
-            return f"{found}, ..."
-        found = longer
-    return found
+    joined = ""
+    for name in dict.fromkeys(map(safe, names)):
+        longer = f"{joined}, {name}" if joined else name
+        if len(longer) > MAX_HEADER:
+            return f"{joined}, ..."
+        joined = longer
+    return joined

@@ -38,8 +38,8 @@ def prepare_conversation(
 ) -> Prepared:
     """Render, tokenise and put under a grammar; takes its time, so not on the event loop."""
     check_choice(conversation)
-    found = prompt(served.runtime, conversation, settings)
-    return Prepared(found.tokens, found.settings, served, found.reader)
+    prepared = prompt(served.runtime, conversation, settings)
+    return Prepared(prepared.tokens, prepared.settings, served, prepared.reader)
 
 
 def check_choice(conversation: Conversation) -> None:
@@ -50,8 +50,8 @@ def check_choice(conversation: Conversation) -> None:
         names = ", ".join(map(repr, sorted(conversation.allowed)))
         raise refused(f"tool_choice allows {names[:200]}: none of them is a tool", "tool_choice")
     if conversation.must_call and not conversation.may_call:
-        what = "a tool has to be called, but there is none that a model can be told of"
-        raise refused(f"{what}: give functions, or leave tool_choice out", "tool_choice")
+        message = "a tool has to be called, but there is none that a model can be told of"
+        raise refused(f"{message}: give functions, or leave tool_choice out", "tool_choice")
     kind = conversation.format.kind if conversation.format else None
     if conversation.may_call and (kind == "lark" or (kind == "regex" and conversation.must_call)):
         raise refused("a reply with a grammar cannot call tools: leave one of them out", "grammar")

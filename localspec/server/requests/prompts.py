@@ -10,26 +10,26 @@ from pydantic_core import PydanticCustomError
 
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
-from localspec.server.requests.fields import CHOICES, Id
+from localspec.server.requests.fields import MAX_CHOICES, Id
 
 EMPTY = "the prompt is empty: give a text, or a token at least"
 Piece = Id | str
 One = str | Annotated[list[Piece], Field(fail_fast=True)]  # tokens, and texts between them
 
 
-def as_prompt(given: object) -> object:
-    """Read a text that is put as an object, beside images that there are none of."""
-    if isinstance(given, list):
-        return [as_prompt(each) for each in given] if any(map(is_object, given)) else given
-    if not isinstance(given, dict) or "prompt_string" not in given:
-        return given
-    if given.get("multimodal_data"):
+def as_prompt(value: object) -> object:
+    """Read a text that stands in an object, as beside images; refuse images."""
+    if isinstance(value, list):
+        return [as_prompt(each) for each in value] if any(map(is_object, value)) else value
+    if not isinstance(value, dict) or "prompt_string" not in value:
+        return value
+    if value.get("multimodal_data"):
         raise PydanticCustomError("unread", "models here read text only: leave the images out")
-    return given["prompt_string"]
+    return value["prompt_string"]
 
 
-def is_object(given: object) -> bool:
-    return isinstance(given, dict)
+def is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 PromptGiven = Annotated[
@@ -37,43 +37,43 @@ PromptGiven = Annotated[
 ]
 
 
-def count(given: str | list[Piece] | list[One], copies: int = 1) -> int:
+def count(prompt: str | list[Piece] | list[One], copies: int = 1) -> int:
     """Count the prompts, quickly where one has a million tokens; refuse too many."""
-    if isinstance(given, str) or is_one(given):
+    if isinstance(prompt, str) or is_one(prompt):
         return 1
-    if not given:
+    if not prompt:
         raise refused(EMPTY, "prompt")
-    if len(given) * copies > CHOICES:
-        what, field = ("replies", "n") if copies > 1 else ("prompts", "prompt")
-        raise refused(f"a request may have {CHOICES} {what}", field)
-    return len(given)
+    if len(prompt) * copies > MAX_CHOICES:
+        things, field = ("replies", "n") if copies > 1 else ("prompts", "prompt")
+        raise refused(f"a request may have {MAX_CHOICES} {things}", field)
+    return len(prompt)
 
 
-def is_one(given: Sequence[Piece | One]) -> bool:
-    """Tell whether a list is one prompt: of tokens, with texts between them."""
-    return any(isinstance(piece, int) for piece in given)
+def is_one(prompt: Sequence[Piece | One]) -> bool:
+    """Return whether a list is one prompt: tokens, with texts between them."""
+    return any(isinstance(piece, int) for piece in prompt)
 
 
-def prompts(given: str | list[Piece] | list[One], copies: int = 1) -> list[One]:
-    """One prompt, also of tokens with texts between them, or several."""
-    count(given, copies)
-    if isinstance(given, str):
-        return [given]
-    if [] in given:
+def prompts(prompt: str | list[Piece] | list[One], copies: int = 1) -> list[One]:
+    """List the prompts; one may be tokens with texts between them."""
+    count(prompt, copies)
+    if isinstance(prompt, str):
+        return [prompt]
+    if [] in prompt:
         raise refused(EMPTY, "prompt")
-    if is_one(given):
-        return [[piece for piece in given if not isinstance(piece, list)]]
-    return [prompt for prompt in given if not isinstance(prompt, int)]
+    if is_one(prompt):
+        return [[piece for piece in prompt if not isinstance(piece, list)]]
+    return [one for one in prompt if not isinstance(one, int)]
 
 
 def tokens(served: Served, prompt: One) -> list[int]:
-    """Texts of control tokens stand for those tokens, as llama.cpp reads prompts."""
+    """Tokenise a prompt; the texts of control tokens become those tokens, as in llama.cpp."""
     runtime = served.runtime
     first, *others = [prompt] if isinstance(prompt, str) else prompt or [""]
-    found = runtime.read(first) if isinstance(first, str) else [first]
-    for each in others:
-        if isinstance(each, str):
-            found += runtime.tokenizer.encode(each, special=True).tolist()
+    ids = runtime.read(first) if isinstance(first, str) else [first]
+    for piece in others:
+        if isinstance(piece, str):
+            ids += runtime.tokenizer.encode(piece, special=True).tolist()
         else:
-            found.append(each)
-    return found
+            ids.append(piece)
+    return ids

@@ -62,7 +62,7 @@ class BoundedRoute(APIRoute):
                 return await handler(ReadRequest(request, checked(body)))
             preparing: Preparing = request.app.state.preparing
             preparing.admit(request)
-            parsed = await preparing.of(request, partial(checked, body))
+            parsed = await preparing.run_for(request, partial(checked, body))
             return await handler(ReadRequest(request, parsed))
 
         return read

@@ -15,9 +15,9 @@ from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
 
-NAMED = {name: each for each in PARAMETERS for name in each.names}
-# Of samplers that LocalSpec lacks: how, where NEUTRAL in `leniency` says whether.
-MANNERS = frozenset(
+NAMED = {name: parameter for parameter in PARAMETERS for name in parameter.names}
+# Strengths of samplers that LocalSpec lacks; NEUTRAL in `leniency` has what switches them on.
+STRENGTHS = frozenset(
     {
         *("mirostat_tau", "mirostat_eta", "dynatemp_exponent", "xtc_threshold", "dry_base"),
         *("dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"),
@@ -36,43 +36,43 @@ LETTERS = {
     "t": "temperature",
     "i": "infill",
 }
-SPELLED = 256  # most characters of samplers
+MAX_SPELLED = 256  # characters of samplers
 SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
 
 
-def spelled(given: object) -> object:
+def as_samplers(value: object) -> object:
     """Read samplers given by one letter each, or by names with semicolons between them."""
-    if not isinstance(given, str) or len(given) > SPELLED:
-        return given
-    if ";" in given or given in SAMPLERS:
-        return given.split(";")
-    return [LETTERS.get(each, each) for each in given]
+    if not isinstance(value, str) or len(value) > MAX_SPELLED:
+        return value
+    if ";" in value or value in SAMPLERS:
+        return value.split(";")
+    return [LETTERS.get(letter, letter) for letter in value]
 
 
-def by_token(given: object) -> object:
+def as_bias(pairs: object) -> object:
     """Read tokens and texts with their bias, also as llama.cpp's pairs; false forbids a token."""
-    if isinstance(given, dict):
-        given = [[token, value] for token, value in given.items()]
-    if given == "" or isinstance(given, bool):
+    if isinstance(pairs, dict):
+        pairs = [[token, value] for token, value in pairs.items()]
+    if pairs == "" or isinstance(pairs, bool):
         return {}
-    if not isinstance(given, list) or not all(isinstance(x, list) and len(x) == 2 for x in given):
-        return given
+    if not isinstance(pairs, list) or not all(isinstance(x, list) and len(x) == 2 for x in pairs):
+        return pairs
     return {
-        _key(token): -STRONGEST if value is False else value
-        for token, value in given
+        _key(token): -MAX_BIAS if value is False else value
+        for token, value in pairs
         if isinstance(token, int | str) and value is not True and value is not None
     }
 
 
-def as_whole(given: object) -> object:
-    """A seed that a form wrote with a fraction, or left empty."""
-    if given == "":
+def as_whole(value: object) -> object:
+    """Read a seed that a form wrote with a fraction, or left empty."""
+    if value == "":
         return None
-    return int(given) if isinstance(given, float) and math.isfinite(given) else given
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _key(token: int | str) -> int | str:
-    """A number in quotes is a token, anything else a text, as llama.cpp has it."""
+    """Take a number in quotes for a token, anything else for a text, as llama.cpp does."""
     try:
         return int(token)
     except ValueError:
@@ -83,7 +83,7 @@ Bias = dict[int | str, float]
 Bounds = Mapping[str, tuple[float, float]]  # by the field of a parameter
 OPENAI: Bounds = {"temperature": (0, 2)}
 ANTHROPIC: Bounds = {"temperature": (0, 1)}
-STRONGEST = 100.0  # bias: more of it changes nothing
+MAX_BIAS = 100.0  # more of it changes nothing
 
 
 class SamplingFields(RequestPart):
@@ -94,9 +94,9 @@ class SamplingFields(RequestPart):
     )
     clamps: ClassVar[bool] = False  # values out of bounds, as llama.cpp and Ollama do
     bounds: ClassVar[Bounds] = {}  # of an API that has narrower ones than a parameter itself
-    logit_bias: Annotated[Bias | None, BeforeValidator(by_token)] = None
+    logit_bias: Annotated[Bias | None, BeforeValidator(as_bias)] = None
     seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
-    samplers: Annotated[list[str] | None, BeforeValidator(spelled)] = None
+    samplers: Annotated[list[str] | None, BeforeValidator(as_samplers)] = None
 
     @property
     def own_seed(self) -> int | None:
@@ -108,67 +108,70 @@ class SamplingFields(RequestPart):
 
     def bias(self, tokenizer: Tokenizer) -> dict[int, float]:
         """Bias each token of a text; clients know tokens of other models, which change nothing."""
-        found: dict[int, float] = {}
+        biases: dict[int, float] = {}
         for key, value in (self.logit_bias or {}).items():
             tokens = [key] if isinstance(key, int) else tokenizer.encode(key).tolist()
-            found |= dict.fromkeys(tokens, min(max(value, -STRONGEST), STRONGEST))
-        return {token: value for token, value in found.items() if 0 <= token < tokenizer.size}
+            biases |= dict.fromkeys(tokens, min(max(value, -MAX_BIAS), MAX_BIAS))
+        return {token: value for token, value in biases.items() if 0 <= token < tokenizer.size}
 
     def sampling(self, usual: Sampling) -> Sampling:
         """Replace the parameters that are given."""
-        found = usual
-        for each in PARAMETERS:
-            for name in each.names:
+        sampling = usual
+        for parameter in PARAMETERS:
+            for name in parameter.names:
                 if name in self._extra:
-                    value = self._bounded(each, name, number(each, name, self._extra[name]))
-                    found = each.put(found, value)
+                    value = number(parameter, name, self._extra[name])
+                    sampling = parameter.put(sampling, self._bounded(parameter, name, value))
                     break
-        return listed(found, self.samplers)
+        return with_listed_samplers(sampling, self.samplers)
 
-    def _bounded(self, each: Parameter, name: str, value: float) -> float:
-        if each.off is not None and (value == each.off or (self.clamps and value < each.off)):
-            return each.neutral
-        least = each.low if each.least is None else each.least
-        least, most = self.bounds.get(each.field, (least, each.high))
+    def _bounded(self, parameter: Parameter, name: str, value: float) -> float:
+        off = parameter.off
+        if off is not None and (value == off or (self.clamps and value < off)):
+            return parameter.neutral
+        least = parameter.low if parameter.least is None else parameter.least
+        least, most = self.bounds.get(parameter.field, (least, parameter.high))
         if not self.clamps and not least <= value <= most:
-            what = f"{name} is {value:g}; it must be at least {least:g} and at most {most:g}"
-            raise refused(what, name)
-        return min(max(value, each.low), each.high)
+            message = f"{name} is {value:g}; it must be at least {least:g} and at most {most:g}"
+            raise refused(message, name)
+        return min(max(value, parameter.low), parameter.high)
 
     @property
     def _extra(self) -> Mapping[str, JsonValue]:
         """Collect what is not declared; an empty field of a form is none."""
-        return {name: each for name, each in (self.model_extra or {}).items() if each != ""}
+        return {name: value for name, value in (self.model_extra or {}).items() if value != ""}
 
     def heeds(self, name: str, value: object) -> bool:
         if name in NAMED:
             return True
-        return name in MANNERS or super().heeds(name, value)
+        return name in STRENGTHS or super().heeds(name, value)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        yield from (f"samplers.{each}" for each in self.samplers or () if each not in SAMPLERS)
-        for name, each in NAMED.items():
+        unknown = (name for name in self.samplers or () if name not in SAMPLERS)
+        yield from (f"samplers.{name}" for name in unknown)
+        for name, parameter in NAMED.items():
             if name in self._extra:
-                value = number(each, name, self._extra[name])
-                if self._bounded(each, name, value) != value not in (each.least, each.off):
+                value = number(parameter, name, self._extra[name])
+                bounded = self._bounded(parameter, name, value)
+                if bounded != value and value not in (parameter.least, parameter.off):
                     yield name
 
 
-def number(each: Parameter, name: str, given: JsonValue) -> float:
-    """A number, also where a form wrote it as a text."""
+def number(parameter: Parameter, name: str, value: JsonValue) -> float:
+    """Read a number, also one that a form wrote as a text."""
     try:
-        if isinstance(given, str | int | float) and not isinstance(given, bool):
-            found = float(given)
-            if math.isfinite(found):
-                return int(found) if each.whole else found
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            parsed = float(value)
+            if math.isfinite(parsed):
+                return int(parsed) if parameter.whole else parsed
     except (ValueError, OverflowError):
         pass
-    what = f"{name} is {str(given)[:40]!r}; it must be a number"
-    raise refused(f"{what} from {each.low:g} to {each.high:g}", name)
+    message = f"{name} is {str(value)[:40]!r}; it must be a number"
+    raise refused(f"{message} from {parameter.low:g} to {parameter.high:g}", name)
 
 
-def listed(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
+def with_listed_samplers(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
     """Keep only the samplers that are listed, if there is a list; their order stays ours.
 
     llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
@@ -176,8 +179,8 @@ def listed(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
     if names is None:
         return sampling
     plain = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
-    for each in PARAMETERS:
-        sampler = each.field if each.field in SAMPLERS else "penalties"
-        if sampler not in names or (each.field == "temperature" and "infill" in names):
-            sampling = each.put(sampling, each.get(plain))
+    for parameter in PARAMETERS:
+        sampler = parameter.field if parameter.field in SAMPLERS else "penalties"
+        if sampler not in names or (parameter.field == "temperature" and "infill" in names):
+            sampling = parameter.put(sampling, parameter.get(plain))
     return sampling

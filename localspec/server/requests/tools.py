@@ -24,19 +24,21 @@ def printable(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(printable)]
 
 
-def without_nulls(given: object) -> object:
+def without_nulls(schema: object) -> object:
     """Drop nulls of a schema that a library wrote with all its fields, and empty ones of Lua."""
-    if not isinstance(given, dict):
-        return given
+    if not isinstance(schema, dict):
+        return schema
     odd: Sequence[tuple[str, object]] = (("properties", []), ("required", {}))
     return {
-        name: each for name, each in given.items() if each is not None and (name, each) not in odd
+        name: value
+        for name, value in schema.items()
+        if value is not None and (name, value) not in odd
     }
 
 
-def as_schema(given: object) -> object:
+def as_schema(value: object) -> object:
     """Read a schema that is a text; one without members is a list where PHP wrote it."""
-    return without_nulls(as_object(given) or {})
+    return without_nulls(as_object(value) or {})
 
 
 class Function(RequestPart):
@@ -48,8 +50,8 @@ class Function(RequestPart):
     @property
     def tool(self) -> Tool:
         """The tool as chat templates read it."""
-        told = {"name", "description", "parameters", "strict"}
-        function = self.model_dump(include=told, exclude_none=True)
+        fields = {"name", "description", "parameters", "strict"}
+        function = self.model_dump(include=fields, exclude_none=True)
         return {"type": "function", "function": function}
 
 
@@ -58,39 +60,39 @@ class FunctionTool(RequestPart):
     function: Function
 
 
-def nested(given: object) -> object:
-    """A function beside its type, or without one, is meant as well."""
-    if not isinstance(given, dict) or given.get("type") not in (None, "function"):
-        return given
-    if "function" in given:
-        return given | {"type": "function"}
-    if "name" not in given:
-        return given
-    schema = given.get("parameters", given.get("input_schema"))
-    rest = {name: each for name, each in given.items() if name not in ("type", "input_schema")}
-    return {"type": "function", "function": rest | {"parameters": schema}}
+def as_function_tool(tool: object) -> object:
+    """Wrap a function that stands beside its type, or has none."""
+    if not isinstance(tool, dict) or tool.get("type") not in (None, "function"):
+        return tool
+    if "function" in tool:
+        return tool | {"type": "function"}
+    if "name" not in tool:
+        return tool
+    schema = tool.get("parameters", tool.get("input_schema"))
+    function = {name: value for name, value in tool.items() if name not in ("type", "input_schema")}
+    return {"type": "function", "function": function | {"parameters": schema}}
 
 
 ToolGiven = Annotated[
     Annotated[FunctionTool, Tag("function")] | Annotated[LeftOut, Tag(OTHER)],
     tagged("function"),
-    BeforeValidator(nested),
+    BeforeValidator(as_function_tool),
 ]
 
 
-def as_tools(given: object) -> object:
+def as_tools(value: object) -> object:
     """Read tools that are a text, or only one; a place in the list may be empty."""
-    given = as_object(given) if isinstance(given, str) else given
-    listed = ([given] if given else []) if isinstance(given, dict) else given
-    return [each for each in listed if each is not None] if isinstance(listed, list) else listed
+    value = as_object(value) if isinstance(value, str) else value
+    listed = ([value] if value else []) if isinstance(value, dict) else value
+    return [tool for tool in listed if tool is not None] if isinstance(listed, list) else listed
 
 
 ToolsGiven = Annotated[list[ToolGiven] | None, BeforeValidator(as_tools)]
 
 
-def tools_of(given: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
-    """List the tools that a model can be told of."""
-    return [each.function.tool for each in given or () if isinstance(each, FunctionTool)]
+def tools_of(tools: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
+    """List the functions among tools, as chat templates read them."""
+    return [tool.function.tool for tool in tools or () if isinstance(tool, FunctionTool)]
 
 
 MODES: dict[str, Choice] = {
@@ -111,36 +113,36 @@ class ToolChoice(RequestPart):
     allowed: frozenset[str] | None = None
 
 
-def chosen(given: object) -> object:
+def as_tool_choice(choice: object) -> object:
     """Read the choice in all the forms in which clients send it."""
-    if isinstance(given, bool) or given == []:
-        return {"mode": "none"} if given is False else {}
-    if isinstance(given, str):
-        mode = MODES.get(given.lower())
-        return {"mode": mode} if mode else {"name": given} if given else {}
-    if not isinstance(given, dict):
-        return given
-    kind = given.get("type")
-    within = given.get(kind) if isinstance(kind, str) else None
+    if isinstance(choice, bool) or choice == []:
+        return {"mode": "none"} if choice is False else {}
+    if isinstance(choice, str):
+        mode = MODES.get(choice.lower())
+        return {"mode": mode} if mode else {"name": choice} if choice else {}
+    if not isinstance(choice, dict):
+        return choice
+    kind = choice.get("type")
+    within = choice.get(kind) if isinstance(kind, str) else None
     if kind == ALLOWED:
-        choice = within if isinstance(within, dict) else given
-        listed = choice.get("tools", [])
+        allowed = within if isinstance(within, dict) else choice
+        listed = allowed.get("tools", [])
         names = list(map(tool_name, listed)) if isinstance(listed, list) else listed
-        mode = choice.get("mode", "auto")
+        mode = allowed.get("mode", "auto")
         return {"mode": MODES.get(mode, mode) if isinstance(mode, str) else mode, "allowed": names}
     if isinstance(within, str):
         return {"name": within}
     if isinstance(within, dict):
-        return chosen(within | {"type": within.get("mode", "tool")})
+        return as_tool_choice(within | {"type": within.get("mode", "tool")})
     if isinstance(kind, str) and kind in MODES:
-        return {name: value for name, value in given.items() if name != "type"} | {
+        return {name: value for name, value in choice.items() if name != "type"} | {
             "mode": MODES[kind]
         }
-    return {"name": given.get("name", kind)}
+    return {"name": choice.get("name", kind)}
 
 
 def tool_name(tool: object) -> object:
-    """Name a tool as any API writes it; one without a name by its type."""
+    """Return the name of a tool as any API writes it; without one, its type."""
     if not isinstance(tool, dict):
         return tool
     kind = tool.get("type", "function")
@@ -148,4 +150,4 @@ def tool_name(tool: object) -> object:
     return (within if isinstance(within, dict) else tool).get("name", kind)
 
 
-Chosen = Annotated[ToolChoice, BeforeValidator(chosen)]
+Chosen = Annotated[ToolChoice, BeforeValidator(as_tool_choice)]

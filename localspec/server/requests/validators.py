@@ -17,19 +17,19 @@ READ = ("file", "input_file")  # whose data tells whether it is text
 def typed(first: str) -> BeforeValidator:
     """Take a type that is missing as the first."""
 
-    def check(given: object) -> object:
-        absent = isinstance(given, dict) and given.get("type") is None
-        return {**given, "type": first} if absent and isinstance(given, dict) else given
+    def check(value: object) -> object:
+        absent = isinstance(value, dict) and value.get("type") is None
+        return {**value, "type": first} if absent and isinstance(value, dict) else value
 
     return BeforeValidator(check)
 
 
-def readable(given: object) -> object:
+def readable(part: object) -> object:
     """Refuse parts that would have to be seen or heard."""
-    kind = given.get("type") if isinstance(given, dict) else None
-    if isinstance(kind, str) and kind not in READ and any(each in kind for each in UNREAD):
+    kind = part.get("type") if isinstance(part, dict) else None
+    if isinstance(kind, str) and kind not in READ and any(word in kind for word in UNREAD):
         raise unread(kind)
-    return given
+    return part
 
 
 def unread(kind: str) -> PydanticCustomError:
@@ -37,50 +37,50 @@ def unread(kind: str) -> PydanticCustomError:
     return PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
 
 
-def tagged(*known: str) -> Discriminator:
+def tagged(*types: str) -> Discriminator:
     """Tell the members of a union by their types; an object of any other type is `OTHER`."""
 
-    def tag(given: object) -> str:
-        kind = dict(given).get("type") if isinstance(given, dict | BaseModel) else known[0]
-        return kind if isinstance(kind, str) and kind in known else OTHER
+    def tag(value: object) -> str:
+        kind = dict(value).get("type") if isinstance(value, dict | BaseModel) else types[0]
+        return kind if isinstance(kind, str) and kind in types else OTHER
 
     return Discriminator(tag)
 
 
-def as_texts(given: object) -> object:
+def as_texts(value: object) -> object:
     """A text is short for a list of one, and so is a text in a list; data is told as JSON."""
-    listed = given if isinstance(given, list) else [given]
-    return [as_part(each) for each in listed if each is not None]
+    listed = value if isinstance(value, list) else [value]
+    return [as_part(part) for part in listed if part is not None]
 
 
-def as_part(given: object) -> object:
-    if isinstance(given, dict) and not {"type", "text"} & given.keys():
-        return {"type": "text", "text": json.dumps(given)}
-    if isinstance(given, str | int | float):
-        return {"type": "text", "text": str(given)}
-    return given
+def as_part(value: object) -> object:
+    if isinstance(value, dict) and not {"type", "text"} & value.keys():
+        return {"type": "text", "text": json.dumps(value)}
+    if isinstance(value, str | int | float):
+        return {"type": "text", "text": str(value)}
+    return value
 
 
-def as_listed(given: object) -> object:
+def as_listed(value: object) -> object:
     """A word is short for a list of one."""
-    return [given] if isinstance(given, str) else given
+    return [value] if isinstance(value, str) else value
 
 
-def as_type(given: object) -> object:
+def as_type(value: object) -> object:
     """A word is short for an object of that type; a switch for one that is enabled or not."""
-    if isinstance(given, bool):
-        return {"type": "enabled" if given else "disabled"}
-    return {"type": given} if isinstance(given, str) else given
+    if isinstance(value, bool):
+        return {"type": "enabled" if value else "disabled"}
+    return {"type": value} if isinstance(value, str) else value
 
 
-def as_object(given: object) -> object:
+def as_object(value: object) -> object:
     """Arguments that other APIs write as a text, and PHP as a list if there are none."""
-    if given == []:
+    if value == []:
         return {}
-    if not isinstance(given, str):
-        return given
-    check_size(given)
+    if not isinstance(value, str):
+        return value
+    check_size(value)
     try:
-        return json.loads(given or "{}")
+        return json.loads(value or "{}")
     except (ValueError, RecursionError):
-        return given
+        return value
