@@ -64,9 +64,9 @@ class Terms:
     manage: bool = True  # whether clients may load, unload, download and delete models
     responses: int = STORED  # that are kept for requests that go on from them
     cache_dir: Path | None = None  # keeps them for the next start too
-    quotes: bool = False  # whether the log tells what is said
-    prefix: str = ""  # a path under which all is answered too
-    strict: bool = False  # whether requests are refused for what changes nothing
+    quotes: bool = False  # whether the log quotes prompts and replies
+    prefix: str = ""  # a path under which every path is answered too
+    strict: bool = False  # whether fields without effect are rejected
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:

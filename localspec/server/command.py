@@ -28,7 +28,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening
-from localspec.server.model_host import ServedOffer
+from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
@@ -103,9 +103,10 @@ async def run_server(
 ) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
+    host: ModelHost = app.state.host
     if life.first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
-        await app.state.host.preload(offers[0].name)
+        await host.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
@@ -121,8 +122,7 @@ async def run_server(
         ssl_keyfile=options.tls_key,
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
-    server = BoundedServer(config, affordable_limits(), GRACE_SECONDS)
-    app.state.host.events.ended = lambda: server.should_exit
+    server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
     life.begun()
     await server.serve(sockets=[listener])
 

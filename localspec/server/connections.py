@@ -85,11 +85,19 @@ class BoundedServer(uvicorn.Server):
     """uvicorn, but that it accepts connections itself."""
 
     def __init__(
-        self, config: uvicorn.Config, limits: ConnectionLimits, grace_seconds: float | None = None
+        self,
+        config: uvicorn.Config,
+        limits: ConnectionLimits,
+        end_streams: Callable[[], None],
+        grace_seconds: float | None = None,
     ) -> None:
-        """Prepare to serve; `grace_seconds` after a signal the process ends in any case."""
+        """Prepare to serve; `grace_seconds` after a signal the process ends in any case.
+
+        At the end of the server `end_streams` ends those that would go on for as long as it runs.
+        """
         super().__init__(config)
         self._limits = limits
+        self._end_streams = end_streams
         self._grace_seconds = grace_seconds
         self._signal = signal.SIGTERM
         self._accepting: list[asyncio.Task[None]] = []
@@ -111,6 +119,7 @@ class BoundedServer(uvicorn.Server):
             end_after(self._grace_seconds, self._signal)
         for task in (*self._accepting, *self._meeting):
             task.cancel()
+        self._end_streams()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:

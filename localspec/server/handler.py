@@ -29,8 +29,8 @@ from localspec.server.safety import Manager
 
 T = TypeVar("T")
 PREFIX = "x-localspec-prefix"
-MOST_TOLD = 1_000  # fields of a request that change nothing
-LENGTH = 64  # tokens: less is held nowhere for long
+MAX_REPORTED = 1_000  # fields that have no effect
+PREFIX_TOKENS = 64  # less is held nowhere for long
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class ApiRequest:
     model: str
     prepare: Callable[[Served], Sequence[Prepared]]
     answer: Callable[[Choices], Answer]
-    failing: Callable[[Fault], bytes]  # how its streams end that cannot go on
+    failing: Callable[[Fault], bytes]  # encodes the end of a stream that cannot go on
     stream: bool = False
     prompts: int = 1
     copies: int = 1  # replies to each
     media_type: str = SSE
     limit: Limit | None = None
-    also_ignored: Sequence[str] = ()  # fields that change nothing with this model
+    also_ignored: Sequence[str] = ()  # fields that have no effect with this model
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class RequestHandler:
     downloads: Downloads
     ignored: Ignored
     preparing: Preparing
-    quotes: bool = False  # whether the log tells what is said
-    strict: bool = False  # whether what changes nothing is refused
+    quotes: bool = False  # whether the log quotes prompts and replies
+    strict: bool = False  # whether fields without effect are rejected
 
     async def report_ignored(
         self, request: Request, body: RequestPart, model: str, also_ignored: Sequence[str] = ()
     ) -> None:
-        """Take what a request says; tell what of it changes nothing, or refuse it if strict."""
-        # To find out whether a grammar can hold a reply to a long schema takes half a second.
-        ignored = await self.run(request, lambda: list(islice(body.ignored(), MOST_TOLD)))
+        """Report request fields that have no effect; reject them if the server is strict."""
+        # Finding out whether a grammar covers a long schema takes half a second.
+        ignored = await self.run(request, lambda: list(islice(body.ignored(), MAX_REPORTED)))
         self.note_ignored(request, ignored)
         unknown = len(self.host.offers) > 1 and not self.host.knows(model)
         if fields := [*(["model"] if unknown else ()), *also_ignored]:
@@ -78,13 +78,13 @@ class RequestHandler:
             self.ignored.note(request, fields)
 
     def refuse_if_strict(self, fields: Sequence[str]) -> None:
-        """Refuse what changes nothing, if the server is strict."""
+        """Reject fields that have no effect, if the server is strict."""
         if fields and self.strict:
             field = safe(fields[0])
             raise refused(f"{field}: this server is strict and takes no such field or value", field)
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
-        """Do what takes its time off the event loop, for as long as the client listens."""
+        """Do slow work off the event loop, unless the client leaves."""
         return await self.preparing.run_for(request, work)
 
     async def serve(self, request: Request, api_request: ApiRequest) -> Response:
@@ -115,8 +115,8 @@ class RequestHandler:
 
 
 def beginning(prompts: Sequence[Prepared]) -> str:
-    """Name how a prompt begins: a balancer finds the server that holds such texts by it."""
-    tokens = prompts[0].tokens[:LENGTH] if prompts else ()
-    if len(tokens) < LENGTH:
+    """Hash the beginning of a prompt: by it a balancer finds the server that holds such texts."""
+    tokens = prompts[0].tokens[:PREFIX_TOKENS] if prompts else ()
+    if len(tokens) < PREFIX_TOKENS:
         return ""
     return blake2s(np.asarray(tokens, np.int32).tobytes(), digest_size=8).hexdigest()

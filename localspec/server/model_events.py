@@ -1,19 +1,17 @@
-"""Tells listeners what becomes of the models: loading, loaded, unloaded."""
+"""Publishes what happens to the models: loading, loaded, unloaded, downloaded."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from types import MappingProxyType
 from weakref import WeakSet
 
 from localspec.server.faults import overloaded
 
-LISTENERS = 64  # at once
-BEHIND = 256  # events that a slow listener may be behind; it misses the oldest then
-
-LOOK_SECONDS = 1.0  # after which a listener looks whether the server ends
-PATIENCE = 10  # such looks after which its client should hear that the server still lives
+MAX_LISTENERS = 64
+MAX_UNREAD = 256  # events that a slow listener may be behind; it misses the oldest then
+QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 
 Event = Mapping[str, object]
 NOTHING: Event = MappingProxyType({})
@@ -23,34 +21,38 @@ class ModelEvents:
     """The events of models and their listeners; belongs to the event loop."""
 
     def __init__(self) -> None:
-        self.ended: Callable[[], bool] = lambda: False  # whether listeners should go
+        self._closed = False
         # Weak, since a listener that goes before it begins to listen tells nobody.
-        self._queues: WeakSet[asyncio.Queue[Event]] = WeakSet()
+        self._queues: WeakSet[asyncio.Queue[Event | None]] = WeakSet()
 
     def publish(self, model: str, event: str, data: Mapping[str, object] = NOTHING) -> None:
+        self._put({"model": model, "event": event, "data": dict(data)})
+
+    def close(self) -> None:
+        """End all listening, so that connections do not hold up the end of the server."""
+        self._closed = True
+        self._put(None)
+
+    def _put(self, event: Event | None) -> None:
         for queue in self._queues:
             if queue.full():
                 queue.get_nowait()
-            queue.put_nowait({"model": model, "event": event, "data": dict(data)})
+            queue.put_nowait(event)
 
     def listen(self) -> AsyncGenerator[Event | None]:
         """Yield events from now on, as they come, and None whenever none came for a while."""
-        if len(self._queues) >= LISTENERS:
-            raise overloaded(f"{LISTENERS} clients listen already")
-        queue: asyncio.Queue[Event] = asyncio.Queue(BEHIND)
+        if len(self._queues) >= MAX_LISTENERS:
+            raise overloaded(f"{MAX_LISTENERS} clients listen already")
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(MAX_UNREAD)
         self._queues.add(queue)
         return self._changes(queue)
 
-    async def _changes(self, queue: asyncio.Queue[Event]) -> AsyncGenerator[Event | None]:
-        quiet = 0
+    async def _changes(self, queue: asyncio.Queue[Event | None]) -> AsyncGenerator[Event | None]:
         try:
-            while not self.ended():
+            while not self._closed:
                 try:
-                    yield await asyncio.wait_for(queue.get(), LOOK_SECONDS)
-                    quiet = 0
+                    yield await asyncio.wait_for(queue.get(), QUIET_SECONDS)
                 except TimeoutError:
-                    quiet += 1
-                    if quiet % PATIENCE == 0:
-                        yield None
+                    yield None
         finally:
             self._queues.discard(queue)

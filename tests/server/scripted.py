@@ -162,7 +162,7 @@ class Server:
             ssl_certfile=cert,
             ssl_keyfile=key,
         )
-        self.uvicorn = BoundedServer(config, self.limits)
+        self.uvicorn = BoundedServer(config, self.limits, self.app.state.host.events.close)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(listener)))
         self._thread.start()
         while not self.uvicorn.started:

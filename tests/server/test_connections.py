@@ -258,7 +258,7 @@ listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 config = uvicorn.Config(application, http=Connection, log_config=None, timeout_graceful_shutdown=1)
-server = BoundedServer(config, ConnectionLimits(), 3)
+server = BoundedServer(config, ConnectionLimits(), lambda: None, 3)
 asyncio.run(server.serve(sockets=[listener]))
 """
 

@@ -128,6 +128,23 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
     until(lambda: not len(fresh.app.state.host.events._queues))
 
 
+def test_a_server_that_ends_waits_for_no_listener():
+    server, ended = Server(), []
+    server.uvicorn.config.timeout_graceful_shutdown = 60
+
+    def listen():
+        with server.client.stream("GET", "/models/sse") as stream:
+            ended.append(list(stream.iter_lines()))
+
+    listening = threading.Thread(target=listen)
+    listening.start()
+    until(lambda: len(server.app.state.host.events._queues))
+    server.uvicorn.should_exit = True
+    listening.join(20)
+    assert ended
+    server.close()
+
+
 def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
     offer = fresh.app.state.host.offers["scripted"]
     monkeypatch.setattr(fresh.app.state.host, "offers", {"broken": broken(offer)})

@@ -16,7 +16,7 @@ from localspec.server.requests.prepared import Prepared
 log = logging.getLogger("localspec.server")
 SILENT = ("/health", "/v1/health", "/metrics")  # asked every few seconds
 HEADER = b"x-localspec-ignored"
-DIRECT = "localspec.send"  # under which a scope has how to send past what wraps the application
+DIRECT = "localspec.send"  # key of the `send` by which `streaming.Streaming` sends its pieces
 
 
 class RequestLog:

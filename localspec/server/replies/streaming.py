@@ -64,7 +64,8 @@ class Streaming(Response):
         self._keep_alive = KEEP_ALIVE if media_type == SSE else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # What wraps `send` looks at the start of a response only, and would be awaited in vain.
+        # The pieces go past what wraps `send`, which looks at the start of a response only and
+        # would be awaited in vain: `request_log.RequestLog` leaves its own `send` in the scope.
         direct: Send = scope.get(DIRECT, send)
 
         async def put(body: bytes, *, more: bool = True) -> None:
@@ -132,7 +133,7 @@ async def _left(receive: Receive) -> None:
 
 
 def logged_fault(error: Exception) -> Fault:
-    """Turn an error into what a client is told, and log what it is not told."""
+    """Return the fault that a client gets for an error; log what it does not get."""
     fault = fault_of(error)
     if fault.status >= 500 and fault.status != NOT_OFFERED:
         log.error("request failed: %s", error, exc_info=fault.status == 500)
