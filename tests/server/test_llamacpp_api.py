@@ -391,7 +391,7 @@ def test_a_conversation_is_drawn_as_the_editor_says():
     asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
     found = asked.sampling(Sampling(temperature=1.0))
     assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64)
-    assert asked.most is None
+    assert asked.token_limit is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
     assert asked.sampling(Sampling()) == Sampling(0.8, 40)
 

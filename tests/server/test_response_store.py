@@ -308,7 +308,7 @@ def test_what_was_used_last_outlives_a_restart(tmp_path):
         os.utime(tmp_path / "responses" / f"{name(number)}.json", (number, number))
     assert store.get(name(0), "")
     again = ResponseStore(2, tmp_path)
-    assert [number for number in range(3) if again.find(name(number), "")] == [0, 2]
+    assert [number for number in range(3) if again.get(name(number), "")] == [0, 2]
     assert len(list((tmp_path / "responses").iterdir())) == 2
 
 
@@ -337,8 +337,8 @@ def test_a_damaged_file_is_as_good_as_none(tmp_path):
         assert store.chain(name(number), "") == []
     (tmp_path / "responses" / "resp_x.json").write_text("not ours")
     again = ResponseStore(1, tmp_path)
-    again.keep(stored(20))
-    assert again.find(name(20), "")
+    again.add(stored(20))
+    assert again.get(name(20), "")
     assert (tmp_path / "responses" / "resp_x.json").exists()
 
 
