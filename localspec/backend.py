@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from localspec.tokenizer import Tokenizer
     from localspec.tokens import Logits, Tokens
 
-LAYERSKIP = "layerskip"  # the proposer of a target's own first layers
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
@@ -93,8 +92,6 @@ class Footprint:
     drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
     # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
     mask_token: int | None = None
-    made_of: Path | None = None  # the model whose layers these are, which lends its weights
-    leading: bool = False  # they are its first ones: its keys and values serve both
     uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
@@ -108,12 +105,6 @@ class Footprint:
     @property
     def recurrent(self) -> bool:
         return self.state_bytes > 0
-
-    def drafter_for(self, target: Path) -> str:
-        """Name the proposer that drafts inside a target with this; empty: it is a draft model."""
-        if self.leading and self.made_of == target.resolve():
-            return LAYERSKIP
-        return self.drafter
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from mlx_lm.utils import load_adapters, load_model
 
 from localspec.backend import CONTEXT, Footprint, Options
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
-from localspec_mlx import own_layers, products
+from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
@@ -42,10 +42,8 @@ def load(path: Path, options: Options) -> MlxModel:
     if group and group.leads:
         group.tell(Call.LOAD, wish(path, options))
     model = _weights(path, options.adapter)
-    own_layers.share(path, model)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _read(model, path)
-    own_layers.note(path, model)
     products.tune(model)
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)

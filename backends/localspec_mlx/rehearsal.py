@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from localspec.backend import LAYERSKIP, MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
+from localspec.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
 from localspec.errors import UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_mlx.blueprint import cells
@@ -77,7 +77,7 @@ def described_head(f: Footprint, path: Path) -> Footprint:
 
 def head_bytes(f: Footprint, head: Footprint, options: Options) -> int:
     """Compute the bytes that a head adds; layers of its target's that draft are there already."""
-    if head.drafter_for(f.path) == LAYERSKIP:
+    if head.drafter == drafters.LAYERSKIP:
         return 0
     return head.weight_bytes + head_kept(f, head, options)
 

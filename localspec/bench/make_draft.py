@@ -34,6 +34,7 @@ from localspec.errors import UsageError
 from localspec.memory.machine import size
 from localspec.models import engines, trial
 from localspec.models.locate import ModelFiles, locate
+from localspec.proposers.registry import DRAFT
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.tokens import Tokens
@@ -68,8 +69,8 @@ def make_draft(context: click.Context, model: str) -> None:
     """Write a draft model of some of a model's own layers, and report what it brings.
 
     The layers to leave out are given, or chosen for the most tokens per second on a text.
-    It costs memory of its own: with llama.cpp the layers that it keeps and the embedding, and keys
-    and values; on MLX keys and values, or nothing where it keeps the first layers.
+    The draft model takes memory for the layers that it keeps, the embedding, keys and values. The
+    first layers of an MLX model take none: they draft inside the model.
     """
     draft_options = read(context, MakeDraftOptions)
     files = locate(model, read(context, EngineOptions).backend)
@@ -191,7 +192,7 @@ def options_for(tokens: Tokens) -> Options:
 def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
     places = PairFiles.locate(files.path, out, files.engine)
-    drafting = f"draft-model:{depth}"
+    drafting = f"{trial.footprint(out, files.engine).drafter or DRAFT}:{depth}"
     seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
     with modes.load(places, Loading(backend=files.engine), [drafting]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)

@@ -103,7 +103,6 @@ def _kind(name: str, drafter: str) -> Kind:
     if name in (AUTO, LOOKUP):
         return Kind(name, registry.names("auto", drafter if name == AUTO else ""), None)
     proposer, colon, depth = name.partition(":")
-    proposer = registry.meant(proposer, drafter)
     if proposer not in registry.known() or (colon and not depth.isdecimal()):
         names = ", ".join((PLAIN, AUTO, LOOKUP, *registry.known()))
         raise UsageError(f"there is no mode {name!r}; known: {names}, or with a depth: ngram:8")

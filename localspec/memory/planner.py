@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from localspec.backend import CELLS, CONTEXT, Device, Needs, Options, within
+from localspec.backend import CELLS, CONTEXT, Device, Options, within
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.plan import Plan, PlanRequest, plan
@@ -45,7 +45,7 @@ def plan_pair(
 ) -> Plan:
     """Plan how to load a pair here; `insists` on the draft model."""
     machine = limited(target.engine.devices, limits)
-    if draft is not None and draft.footprint().drafter_for(target.files.path):
+    if draft is not None and draft.footprint().drafter:
         options, draft = replace(options, head=draft.files.path), None
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
@@ -70,7 +70,7 @@ def plan_pair(
             drafting = on_cpu(draft.engine.devices, drafting)
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
-    helper = (lent(draft, target) or draft.needs) if draft is not None else None
+    helper = draft.needs if draft is not None else None
     request = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
     pair_plan = plan(request, machine)
     build = target.engine.build
@@ -79,13 +79,6 @@ def plan_pair(
         why += f": {build.why_unseen}" if build.why_unseen else ""
         return pair_plan.noting("on the CPU", why)
     return pair_plan
-
-
-def lent(draft: Examined, target: Examined) -> Callable[[Options], Needs] | None:
-    """Count no weights of a draft model that is made of its target's layers, and shares them."""
-    if draft.footprint().made_of != target.files.path.resolve():
-        return None
-    return lambda options: replace(draft.needs(options), weights=0)
 
 
 def current_machine(engine: str, limits: Limits) -> Machine:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import cast
 
-from localspec.backend import LAYERSKIP
 from localspec.errors import UsageError
 from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
@@ -22,7 +21,7 @@ HEADS = (
     "dflash",
     "medusa",
     "mlp_speculator",
-    LAYERSKIP,
+    "layerskip",
 )  # supplied by the engine, with the target
 
 
@@ -48,7 +47,6 @@ def names(wish: str, drafter: str = "") -> tuple[str, ...]:
     wanted = check(wish)
     if wish == "auto":
         return (*wanted, drafter) if drafter else wanted
-    wanted = tuple(meant(name, drafter) for name in wanted)
     for name in wanted:
         if name in (DRAFT, *HEADS) and name != drafter:
             what = "draft model" if name == DRAFT else f"drafting head ({name})"
@@ -57,11 +55,6 @@ def names(wish: str, drafter: str = "") -> tuple[str, ...]:
         what = "draft model" if drafter == DRAFT else "drafting head"
         raise UsageError(f"proposer {wish} does without a {what}: give none")
     return wanted
-
-
-def meant(name: str, drafter: str) -> str:
-    """Take a draft model that is a part of its target by the name it drafts by."""
-    return drafter if name == DRAFT and drafter == LAYERSKIP else name
 
 
 def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:

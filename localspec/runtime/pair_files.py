@@ -27,7 +27,7 @@ class ExaminedPair(NamedTuple):
     def drafter(self) -> str:
         """The proposer that these files are for; empty where nothing but the target is there."""
         if self.draft is not None:
-            return self.draft.footprint().drafter_for(self.target.files.path) or DRAFT
+            return self.draft.footprint().drafter or DRAFT
         return HEAD if self.target.footprint().drafting_layers else ""
 
     @property

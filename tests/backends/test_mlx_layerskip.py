@@ -18,9 +18,8 @@ import mlx.core as mx
 from localspec.backend import Next, Options, Roll, Row
 from localspec.cli import run
 from localspec.engine.settings import Settings
-from localspec.errors import UsageError
+from localspec.errors import ModelFileError
 from localspec.memory.planner import Limits, plan_pair
-from localspec.proposers import registry
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.pair_files import PairFiles
 from localspec.sampling.parameters import GREEDY
@@ -149,21 +148,16 @@ def test_nothing_is_planned_or_taken_for_first_layers(tmp_path):
     assert {item.what for item in plan.items} == {"weights", "context", "buffers"}
 
 
-def test_first_layers_draft_in_their_own_model_and_as_a_draft_model_for_others(tmp_path):
+def test_first_layers_are_a_head_of_their_model_and_other_layers_a_draft_model(tmp_path):
     target, first = written(tmp_path)
     other = tiny_mlx.write(tmp_path / "other", "llama", seed=1)
     SPEC.thin(target, [0, 2], tmp_path / "odd")
-    found = {}
-    for model, draft in ((target, first), (other, first), (target, tmp_path / "odd")):
-        with PairFiles.locate(model, draft, "mlx").examine() as examined:
-            found[model.name, draft.name] = examined.drafter, examined.head
-    assert list(found.values()) == [
-        ("layerskip", first),
-        ("draft-model", None),
-        ("draft-model", None),
-    ]
-    assert registry.names("suffix,draft-model", "layerskip") == ("suffix", "layerskip")
-    with pytest.raises(UsageError, match="give it as a draft model"):
+    drafters = {}
+    for draft in (first, tmp_path / "odd"):
+        with PairFiles.locate(target, draft, "mlx").examine() as examined:
+            drafters[draft.name] = examined.drafter, examined.head
+    assert drafters == {"first": ("layerskip", first), "odd": ("draft-model", None)}
+    with pytest.raises(ModelFileError, match=f"it holds the first layers of {target.resolve()}"):
         mlx.load(other, replace(OPTIONS, head=first))
 
 
@@ -178,13 +172,13 @@ def test_a_model_and_its_first_layers_run_by_name(kv_type, tmp_path):
     target, first = written(tmp_path)
     options = replace(OPTIONS, kv_type=kv_type, slots=2)
     settings, said = Settings(max_tokens=24, ignore_end=True), []
-    for draft, proposer in ((None, "none"), (first, "draft-model"), (first, "layerskip")):
+    for draft, proposer in ((None, "none"), (first, "layerskip")):
         loading = Loading(options=options, proposer=proposer, depth=4 if draft else 0)
         with closing(load(target, draft, loading)) as runtime:
             result = runtime.generate("def add(a, b):", settings)
             said.append(result.text)
             assert bool(result.speculation.drafted) == bool(draft)
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1]
 
 
 def test_the_command_times_first_layers_as_what_they_are(tmp_path, capsys):

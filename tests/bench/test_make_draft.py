@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 from gguf import GGUFReader
 
-from localspec.backend import Options, Row
+from localspec.backend import Row
 from localspec.bench.make_draft import remaining_layers, verdict
 from localspec.bench.skipping import DEEPEST, LayerChoice, promised, search
 from localspec.cli import run
 from localspec.errors import ModelFileError, UsageError
-from localspec.memory.placement import DRAFT_MODEL
-from localspec.memory.planner import Limits, plan_pair
 from localspec.proposers.draft_model import DraftModelProposer
-from localspec.runtime.pair_files import PairFiles
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.spec import thin
 from localspec_mlx.spec import SPEC as MLX
@@ -103,42 +100,6 @@ def test_a_folder_without_layers_that_add_nothing_says_the_same(tmp_path):
     assert config["layer_types"] == ["a"] * 2
     found = [logits(path, mlx.load, threads=None) for path in (folder, tmp_path / "thin")]
     assert np.array_equal(*found)
-
-
-def test_a_folder_of_some_layers_has_the_weights_of_the_whole_where_that_is_loaded(tmp_path):
-    import mlx.core as mx
-
-    from localspec_mlx import backend as mlx
-    from tests import tiny_mlx
-
-    folder = tiny_mlx.write(tmp_path / "whole", "qwen3", hidden_size=256)
-    thin = tmp_path / "thin"
-    MLX.thin(folder, [0, 2], thin)
-    alone = logits(thin, mlx.load, threads=None)
-    options = replace(engines.OPTIONS, threads=None)
-    with closing(mlx.load(folder, options)) as whole:
-        [before] = whole.forward([Row(0, TOKENS)])
-        held = mx.get_active_memory()
-        with closing(mlx.load(thin, replace(options, drafting=True))) as draft:
-            assert mx.get_active_memory() - held < mlx.inspect(thin).weight_bytes / 100
-            assert np.array_equal(draft.forward([Row(0, TOKENS, 5)])[0], alone)
-        whole.truncate(0, 0)
-        assert np.array_equal(whole.forward([Row(0, TOKENS)])[0], before)
-
-
-def test_weights_that_are_lent_are_planned_for_once(tmp_path):
-    from tests import tiny_mlx
-
-    folder = tiny_mlx.write(tmp_path / "whole", "qwen3")
-    thin, other = tmp_path / "thin", tiny_mlx.write(tmp_path / "other", "qwen3")
-    MLX.thin(folder, [0, 2], thin)
-    sizes = []
-    for target in (folder, other):
-        with PairFiles.locate(target, thin, "mlx").examine() as examined:
-            plan = plan_pair(*examined, Options(context=512), Limits(), insists=True)
-        [drafting] = [item.bytes for item in plan.items if item.what == DRAFT_MODEL]
-        sizes.append(drafting)
-    assert sizes[1] - sizes[0] == examined[1].footprint().weight_bytes > 0
 
 
 @pytest.mark.parametrize("slots", [1, 4])

@@ -146,9 +146,9 @@ def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
     model = llamacpp.load(path, options)
     sizes = LOG.take_sizes()
     model.close()
-    kept = sum(size.bytes for size in sizes if not size.what)
-    computing = sum(size.bytes for size in sizes if size.what == "compute")
-    weights = sum(size.bytes for size in sizes if size.what == "model")
+    kept = sum(size.bytes for size in sizes if not size.kind)
+    computing = sum(size.bytes for size in sizes if size.kind == "compute")
+    weights = sum(size.bytes for size in sizes if size.kind == "model")
     logits = options.slots * (options.tentative + 1) * model.vocabulary * 4
     assert needs.kept == kept
     assert needs.working - computing >= logits

@@ -16,6 +16,7 @@ from localspec_mlx.folder.shards import Shards
 
 MTP, EAGLE3, DFLASH = "mtp", "eagle3", "dflash"
 MEDUSA, SPECULATOR = "medusa", "mlp_speculator"
+LAYERSKIP = "layerskip"  # a model's own first layers
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
 OF_QWEN = ("qwen3_5_mtp",)
 # The proposer of a folder that holds a head alone, by its model_type.

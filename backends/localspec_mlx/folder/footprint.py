@@ -24,7 +24,7 @@ from localspec_mlx.folder.config import (
 from localspec_mlx.folder.files import refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
-from localspec_mlx.folder.thinning import model_of
+from localspec_mlx.folder.thinning import model_of_first_layers
 from localspec_mlx.folder.vocabulary import chat_template, kind
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
     """Describe a model by its configuration and its layout."""
     settings = model.settings
     heads = config.number(HEADS, settings) if model.kept.heads else 0
-    inside, made_of = drafters.inside(config, held), model_of(config)
+    inside, recurrent = drafters.inside(config, held), model.kept.state_bytes > 0
+    is_head = model_of_first_layers(config) is not None and not recurrent
     return Footprint(
         path=path,
         architecture=config.model_type,
@@ -86,8 +87,7 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         tokenizer=kind(folder),
         chat_template=chat_template(folder),
         mask_token=mask(config),
-        made_of=made_of.path if made_of else None,
-        leading=bool(made_of and made_of.leading and not model.kept.state_bytes),
+        drafter=drafters.LAYERSKIP if is_head else "",
     )
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 
@@ -18,16 +18,6 @@ from localspec_mlx.folder.config import LAYERS, NAME, Config
 LAYER = re.compile(r"(?P<before>.*\blayers\.)(?P<number>\d+)(?P<after>\..+)")
 WRITTEN = (NAME, shards.INDEX)  # anew, or not at all
 MADE_OF = "localspec_made_of"  # a setting: the folder whose layers these are, and which of them
-
-
-class MadeOf(NamedTuple):
-    path: Path
-    layers: Sequence[int]
-
-    @property
-    def leading(self) -> bool:
-        """Whether these are its first layers."""
-        return list(self.layers) == list(range(len(self.layers)))
 
 
 def thin(path: Path, layers: Sequence[int], out: Path) -> None:
@@ -50,12 +40,12 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
             shutil.copyfile(file, out / file.name)
 
 
-def model_of(config: Config) -> MadeOf | None:
-    """Tell whose layers a folder holds, and which."""
-    found = config.values.get(MADE_OF)
-    if not isinstance(found, list) or not found or not isinstance(found[0], str):
-        return None
-    return MadeOf(Path(found[0]), [each for each in found[1:] if isinstance(each, int)])
+def model_of_first_layers(config: Config) -> Path | None:
+    """Return the folder of the model whose first layers these are; None: they are others."""
+    match config.values.get(MADE_OF):
+        case [str(folder), *layers] if layers == list(range(len(layers))):
+            return Path(folder)
+    return None
 
 
 def renumbered(named: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx.utils import tree_flatten, tree_unflatten
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
@@ -48,3 +50,22 @@ class FirstLayers(GroupedReader):
 
     def logits(self, outputs: mx.array) -> mx.array:
         return outputs
+
+
+def lend(target: Module, model: Module) -> None:
+    """Give a model of some layers of a target the arrays of the target that are alike."""
+    lent = arrays(target)
+    same = [
+        (name, lent[name])
+        for name, array in arrays(model).items()
+        if name in lent and alike(lent[name], array)
+    ]
+    model.update(tree_unflatten(same))
+
+
+def alike(one: mx.array, other: mx.array) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
+
+
+def arrays(model: Module) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))  # type: ignore[no-untyped-call]

@@ -11,9 +11,9 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_model
 
-from localspec.backend import LAYERSKIP, Footprint
+from localspec.backend import Footprint
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
-from localspec_mlx import own_layers, products
+from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
@@ -23,6 +23,7 @@ from localspec_mlx.folder.drafters import (
     ASSISTANTS,
     DFLASH,
     EAGLE3,
+    LAYERSKIP,
     MEDUSA,
     MTP,
     SPECULATOR,
@@ -30,11 +31,11 @@ from localspec_mlx.folder.drafters import (
     files,
 )
 from localspec_mlx.folder.footprint import inspect
-from localspec_mlx.folder.thinning import model_of
+from localspec_mlx.folder.thinning import model_of_first_layers
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
 from localspec_mlx.heads.eagle3 import Eagle3, layers_read
-from localspec_mlx.heads.first_layers import FirstLayers
+from localspec_mlx.heads.first_layers import FirstLayers, lend
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
@@ -72,7 +73,7 @@ def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
     require_fit(folder, footprint)
     try:
         config = configuration.read(folder)
-        kind = LAYERSKIP if model_of(config) else drafter(config) or MTP
+        kind = LAYERSKIP if model_of_first_layers(config) else drafter(config) or MTP
         return MAKERS[kind](HeadFolder(folder, config, target, footprint.vocabulary))
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
@@ -127,10 +128,9 @@ def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculat
 
 def first_layers(folder: HeadFolder) -> LoadedHead:
     """Load layers of the target with its weights; their files are only laid out."""
-    target, part = folder.target, model_of(folder.config)
-    assert part is not None
+    target = folder.target
     model: Module = load_model(folder.path, lazy=True)[0]
-    own_layers.lend(target.model, model, part.layers)
+    lend(target.model, model)
     mx.eval(list(arrays_in(dict(model))))
     products.tune(model)
     layers = own(model, slack=0)
@@ -179,9 +179,13 @@ def require_fit(folder: Path, target: Footprint) -> None:
             raise UsageError(f"{folder.name} has no drafting head (MTP) inside")
         return
     head = inspect(folder)
-    if not head.drafter_for(target.path):
+    if not head.drafter:
         raise UsageError(f"{folder.name} is no drafting head: give it as a draft model")
     made = f"{folder.name} was made for another model than {target.path.name}"
+    if head.drafter == LAYERSKIP:
+        model = model_of_first_layers(configuration.read(folder))
+        if model != target.path.resolve():
+            raise ModelFileError(f"{made}: it holds the first layers of {model}")
     if head.embedding not in (0, target.embedding):
         numbers = f"{head.embedding:,} numbers, the model's {target.embedding:,}"
         raise ModelFileError(f"{made}: it is for hidden states of {numbers}")
