@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2s
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, while_listening
-from localspec.server.requests.leniency import RequestPart, safe
+from localspec.server.requests.leniency import safe
 from localspec.server.requests.prepared import Prepared
 from localspec.server.safety import Manager
 
@@ -33,16 +33,35 @@ MAX_REPORTED = 1_000  # fields that have no effect
 PREFIX_TOKENS = 64  # less is held nowhere for long
 
 
+class Body(Protocol):
+    """What a client sent to one model."""
+
+    @property
+    def model(self) -> str: ...
+
+    def ignored(self) -> Iterator[str]:
+        """Yield the paths of fields that have no effect."""
+
+
+class PromptBody(Body, Protocol):
+    def prepare(self, served: Served) -> Sequence[Prepared]:
+        """Render and tokenise its prompts; slow, so not on the event loop."""
+
+
+class TextBody(PromptBody, Protocol):
+    """What a client sent to have text generated."""
+
+    @property
+    def stream(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request, parsed by its API."""
+    """A request for text, read by its API, with the format of the answer."""
 
-    body: RequestPart
-    model: str
-    prepare: Callable[[Served], Sequence[Prepared]]
+    body: TextBody
     answer: Callable[[Choices], Answer]
     failing: Callable[[Fault], bytes]  # encodes the end of a stream that cannot go on
-    stream: bool = False
     prompts: int = 1
     copies: int = 1  # replies to each
     media_type: str = SSE
@@ -62,13 +81,13 @@ class RequestHandler:
     strict: bool = False  # whether fields without effect are rejected
 
     async def report_ignored(
-        self, request: Request, body: RequestPart, model: str, also_ignored: Sequence[str] = ()
+        self, request: Request, body: Body, also_ignored: Sequence[str] = ()
     ) -> None:
         """Report request fields that have no effect; reject them if the server is strict."""
         # Finding out whether a grammar covers a long schema takes half a second.
         ignored = await self.run(request, lambda: list(islice(body.ignored(), MAX_REPORTED)))
         self.note_ignored(request, ignored)
-        unknown = len(self.host.offers) > 1 and not self.host.knows(model)
+        unknown = len(self.host.offers) > 1 and not self.host.knows(body.model)
         if fields := [*(["model"] if unknown else ()), *also_ignored]:
             self.ignored.note(request, fields)
 
@@ -88,14 +107,12 @@ class RequestHandler:
         return await self.preparing.run_for(request, work)
 
     async def serve(self, request: Request, api_request: ApiRequest) -> Response:
-        await self.report_ignored(
-            request, api_request.body, api_request.model, api_request.also_ignored
-        )
+        """Answer a request, by a stream if its client wants one."""
+        body, places = api_request.body, api_request.prompts * api_request.copies
+        await self.report_ignored(request, body, api_request.also_ignored)
         async with AsyncExitStack() as leases:
-            served = await leases.enter_async_context(
-                self.host.lease(api_request.model, api_request.prompts * api_request.copies)
-            )
-            prompts = await self.run(request, partial(api_request.prepare, served))
+            served = await leases.enter_async_context(self.host.lease(body.model, places))
+            prompts = await self.run(request, partial(body.prepare, served))
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
             if self.quotes:
                 quote(prompts)
@@ -104,7 +121,7 @@ class RequestHandler:
             await choices.begin()
             answer = api_request.answer(choices)
             response: Response
-            if api_request.stream:
+            if body.stream:
                 kept, failing = leases.pop_all(), api_request.failing
                 response = Streaming(answer, choices, kept, failing, api_request.media_type)
             else:
@@ -112,6 +129,13 @@ class RequestHandler:
             if hint := beginning(prompts):
                 response.headers[PREFIX] = hint
             return response
+
+    async def count_tokens(self, request: Request, body: PromptBody) -> int:
+        """Count the tokens of a prompt without answering it."""
+        await self.report_ignored(request, body)
+        async with self.host.lease(body.model) as served:
+            [prepared] = await self.run(request, partial(body.prepare, served))
+            return len(prepared.tokens)
 
 
 def beginning(prompts: Sequence[Prepared]) -> str:

@@ -33,18 +33,12 @@ def anthropic(handler: RequestHandler) -> APIRouter:
         if body.thread is not None:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
-        api_request = ApiRequest(
-            body, body.model, body.prepare, answer, failing, stream=body.stream
-        )
-        return await handler.serve(request, api_request)
+        return await handler.serve(request, ApiRequest(body, answer, failing))
 
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:
         """Count the tokens of a conversation without answering it."""
-        await handler.report_ignored(request, body, body.model)
-        async with handler.host.lease(body.model) as served:
-            [prompt] = await handler.run(request, partial(body.prepare, served))
-            return {"input_tokens": len(prompt.tokens)}
+        return {"input_tokens": await handler.count_tokens(request, body)}
 
     return routes
 

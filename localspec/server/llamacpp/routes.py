@@ -46,11 +46,8 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
     ) -> Response:
         api_request = ApiRequest(
             body,
-            body.model,
-            body.prepare,
             partial(Completion.of, body),
             lambda fault: event(openai_error(fault)),
-            stream=body.stream,
             prompts=prompts,
             copies=copies,
         )
@@ -72,7 +69,7 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
     """Add what is told of texts, without answering them."""
 
     async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
-        await handler.report_ignored(request, body, body.model)
+        await handler.report_ignored(request, body)
         async with handler.host.lease(body.model) as served:
             written = await handler.run(request, partial(body.answer, served.runtime))
             return Response(written, media_type="application/json")
@@ -88,17 +85,15 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
-        await handler.report_ignored(request, body, body.model)
+        await handler.report_ignored(request, body)
         async with handler.host.lease(body.model) as served:
             return await handler.run(request, partial(render, body, served))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
         """Count the tokens of a conversation without answering it."""
-        await handler.report_ignored(request, body, body.model)
-        async with handler.host.lease(body.model) as served:
-            [prompt] = await handler.run(request, partial(body.prepare, served))
-            return {"object": "response.input_tokens", "input_tokens": len(prompt.tokens)}
+        count = await handler.count_tokens(request, body)
+        return {"object": "response.input_tokens", "input_tokens": count}
 
 
 def describing(routes: APIRouter, handler: RequestHandler) -> None:

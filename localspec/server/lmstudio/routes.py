@@ -55,10 +55,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
         """Answer one text."""
-        api_request = ApiRequest(
-            body, body.model, body.prepare, LmStudioAnswer, failing, stream=body.stream
-        )
-        return await handler.serve(request, api_request)
+        return await handler.serve(request, ApiRequest(body, LmStudioAnswer, failing))
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:

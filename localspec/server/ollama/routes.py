@@ -48,9 +48,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         begun = time.perf_counter()
         reply_format = OllamaFormat(body.model, kind)
         if body.loads:
-            await handler.report_ignored(
-                request, body, body.model, ignored_context(handler.host, body)
-            )
+            await handler.report_ignored(request, body, ignored_context(handler.host, body))
             if body.unloads:
                 await handler.manager(request)
                 await handler.host.unload(handler.host.meant(body.model).name)
@@ -59,11 +57,8 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
             return Response(line(reply_format.loaded()), media_type=LINES)
         api_request = ApiRequest(
             body,
-            body.model,
-            body.prepare,
             partial(OllamaAnswer, reply_format, begun),
             failing,
-            stream=body.stream,
             media_type=LINES,
             also_ignored=ignored_context(handler.host, body),
         )

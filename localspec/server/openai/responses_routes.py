@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
@@ -14,15 +15,39 @@ from starlette.responses import Response
 
 from localspec.server.faults import Fault, Refused, refused
 from localspec.server.handler import ApiRequest, RequestHandler
+from localspec.server.model_host import Served
 from localspec.server.openai.response_store import ResponseStore, StoredResponse, numbered
 from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
 from localspec.server.openai.responses_input import Item, ReferenceItem
 from localspec.server.openai.responses_request import ResponsesRequest
+from localspec.server.requests.prepared import Prepared
 from localspec.server.requests.reading import BoundedRoute
 from localspec.server.safety import owner
 
 ITEMS = TypeAdapter(list[Item])
 Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledRequest:
+    """A request with all items for the model: those it goes on from, and its own."""
+
+    body: ResponsesRequest
+    items: Sequence[Item]
+
+    @property
+    def model(self) -> str:
+        return self.body.model
+
+    @property
+    def stream(self) -> bool:
+        return self.body.stream
+
+    def ignored(self) -> Iterator[str]:
+        return self.body.ignored()
+
+    def prepare(self, served: Served) -> Sequence[Prepared]:
+        return self.body.prepare(self.items, served)
 
 
 def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
@@ -33,15 +58,16 @@ def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
 
 
 def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
-    async def recalled(request: Request, body: ResponsesRequest) -> list[Item]:
-        return await handler.run(request, partial(items_of, body, store, owner(request)))
+    async def recall(request: Request, body: ResponsesRequest) -> RecalledRequest:
+        items = await handler.run(request, partial(items_of, body, store, owner(request)))
+        return RecalledRequest(body, items)
 
     @routes.post("/responses")
     async def respond(request: Request, body: ResponsesRequest) -> Response:
         """Answer a conversation of items, from its start or going on from an earlier response."""
-        items = await recalled(request, body)
         if not store.most:
             body = body.model_copy(update={"store": False})
+        recalled = await recall(request, body)
 
         async def keep(response: Data) -> None:
             if body.store is not False:
@@ -49,23 +75,17 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
 
         events = Numbered()
         api_request = ApiRequest(
-            body,
-            body.model,
-            partial(body.prepare, items),
-            partial(ResponsesAnswer, body, body.model_tools(items), keep, events),
+            recalled,
+            partial(ResponsesAnswer, body, body.model_tools(recalled.items), keep, events),
             events.failing,
-            stream=body.stream,
         )
         return await handler.serve(request, api_request)
 
     @routes.post("/responses/input_tokens")
     async def count(request: Request, body: ResponsesRequest) -> Data:
         """Count the tokens of a conversation without answering it."""
-        await handler.report_ignored(request, body, body.model)
-        items = await recalled(request, body)
-        async with handler.host.lease(body.model) as served:
-            [prepared] = await handler.run(request, partial(body.prepare, items, served))
-            return {"object": "response.input_tokens", "input_tokens": len(prepared.tokens)}
+        tokens = await handler.count_tokens(request, await recall(request, body))
+        return {"object": "response.input_tokens", "input_tokens": tokens}
 
 
 def telling(routes: APIRouter, store: ResponseStore) -> None:

@@ -36,11 +36,8 @@ def openai(handler: RequestHandler) -> APIRouter:
         limit = replace(handler.limit, reading_seconds=PROGRESS_SECONDS)
         api_request = ApiRequest(
             body,
-            body.model,
-            body.prepare,
             partial(ChatAnswer.to, body),
             failing,
-            stream=body.stream,
             copies=body.n,
             limit=limit if body.return_progress else None,
         )
@@ -76,11 +73,8 @@ def openai(handler: RequestHandler) -> APIRouter:
 def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> ApiRequest:
     return ApiRequest(
         body,
-        body.model,
-        body.prepare,
         answer,
         failing,
-        stream=body.stream,
         prompts=count(body.prompt, body.n),
         copies=body.n,
     )
