@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import mlx.core as mx
+
 from benchmarks.drafting.files import KINDS, write
 from benchmarks.machine import heading
 from localspec.backend import Options
 from localspec.models.locate import locate
+from tests.gguf_to_mlx import convert
 
 MIB = 1 << 20
 CLOSE, CLOSE_WITH_HEAD = 0.15, 0.06  # of all that is taken, by which a plan may be wrong
@@ -81,8 +84,7 @@ def cases(folder: Path) -> Iterator[MemoryCase]:
         for slots in (1, 4):
             yield MemoryCase("llamacpp", target, Options(context=2048, slots=slots, head=head))
     converted = folder / "starter-16-bits"
-    done = [sys.executable, "gguf_to_mlx", str(starter), str(converted)]
-    subprocess.run(done, check=True, capture_output=True)
+    convert(starter, converted, mx.float16)
     for way in FOLDER_WAYS:
         yield MemoryCase("mlx", converted, way)
 

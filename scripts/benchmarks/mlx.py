@@ -38,7 +38,7 @@ from localspec.tokens import tokens_of
 from localspec_mlx.model import MlxModel
 from localspec_mlx.runner import Runner
 from localspec_mlx.trial import proven, width
-from mlx_conversion.convert import OutputFormat, convert
+from tests.gguf_to_mlx import convert
 
 DEPTH = 4
 LENGTH = 48  # tokens of a reply
@@ -47,7 +47,6 @@ START = list(range(1, 9))
 TURN = 16  # tokens that one loop says before it is the other's turn
 TURNS = 40
 SLOWER = 1.03  # what plain decoding may take of mlx-lm's time: the machine's noise
-QUIET = (lambda folder: None, lambda done, total: None)
 PROMPTS = (
     "Explain in three sentences why the sky is blue.",
     "Write a Python class for a stack with push, pop, peek and is_empty.",
@@ -166,7 +165,7 @@ def rounded(folder: Path, made: Path) -> Path:
 def speculation(folder: Path) -> bool:
     """Print the table; False if a greedy text left that of mlx-lm's plain decoding."""
     target = folder / "target"
-    convert(locate("smollm2-135m", "llamacpp").path, target, OutputFormat(dtype="float32"), *QUIET)
+    convert(locate("smollm2-135m", "llamacpp").path, target)
     pair = MlxPair(target, rounded(target, folder / "draft"))
     print(f"{'':30}{'a forward':>10}{'evaluations':>14}{'tokens/s':>12}{'accepted':>12}")
     same = True

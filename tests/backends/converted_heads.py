@@ -11,8 +11,8 @@ import numpy as np
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
-from mlx_conversion.weights import by_halves
 from tests import tiny, tiny_mlx
+from tests.gguf_to_mlx import by_halves
 
 PARTS = {
     "attn_norm": "input_layernorm",

@@ -1,56 +1,20 @@
-"""GGUF files with something changed, folders made of them, and what llama.cpp says in 32 bits."""
+"""GGUF files with something changed."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
-from mlx_conversion.convert import OutputFormat, convert
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "gguf_to_mlx"
-COMMAND = (sys.executable, "-m", "mlx_conversion")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
-EXACT = OutputFormat(dtype="float32")
-FREQUENCIES = "rope_freqs.weight"
 ARCHITECTURE = "general.architecture"
 FILE_TYPES = {"f32": 0, "q4_0": 2, "q8_0": 7, "bf16": 32}  # llama.cpp's numbers
-F32 = 0  # of keys and values
-CELLS, BATCH = 512, 256
-
-
-class Stop(Exception):
-    """Ends a conversion where the weights would be written."""
-
-
-def stop(partial):
-    raise Stop
-
-
-def made(source, folder, wishes=EXACT, check=lambda partial: None, progress=lambda *counts: None):
-    convert(source, folder, wishes, check, progress)
-    return folder
 
 
 def numbers(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-
-
-def biases(*names):
-    widths = {"attn_q": 64, "attn_k": 32, "attn_v": 32, "attn_output": 64, "ffn_down": 64}
-    return {
-        f"blk.{layer}.{name}.bias": numbers(widths.get(name, 96), seed=layer)
-        for layer in range(3)
-        for name in names
-    }
 
 
 def copied(source: Path, target: Path, keys: Mapping = {}, tensors: Mapping = {}) -> Path:
@@ -96,41 +60,3 @@ def stored_as(kind: str, source: Path, target: Path) -> Path:
     params.ftype, params.allow_requantize = FILE_TYPES[kind], True
     assert lib.llama_model_quantize(str(source).encode(), str(target).encode(), params) == 0
     return target
-
-
-class ExactEngine:
-    """llama.cpp with keys and values in 32 bits and without flash attention, which rounds them."""
-
-    def __init__(self, path: Path) -> None:
-        self.weights = ModelWeights(path, HOST)
-        params = lib.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = CELLS, BATCH, BATCH
-        params.n_threads = params.n_threads_batch = 1
-        params.type_k, params.type_v, params.flash_attn_type = F32, F32, 0
-        self.context = lib.llama_init_from_model(self.weights.pointer, params)
-
-    def feed(self, tokens: Sequence[int]) -> np.ndarray:
-        """Append tokens; the logits after the last one."""
-        array = (ctypes.c_int32 * len(tokens))(*tokens)
-        assert lib.llama_decode(self.context, lib.llama_batch_get_one(array, len(tokens))) == 0
-        pointer = lib.llama_get_logits_ith(self.context, -1)
-        return np.ctypeslib.as_array(pointer, (self.weights.vocabulary,)).copy()
-
-    def close(self) -> None:
-        lib.llama_free(self.context)
-        self.weights.close()
-
-
-def greedy(path: Path, prompt: Sequence[int], length: int) -> tuple[list[int], np.ndarray]:
-    """The tokens llama.cpp continues a prompt by, and the logits before and after each."""
-    with closing(ExactEngine(path)) as engine:
-        rows, said = [engine.feed(prompt)], []
-        for _ in range(length):
-            said.append(int(rows[-1].argmax()))
-            rows.append(engine.feed(said[-1:]))
-    return said, np.array(rows)
-
-
-def log_probabilities(logits: np.ndarray) -> np.ndarray:
-    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

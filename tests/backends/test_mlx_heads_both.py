@@ -17,11 +17,12 @@ from localspec.backend import Row
 from localspec_llamacpp import backend as llamacpp
 from tests import engines, tiny
 from tests.backends import converted_heads as converted
-from tests.backends.gguf_copies import copied, made
+from tests.backends.gguf_copies import copied
 from tests.backends.test_llamacpp_trained import FOLDER, at_once, rejected, rightness, truncated
 from tests.backends.test_llamacpp_trained import copied as copying
 from tests.backends.test_llamacpp_trained_beside import SURE
 from tests.backends.test_mlx_heads import loaded, rolled
+from tests.gguf_to_mlx import convert
 
 TEXTS = [np.random.default_rng(at).integers(0, 384, 20 + at).astype(np.int32) for at in range(12)]
 
@@ -40,7 +41,7 @@ def draft_the_same(ours, theirs):
 @pytest.mark.parametrize("name", ["llama-eagle3", *converted.LATER])
 def test_a_head_beside_its_model_drafts_the_same_on_both_engines(name, tmp_path):
     path, beside = engines.with_head(name)
-    target = made(path, tmp_path / "made")
+    target = convert(path, tmp_path / "made")
     with closing(engines.target(name)) as theirs:
         tokens = theirs.vocabulary
         if name in converted.LATER:
@@ -75,7 +76,7 @@ def test_heads_that_were_trained_are_right_on_mlx_however_a_text_came_about(kind
     for name in ("trunk", kind):
         packed = (FOLDER / f"{name}.gguf.xz").read_bytes()
         (tmp_path / f"{name}.gguf").write_bytes(lzma.decompress(packed))
-    target = made(tmp_path / "trunk.gguf", tmp_path / "trunk")
+    target = convert(tmp_path / "trunk.gguf", tmp_path / "trunk")
     write = {"eagle3": converted.eagle3, "dflash": converted.dflash}[kind]
     head = write(tmp_path / f"{kind}.gguf", tmp_path / "head", tokens=384)
     with closing(loaded(target, head)) as model:

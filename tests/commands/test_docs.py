@@ -125,7 +125,6 @@ def is_path(kind):
 PACKAGES = {
     "bench": "benchmarks",
     "check-catalog": "catalogue",
-    "gguf_to_mlx": "mlx_conversion",
     "simulate": "simulation",
     "soak": "soaking",
     "zoo": "architectures",

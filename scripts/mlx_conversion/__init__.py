@@ -1,1 +1,0 @@
-"""Convert a GGUF of the llama family into a folder that mlx-lm loads."""
