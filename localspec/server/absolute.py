@@ -1,4 +1,4 @@
-"""Requests whose target is a whole URL, as a proxy gets them and a server has to take them."""
+"""Reads requests whose target is a whole URL, which every server has to accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHOLE = re.compile(rb"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
 
 
 class Absolute:
-    """Plain ASGI around all else: it takes the path of a URL, and its host for the named one."""
+    """Plain ASGI around all else: takes the path and the host out of the URL."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

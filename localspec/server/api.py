@@ -20,7 +20,7 @@ class Api:
     error_body: ErrorBody
 
     def match(self, path: str) -> int:
-        """Return how many characters of a path are known to belong to this API; -1: it does not."""
+        """Return the length of the longest beginning that a path shares with this API; -1: none."""
         return max((len(start) for start in self.paths if path.startswith(start)), default=-1)
 
 

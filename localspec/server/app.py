@@ -1,4 +1,4 @@
-"""The application: routes, and every error in the words of the API it belongs to."""
+"""The application: routes of all APIs, and errors in the format of their API."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
 
 
 def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None:
-    """Add the routes of every API; the first are found first."""
+    """Add the routes of every API; where two match, the first one answers."""
     for api in APIS:
         app.include_router(api.routes(handler))
     app.include_router(not_offered())  # before /v1/responses/{id}
@@ -130,7 +130,7 @@ def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None
 
 
 def surround(app: FastAPI, terms: Terms) -> None:
-    """Add what each request passes before its route, the innermost first."""
+    """Add the middleware, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
     app.add_middleware(Guard, rules=terms.rules, error_body=partial(error_body, APIS))
     app.add_middleware(
@@ -181,5 +181,5 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def gone(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """Answer a client that has left."""
+    """Answer for the log; the client has left."""
     return Response(status_code=499)

@@ -23,12 +23,12 @@ from localspec.system.signals import end_after
 
 MAX_CONNECTIONS = 4096  # connections, at 10 kB each
 PAUSE_SECONDS = 0.1  # until one more is accepted where the system could not
-GIVING_WAY = 8  # one in so many, of those without a request, makes room for new ones
+GIVING_WAY = 8  # of so many connections without a request, one makes room for a new one
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be, and how long each may be waited for."""
+    """The number of connections, and how long each may wait for its client."""
 
     most: int = MAX_CONNECTIONS
     head_seconds: float = 10.0  # for TLS, and for the head of a request to come
@@ -45,7 +45,7 @@ def affordable_limits() -> ConnectionLimits:
 
 
 class Connection(H11Protocol):
-    """One that notes since when it waits for its client."""
+    """A connection that notes since when it waits for its client."""
 
     began = heard = 0.0  # when it began to wait for a request, and when something came
 
@@ -62,18 +62,18 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def _should_upgrade(self) -> bool:
-        """Answer every request over HTTP; uvicorn would log an advice to install WebSockets."""
+        """Answer every request over HTTP; uvicorn would log advice to install WebSockets."""
         return False
 
     @property
     def gives_way(self) -> bool:
-        """Whether it has no whole request, or its client does not read the answer."""
+        """Return whether it has no whole request, or a client that does not read the answer."""
         cycle = self.cycle
         lacks = cycle is None or cycle.response_complete or cycle.more_body
         return lacks or self.flow.write_paused
 
     def is_late(self, now: float, limits: ConnectionLimits) -> bool:
-        """Whether its client has had enough time for a head, or for more of a body."""
+        """Return whether its client had enough time for a head, or for more of a body."""
         cycle = self.cycle
         if cycle is not None and cycle.more_body:
             return not self.flow.read_paused and now - self.heard > limits.body_seconds
@@ -82,7 +82,7 @@ class Connection(H11Protocol):
 
 
 class BoundedServer(uvicorn.Server):
-    """uvicorn, but that it accepts connections itself."""
+    """uvicorn's server, with connections that it accepts and bounds itself."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class BoundedServer(uvicorn.Server):
         return Connection(self.config, self.server_state, self.lifespan.state)
 
     def _has_room(self) -> bool:
-        """Tell whether one more may be open; those that wait longest for their client give way.
+        """Return whether one more may be open; those that wait longest for their client give way.
 
         Where all are being answered it is the newest request: a client may make one after the
         other and hear none out.

@@ -68,7 +68,7 @@ class Downloads:
                 await self.serve(name)
 
     async def serve(self, name: str) -> None:
-        """Offer a model that was pulled to clients."""
+        """Serve a model that was pulled."""
         offer = await asyncio.to_thread(self.library.offer, name)
         self._host.add(offer)
 

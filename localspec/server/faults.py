@@ -1,4 +1,4 @@
-"""Refusals, as a client gets them: a status, and one sentence."""
+"""Errors as clients get them: a status, a sentence, and the field at fault."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RETRY_SECONDS = 1
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A refusal, before it is put into the format of one API."""
+    """An error, before it gets the format of one API."""
 
     status: int
     message: str
@@ -62,7 +62,7 @@ class Fault:
 
 
 def openai_error(fault: Fault) -> dict[str, object]:
-    """Format an error as OpenAI's API does, and others that follow it."""
+    """Format an error as OpenAI's API does, and LM Studio's."""
     error = {"message": fault.message, "type": fault.kind, "param": fault.param, "code": fault.code}
     return {"error": error}
 
@@ -78,7 +78,7 @@ def refused(message: str, param: str | None = None) -> Refused:
 
 
 def not_offered(message: str) -> Refused:
-    """Refuse what this server does not do; a 501 would be asked again by clients that retry."""
+    """Refuse what this server does not do; not by a 501, after which some clients retry."""
     return Refused(Fault(400, message, code="not_supported"))
 
 
@@ -87,7 +87,7 @@ def overloaded(message: str) -> Refused:
 
 
 def fault_of(error: Exception) -> Fault:
-    """Turn any error into a refusal; of the server's own faults a client is told no details."""
+    """Turn any error into one for clients, which get no details of the server's own faults."""
     if isinstance(error, Refused):
         return error.fault
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)

@@ -68,7 +68,7 @@ def clear(path: Path) -> None:
     try:
         kind = path.lstat().st_mode
     except OSError:
-        return  # what is wrong with the path is told by bind
+        return  # bind reports what is wrong with the path
     if not stat.S_ISSOCK(kind):
         raise UsageError(f"{path} is there and is no socket: choose another --unix")
     with socket.socket(socket.AF_UNIX) as probe:
@@ -86,7 +86,7 @@ def clear(path: Path) -> None:
 
 @contextmanager
 def removed_at_end(path: Path) -> Iterator[None]:
-    """Remove a socket when all is done, or when a signal ends the process before."""
+    """Remove a socket at the end, also when a signal ends the process."""
     made = path.lstat()
 
     def remove() -> None:

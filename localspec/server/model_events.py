@@ -40,7 +40,7 @@ class ModelEvents:
             queue.put_nowait(event)
 
     def listen(self) -> AsyncGenerator[Event | None]:
-        """Yield events from now on, as they come, and None whenever none came for a while."""
+        """Yield events from now on, and None whenever none came for a while."""
         if len(self._queues) >= MAX_LISTENERS:
             raise overloaded(f"{MAX_LISTENERS} clients listen already")
         queue: asyncio.Queue[Event | None] = asyncio.Queue(MAX_UNREAD)

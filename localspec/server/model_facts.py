@@ -1,4 +1,4 @@
-"""Facts of a model for clients, found out without its weights."""
+"""Facts of a model for clients, read without its weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelFacts:
 
     @property
     def calls(self) -> bool:
-        """Tell whether its template knows tools."""
+        """Return whether its template knows tools."""
         return self.takes is not None and self.takes.tools
 
 
@@ -30,7 +30,7 @@ UNREAD = ModelFacts("", None, thinks=False, fills_in=False, bos="", eos="")
 
 
 def facts(tokenizer: Tokenizer) -> ModelFacts:
-    """Ask a tokenizer and its chat template; takes its time, so not on the event loop."""
+    """Ask a tokenizer and its chat template; slow, so not on the event loop."""
 
     def spelt(token: int | None) -> str:
         return "" if token is None else tokenizer.token_text(token)

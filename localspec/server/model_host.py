@@ -1,4 +1,4 @@
-"""The models that are served: loaded on request, unloaded for memory or after a time."""
+"""The host of the models: loads them on request, unloads them for memory or after a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATUS = "model_status"
 
 @dataclass(frozen=True, slots=True)
 class ServedOffer:
-    """A model that can be asked for."""
+    """A model that clients can ask for."""
 
     name: str
     load: Load
@@ -38,7 +38,7 @@ class ServedOffer:
     engine: str
     format: str  # of its files
     drafter: str = ""
-    context: int = 0  # where it is not loaded, what is expected
+    context: int = 0  # expected, before it is loaded
     aliases: tuple[str, ...] = ()  # other names for it
     created: int = 0
     bytes: int = 0  # of its weights
@@ -69,17 +69,17 @@ class Served:
 
     @property
     def busy(self) -> int:
-        """The slots that are in use."""
+        """The number of slots in use."""
         return min(self.users, self.runtime.slots)
 
     @property
     def waiting(self) -> int:
-        """The requests that wait for a slot."""
+        """The number of requests that wait for a slot."""
         return self.users - self.busy
 
 
 class ModelHost:
-    """The models that are served. Belongs to the event loop; only loading uses other threads."""
+    """The served models. Belongs to the event loop; only loading uses other threads."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ModelHost:
         self._rung: Bell | None = None
         self._loading: set[str] = set()  # models that are loaded, or wait for it
         self._facts: dict[str, ModelFacts] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # which nobody waits for
+        self._tasks: set[asyncio.Task[None]] = set()  # that no request waits for
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +117,7 @@ class ModelHost:
         return self.offers.get(name) or self.offers.get(short) or next(others, None)
 
     def offer(self, name: str) -> ServedOffer:
-        """Find a model by name; none is the first, and `:latest` is ignored."""
+        """Find an offer by name; an empty name is the first, and `:latest` is ignored."""
         offer = self._find(name)
         if offer is None:
             near = get_close_matches(name, self.names, n=1)
@@ -139,11 +139,11 @@ class ModelHost:
             self.events.publish(name, "model_remove")
 
     def answering(self, name: str) -> ServedOffer:
-        """The model that answers for a name: the first, where it is not known."""
+        """Return the offer that answers for a name: the first, where it is unknown."""
         return self.offer(name if self._strict or self.knows(name) else "")
 
     def meant(self, name: str) -> ServedOffer:
-        """The model that a name means: the only one, whatever the name."""
+        """Return the offer that a name means: the only one, whatever the name."""
         return self.offer("" if len(self.offers) == 1 and not self._strict else name)
 
     @asynccontextmanager
@@ -175,13 +175,13 @@ class ModelHost:
             self._loading.discard(offer.name)
 
     async def facts(self, name: str) -> ModelFacts:
-        """Find out a model's facts, without loading it."""
+        """Read a model's facts, without loading it."""
         offer = self.offer(name)
         if offer.name not in self._facts:
             served = self.loaded.get(offer.name)
             try:
                 self._facts[offer.name] = await asyncio.to_thread(_facts, offer, served)
-            except LocalSpecError:  # its files are gone or broken, which loading tells
+            except LocalSpecError:  # its files are gone or broken, which loading reports
                 return UNREAD
         return self._facts[offer.name]
 
@@ -191,15 +191,15 @@ class ModelHost:
         return "loading" if name in self._loading else "unloaded"
 
     def begin_loading(self, name: str) -> None:
-        """Load a model without waiting for it; events tell how it goes."""
+        """Begin to load a model; events report how it goes."""
         self.work(self._attempt(self.offer(name).name))
 
     async def _attempt(self, name: str) -> None:
-        with suppress(Exception):  # it is told as an event
+        with suppress(Exception):  # an event reports it
             await self.preload(name)
 
     def work(self, work: Coroutine[None, None, None]) -> None:
-        """Do something that no request waits for, for as long as the server runs."""
+        """Run a task that no request waits for; the end of the server cancels it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

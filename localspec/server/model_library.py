@@ -46,7 +46,7 @@ class Library(Protocol):
         """Describe a model that was pulled, to be served."""
 
     def pull(self, name: str, download: Download) -> str:
-        """Download a model, telling the progress; return its name."""
+        """Download a model and report the progress; return its name."""
 
     def copy(self, name: str, other: str) -> None:
         """Give a model that was pulled another name."""

@@ -15,7 +15,7 @@ MAX_CACHED_PATHS = 256  # as clients wrote them
 
 
 class Paths:
-    """Inside of the guard, which sees paths as they came."""
+    """Rewrites paths inside of the guard, which sees them as they came."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
         self._app = app

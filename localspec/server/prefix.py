@@ -42,7 +42,7 @@ class Prefix:
 
 
 def checked(prefix: str) -> str:
-    """Check that a prefix is a path; none, or a slash, is none."""
+    """Check that a prefix is a path; an empty one, or a slash, is no prefix."""
     if not PREFIX.fullmatch(prefix):
         raise UsageError(f"--prefix {prefix!r} is no path: write one as /llm")
     return prefix.rstrip("/")

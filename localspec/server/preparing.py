@@ -1,4 +1,4 @@
-"""Work that a request needs before a model can answer it: on threads, for as long as it is wished.
+"""Prepares requests on threads, for as long as their clients listen.
 
 Large requests share one thread, one after the other, so that no other request waits for them.
 """
@@ -19,11 +19,11 @@ from localspec.server.replies.streaming import while_listening
 
 T = TypeVar("T")
 MOST_WAITING = 16  # large requests: each may keep some 100 MB of memory until it is its turn
-LARGE = "localspec.large"  # under which a scope tells that its request is large
+LARGE = "localspec.large"  # key in the scope of a large request
 
 
 class Preparing:
-    """The threads. Belongs to the event loop."""
+    """The threads of such work. Belongs to the event loop."""
 
     def __init__(self) -> None:
         self._large = ThreadPoolExecutor(1, "large-requests")
@@ -34,12 +34,12 @@ class Preparing:
             raise overloaded(f"{self._waiting} large requests wait to be read; {MOST_WAITING} may")
 
     def admit(self, request: Request) -> None:
-        """Have a large request wait among its like."""
+        """Queue a request with the other large ones."""
         self.check_room()
         request.scope[LARGE] = True
 
     def run(self, work: Callable[[], T], *, large: bool = False) -> asyncio.Future[T]:
-        """Begin some work; once it is cancelled, it ends at the next place that looks."""
+        """Begin some work; cancelled work ends at its next check of the patience."""
         patience, context = Patience(), copy_context()
 
         def lent() -> T:

@@ -68,7 +68,7 @@ class Guard:
             return Fault(403, message)
         if name in self._rules.hosts or is_private(name):
             return None
-        return Fault(403, f"this server does not answer as {name!r}; it is told with --allow-host")
+        return Fault(403, f"this server does not answer as {name!r}; add the name by --allow-host")
 
     def _key(self, path: str, headers: Headers) -> Fault | None:
         if not self._rules.keys or path in OPEN:
@@ -86,7 +86,7 @@ class Guard:
         return any(right)
 
     def _owner(self, headers: Headers) -> str:
-        """Name the owner of what a client keeps, by its key; without keys all clients are one."""
+        """Hash the key of a client, who owns what is kept for it; without keys all are one."""
         return hashlib.sha256(key_of(headers).encode()).hexdigest() if self._rules.keys else ""
 
     def _length(self, headers: Headers) -> Fault | None:
@@ -106,7 +106,7 @@ def key_of(headers: Headers) -> str:
 
 
 def owner(request: Request) -> str:
-    """Name the client of a request: others must not see what is kept for it."""
+    """Return the owner of what is kept for a client, which other clients must not see."""
     name: str = request.scope[OWNER]
     return name
 
@@ -127,13 +127,13 @@ class Manager:
 
 
 def foreign(headers: Headers, origins: Sequence[str]) -> Fault | None:
-    """Refuse pages of other sites, in what browsers let them ask without asking themselves."""
+    """Refuse pages of other sites, where browsers let them send a request unasked."""
     origin = headers.get("origin")
     if not origin or is_app(origin):
         return None
     if split(origin).netloc == headers.get("host") or {origin, "*"} & set(origins):
         return None
-    return Fault(403, f"{origin[:200]} may not do this here; --allow-origin says who may")
+    return Fault(403, f"{origin[:200]} may not do this here: add it by --allow-origin")
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:
@@ -152,7 +152,7 @@ def too_much(most: int) -> Fault:
 
 
 class Measured:
-    """A body without a length, counted as it comes."""
+    """Counts a body as it comes, which may have no length."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
@@ -175,7 +175,7 @@ async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
 
 
 def host_name(header: str) -> str | None:
-    """Take a name, or an address in brackets, from before its port; None where it is neither."""
+    """Return the name, or the address in brackets, before a port; None where it is neither."""
     if (match := HOST.fullmatch(header)) is None:
         return None
     address, name = match.groups()
@@ -193,7 +193,7 @@ def is_address(text: str) -> bool:
 
 
 def is_private(name: str) -> bool:
-    """Tell whether a name is an address, or one that no page of a stranger can have."""
+    """Return whether a name is an address, or one that no web page of a stranger can have."""
     return is_address(name) or name.endswith(PRIVATE)
 
 
@@ -202,7 +202,7 @@ def is_app(origin: str) -> bool:
 
 
 def split(origin: str) -> SplitResult:
-    """Take an origin apart; one that is none is empty."""
+    """Split an origin; an invalid one is empty."""
     try:
         return urlsplit(origin)
     except ValueError:
@@ -210,7 +210,7 @@ def split(origin: str) -> SplitResult:
 
 
 def is_local(address: str) -> bool:
-    """Tell whether only this machine can reach it."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

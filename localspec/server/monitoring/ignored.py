@@ -1,4 +1,4 @@
-"""Fields of requests that change nothing: logged once for each client and field, and counted."""
+"""Request fields without effect: logged once per client and field, and counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localspec.server.monitoring.metrics import Metrics
 from localspec.server.requests.leniency import safe
 
 log = logging.getLogger("localspec.server")
-SCOPE = "localspec.ignored"  # under which a scope has the fields that its answer tells of
+SCOPE = "localspec.ignored"  # key of the fields that the answer's header lists
 LOGGED = 1000  # lines at most, whatever clients make up
 LABELS = 200  # fields that are counted by name
 OTHERS = "(others)"
@@ -28,7 +28,7 @@ class Ignored:
         self._labels: set[str] = set()
 
     def note(self, request: Request, fields: Sequence[str]) -> None:
-        """Note an ignored field for the answer's header, the log and the figures."""
+        """Note ignored fields for the answer's header, the log and the metrics."""
         client = safe(request.headers.get("user-agent", "").partition(" ")[0])
         request.scope.setdefault(SCOPE, []).extend(fields)
         for field in map(safe, fields):

@@ -15,7 +15,7 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 
-LLAMA_CPP = {  # by the names of its server, for what is drawn from those
+LLAMA_CPP = {  # counters by the names of its server, for dashboards made for it
     "prompt_tokens": "Tokens of prompts that were read",
     "prompt_seconds": "Time to read them",
     "tokens_predicted": "Tokens of replies",
@@ -28,7 +28,7 @@ LLAMA_CPP = {  # by the names of its server, for what is drawn from those
 
 
 class Metrics:
-    """Counts the figures of replies; any thread may note one."""
+    """Counts replies and their figures; any thread may note one."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -133,7 +133,7 @@ class Now:
         yield GaugeMetricFamily("localspec_memory_bytes", "Resident memory", memory)
 
     def _devices(self) -> Iterator[Metric]:
-        """Tell of the devices that loaded models use, each once."""
+        """Report the devices that loaded models use, each once."""
         runtimes = [served.runtime for served in list(self._host.loaded.values())]
         pools = {pool.name: pool for runtime in runtimes for pool in runtime.devices()}
         about = "Memory of a device that models use"

@@ -17,7 +17,7 @@ def status(host: ModelHost, metrics: Metrics) -> APIRouter:
     @routes.get("/v1/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, object]:
-        """Tell whether requests are taken, and how many there are."""
+        """Report that requests are taken, and how many there are."""
         served = list(host.loaded.values())
         return {
             "status": "ok",

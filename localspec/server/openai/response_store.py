@@ -1,4 +1,4 @@
-"""Responses that later requests go on from: the ones used last, in memory or in a folder."""
+"""Stored responses, from which later requests go on: the ones used last, in memory or a folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoredResponse:
 
     @property
     def items(self) -> list[Mapping[str, object]]:
-        """The items it adds to a conversation: the input, and the reply."""
+        """Return the items it adds to a conversation: input and reply."""
         output = self.response["output"]
         assert isinstance(output, list)
         return [*self.input, *output]
@@ -70,7 +70,7 @@ class Shelf(Protocol):
     def write(self, id: str, data: bytes) -> None: ...
 
     def touch(self, id: str) -> None:
-        """Note that it was used now."""
+        """Note that a response is used now."""
 
     def remove(self, id: str) -> None: ...
 
@@ -130,7 +130,7 @@ class Folder:
 
 
 class ResponseStore:
-    """Holds at most so many responses, of so many bytes.
+    """Holds a bounded number of responses and of bytes.
 
     The longest unused one goes first, of the owner that holds most: so that no client can push
     out what others keep. Any thread may call it. A response is there for its owner only.
@@ -170,7 +170,7 @@ class ResponseStore:
             return stored
 
     def chain(self, id: str, owner: str) -> list[StoredResponse]:
-        """List a response and all that it goes on from, the first first; none if one is missing."""
+        """List a response and its predecessors, the first one first; none if one is missing."""
         responses: dict[str, StoredResponse] = {}
         next_id: str | None = id
         with self._lock:
@@ -232,7 +232,7 @@ class ResponseStore:
 
 
 def owner_in(path: Path) -> str:
-    """Read whose a kept record is from its beginning; of a damaged one, whoever that shows."""
+    """Read the owner of a record from its beginning; empty where that is damaged."""
     with path.open("rb") as file:
         match = OWNED.match(file.read(OWNER_BYTES).decode("ascii", "replace"))
     return match[1] if match else ""

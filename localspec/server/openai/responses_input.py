@@ -82,7 +82,7 @@ class OutputItem(RequestPart):
 
 
 class SearchOutputItem(RequestPart):
-    """Tools that a search of the client has found: from here on they can be called."""
+    """Tools that a search of the client found, callable from here on."""
 
     type: Literal["tool_search_output"]
     call_id: str = ""

@@ -97,9 +97,9 @@ def telling(routes: APIRouter, store: ResponseStore) -> None:
 
     @routes.get("/responses/{id}")
     async def retrieve(request: Request, id: str, stream: bool = False) -> Mapping[str, object]:
-        """Return a response that is kept."""
+        """Return a stored response."""
         if stream:
-            raise refused("a response that is kept is told whole: leave stream out", "stream")
+            raise refused("a stored response is returned whole: leave stream out", "stream")
         return (await find_response(request, id)).response
 
     @routes.delete("/responses/{id}")
@@ -136,7 +136,7 @@ def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse
 
 
 def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[Item]:
-    """List all items for the model: the conversation so far, and those of the request."""
+    """List the items of the conversation so far, and those of the request."""
     earlier: list[Item] = []
     if body.previous_response_id:
         chain = store.chain(body.previous_response_id, owner)
@@ -158,7 +158,7 @@ def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[I
 
 
 def items_of_record(items: Iterable[Mapping[str, object]]) -> list[Item]:
-    """Read items that were kept; none if another version kept them that had other items."""
+    """Read stored items; none if another version stored them in another form."""
     try:
         return ITEMS.validate_python(list(items))
     except ValidationError:
@@ -166,7 +166,7 @@ def items_of_record(items: Iterable[Mapping[str, object]]) -> list[Item]:
 
 
 def gone(id: str, *, kept: bool) -> Fault:
-    """Make the error after which clients send the whole conversation."""
+    """Return the error after which clients send the whole conversation."""
     why = "send all items as input"
     if not kept:
         why += "; this server keeps no responses (--response-store)"

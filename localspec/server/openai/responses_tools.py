@@ -79,7 +79,7 @@ class InputFormat(RequestPart):
 
     @property
     def parameters(self) -> Mapping[str, Json]:
-        """The schema of a call: one text."""
+        """Return the schema of a call: one text."""
         pattern = self.pattern
         text: Json = {"type": "string", **({"pattern": pattern} if pattern else {})}
         return {**INPUT, "properties": {"input": text}}
@@ -140,7 +140,7 @@ class SearchGiven(RequestPart):
 
 
 def as_flat_function(tool: object) -> object:
-    """A function as chat requests have it."""
+    """Read a function that has an object around it, as chats have it."""
     within = tool.get("function") if isinstance(tool, dict) else None
     return within | {"type": "function"} if isinstance(within, dict) else tool
 
@@ -155,7 +155,7 @@ Member = Annotated[
 
 
 class Namespace(RequestPart):
-    """Tools that belong together; the model is told of each."""
+    """Tools that belong together; the model gets each of them."""
 
     type: Literal["namespace"]
     name: str

@@ -41,7 +41,7 @@ class Bell:
 
     @property
     def frame(self) -> float:
-        """Seconds between two writes of a fast stream: the fewer, the more the models compute."""
+        """Seconds between two writes of a fast stream; more leave more time to the models."""
         return FRAME * min(max(self.replies, 1), WIDEST)
 
     def next_frame(self) -> float:

@@ -1,4 +1,4 @@
-"""A reply in the order in which it comes: stretches of text and of thought, and calls."""
+"""A reply as a sequence of blocks: text, thought and calls."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 LONG = 100_000  # tokens of a prompt, which take milliseconds to check
-MOST = 64  # events that are taken at once: more of them wait for a client that is slow
+MAX_EVENTS = 64  # taken at once; more of them wait for a slow client
 
 Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The time a reply may take, and whether a longer one is cut or fails."""
+    """The time that a reply may take, and whether a longer one is cut or fails."""
 
     seconds: float
     cuts: bool = False
@@ -32,7 +32,7 @@ class Limit:
 
 
 class Inbox:
-    """A queue that any thread puts events in, and the event loop takes them out of.
+    """A queue from any thread to the event loop.
 
     The loop is only woken if it waits: what came meanwhile is taken together. A fast reply is taken
     once in a frame: each waking costs 0.25 ms beside a model that computes.
@@ -69,10 +69,10 @@ class Inbox:
                 await waiting
         now = self._loop.time()
         self._fast, self._taken = now - self._taken < 1.5 * self._bell.frame, now
-        return [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MOST))]
+        return [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_EVENTS))]
 
     async def _pause(self) -> None:
-        """Wait until the frame is over, or the reply."""
+        """Wait until the end of the frame or of the reply."""
         waiting = self._loop.create_future()
         self._waiting, self._pausing = waiting, True
         timer = self._loop.call_at(self._bell.next_frame(), _wake, waiting)
@@ -88,7 +88,7 @@ def _wake(waiting: asyncio.Future[None]) -> None:
 
 
 class Exchange:
-    """One reply: its request to the models, and how long it may take and be silent."""
+    """The way of one reply: its request to the models, its time limit, its signs of life."""
 
     def __init__(self, limit: Limit, inbox: Inbox, number: int = 0) -> None:
         self.job: Job | None = None
@@ -126,7 +126,7 @@ class Exchange:
             self.job.cancelled = True
 
     def note(self, event: Event) -> None:
-        """Pass on an event from the models' thread."""
+        """Pass an event on to the event loop; runs on the models' thread."""
         if isinstance(event, Result | Exception):
             self._ended = True
         self._inbox.put(self._number, event)
@@ -136,7 +136,7 @@ class Exchange:
         self._heard, self._end = now, now + self._limit.seconds
 
     def hear(self, now: float) -> None:
-        """Note that a client is shown something of the reply."""
+        """Note that the client got something of the reply."""
         self._heard, self._quiet = now, QUIET_SECONDS
 
     @property

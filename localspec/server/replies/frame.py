@@ -23,7 +23,7 @@ def event(data: Mapping[str, object]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """JSON of which all but one text is encoded once."""
+    """JSON with one text that changes; the rest is encoded once."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""A reply taken apart while it comes: text, reasoning, calls."""
+"""Replies, taken apart while they come: text, reasoning, calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The parts of one round; the last has no chunk, only what was held back."""
+    """The parts of one round; the last step has no chunk, only parts that were held back."""
 
     parts: Sequence[Part]
     chunk: Chunk | None = None
@@ -74,7 +74,7 @@ class Reply:
         await self.exchange.begin(prepared.served, prepared.tokens, prepared.settings)
 
     def step_of(self, event: Chunk | Result) -> Step:
-        """Take apart what came from the model."""
+        """Take the text of an event apart."""
         if isinstance(event, Chunk):
             return Step(self._noted(self.reader.read(event.text)), event)
         self.ended = event
@@ -95,7 +95,7 @@ class Reply:
 
 
 class Choices:
-    """Several replies; those to one prompt share what the first of them has read."""
+    """All replies to a request; those to one prompt share the KV cache of the first."""
 
     def __init__(self, prompts: Sequence[Prepared], limit: Limit, copies: int) -> None:
         self.copies = copies  # replies to each prompt
@@ -117,12 +117,12 @@ class Choices:
 
     @property
     def firsts(self) -> Sequence[Reply]:
-        """The first reply to each prompt."""
+        """Return the first reply to each prompt."""
         return self.replies[:: self.copies]
 
     @property
     def over(self) -> bool:
-        """Whether the last step of all replies was taken."""
+        """Return whether all replies have ended."""
         return not self._open
 
     async def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers that are sent while they are made, for as long as their client listens."""
+"""Streams: answers sent while they are made, for as long as their client listens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Bodies = Iterable[bytes | None]  # None: the client should hear that the server 
 
 SSE = "text/event-stream"
 LINES = "application/x-ndjson"
-NOT_OFFERED = 501  # a status that tells of no failure
+NOT_OFFERED = 501  # a status that means no failure
 KEEP_ALIVE = b": still here\n\n"
 
 log = logging.getLogger("localspec.server")
@@ -35,7 +35,7 @@ class Answer(Protocol):
         """Yield the beginning of a stream."""
 
     def bodies(self, number: int, step: Step | None) -> Bodies:
-        """Encode what a step of a reply adds; None: nothing came for a while."""
+        """Encode a step of a reply; None, where nothing came for a while, is a sign of life."""
 
     async def closing(self) -> Bodies:
         """Yield its end."""
@@ -86,7 +86,7 @@ class Streaming(Response):
                 await put(self._failing(logged_fault(error)), more=False)
 
     async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> bytes:
-        """Send what comes; return the end, which is sent with the mark that ends the response."""
+        """Send pieces as they come; return the last, which is sent with the end of the response."""
         answer, end = self._answer, b""
         await put(self._joined(answer.opening()))
         async with aclosing(self._choices.steps()) as steps:

@@ -1,4 +1,4 @@
-"""Items of /v1/responses where a chat should have messages: Cursor sends them for some models."""
+"""Reads items of /v1/responses in place of messages: Cursor sends them for some models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOVED = ("input", "instructions")
 
 
 def as_messages(body: object) -> object:
-    """Take the input of a request for its messages."""
+    """Take the input of a request as its messages."""
     if not isinstance(body, dict) or body.get("messages") or not body.get("input"):
         return body
     rules = body.get("instructions")

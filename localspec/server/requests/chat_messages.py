@@ -1,4 +1,4 @@
-"""Messages as OpenAI's API puts them, and what clients and other servers added to them."""
+"""Messages of OpenAI's API, with fields that clients and other servers added."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 
 
 def texts_of(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
-    """The texts of parts: one as it is, several each on its own."""
+    """Return one text as it is, several as parts."""
     texts = [part.text for part in parts if not isinstance(part, LeftOut)]
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
 
 
 def as_arguments(value: object) -> object:
-    """Arguments that PHP wrote as an empty list are none; other data is told as JSON."""
+    """Read arguments: an empty list, as PHP writes it, is none; other data becomes JSON."""
     if value == []:
         return {}
     if isinstance(value, str):
@@ -60,7 +60,7 @@ def as_arguments(value: object) -> object:
 
 
 def as_identity(value: object) -> object:
-    """Identifiers that are numbers."""
+    """Read an identifier that may be a number."""
     return str(value) if isinstance(value, int) else value
 
 
@@ -111,7 +111,7 @@ class Thought(RequestPart):
 
 
 def as_thoughts(value: object) -> object:
-    """A text or an object is short for a list of one."""
+    """Read a text or an object as a list of one."""
     return [
         {"text": thought} if isinstance(thought, str) else thought
         for thought in (value if isinstance(value, list) else [value])
@@ -157,7 +157,7 @@ class MessageGiven(RequestPart):
     @model_validator(mode="before")
     @classmethod
     def of_others(cls, message: object) -> object:
-        """A message in a role that no template is sure to know is the user's, and that is told."""
+        """Take a message in an unknown role as the user's; the role is reported as ignored."""
         if not isinstance(message, dict):
             return {"content": message} if isinstance(message, str) else message
         if message.get("function_call") == {}:

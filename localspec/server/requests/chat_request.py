@@ -59,7 +59,7 @@ class Thinking(RequestPart):
 
     @property
     def enabled(self) -> bool | None:
-        """True or False as wished; None leaves it to the chat template."""
+        """Return whether to think; None leaves it to the chat template."""
         return THINKS.get(self.type)
 
 
@@ -120,7 +120,7 @@ class ChatRequest(OpenAiRequest):
         return [prepare_conversation(served, self.conversation(), self.engine_settings(served))]
 
     def rendered(self, served: Served) -> str:
-        """Write the conversation as the model's template does."""
+        """Render the conversation by the model's template."""
         asked = self.conversation()
         return served.runtime.render(asked.messages, asked.offered, asked.extra)
 
@@ -141,7 +141,7 @@ class ChatRequest(OpenAiRequest):
 
 
 def reasoning(effort: str | None) -> dict[str, JsonValue]:
-    """Set the variables of chat templates: gpt-oss knows the effort, others only whether at all."""
+    """Return variables for chat templates: gpt-oss reads the effort, others only a switch."""
     if effort is None:
         return {}
     return {"reasoning_effort": effort, "enable_thinking": effort not in ("none", "minimal")}

@@ -1,4 +1,4 @@
-"""Files in messages: those of text are read, as the words they hold."""
+"""Files in messages: text files are read, others refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pydantic_core import PydanticCustomError
 from localspec.server.requests.leniency import RequestPart
 
 DATA = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>[^,]*),", re.IGNORECASE)
-TOLD = 80  # letters of a name in an error
 MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
@@ -61,7 +60,7 @@ class FileData(RequestPart):
 
 
 class FilePart(FileData):
-    """A file, in an object of its own as chats have it, or without one as items have it."""
+    """A file, in an object as in chats, or without one as in items."""
 
     type: Literal["file", "input_file"]
 

@@ -63,7 +63,7 @@ class JsonSchema(RequestPart):
 
 
 def as_wrapped(value: object) -> object:
-    """A schema without the object around it, or as a text."""
+    """Read a schema that is a text, or lacks the object around it."""
     value = as_object(value)
     bare = isinstance(value, dict) and "schema" not in value and KEYWORDS & value.keys()
     return {"schema": value} if bare else value
@@ -128,7 +128,7 @@ class Structured(RequestPart):
 
 
 class FormatFields(RequestPart):
-    """One of them at most, or none."""
+    """The fields that hold a reply to a form, of which a request may use one."""
 
     response_format: Annotated[Format | None, BeforeValidator(as_type)] = None
     json_schema: Schema | None = None

@@ -1,7 +1,7 @@
-"""Bounds of the JSON in a request, looked at before it is parsed.
+"""Bounds of the JSON in a request, checked before it is parsed.
 
-To parse a million small objects stops all threads for seconds, in one call of a library. What
-stands between the texts of a body tells how many there are, and is counted in pieces.
+Parsing a million small objects stops all threads for seconds, in one call of a library. So the
+characters between the strings of a body are counted first, piece by piece.
 """
 
 from __future__ import annotations

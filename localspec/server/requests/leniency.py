@@ -1,4 +1,4 @@
-"""Requests are met leniently: what changes nothing here is taken, and told."""
+"""Leniency: fields without effect are accepted and reported."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-MAX_NAME_LETTERS = 64  # of one name that are told
-MAX_HEADER = 512  # letters of all of them
-MAX_FIELDS = 1_000  # most of one object, with those that are not known
-MAX_ENTRIES = 10_000  # most of a field that is a list or an object: messages, parts, calls
-MAX_PROMPT_TOKENS = 1 << 20  # most of a prompt by numbers
+MAX_NAME_LETTERS = 64  # of one reported name
+MAX_HEADER = 512  # letters of all reported names
+MAX_FIELDS = 1_000  # of one object, unknown ones included
+MAX_ENTRIES = 10_000  # of a list or an object: messages, parts, calls
+MAX_PROMPT_TOKENS = 1 << 20  # of a prompt by numbers
 UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 
-# Fields that ask for nothing a text could show, or for what is done in any case: not told.
+# Fields that could change no text, or ask for what is done in any case: not reported.
 HARMLESS = frozenset(
     {
         *("user", "metadata", "client_metadata", "safety_identifier", "session_id", "request_id"),
@@ -36,7 +36,7 @@ HARMLESS = frozenset(
         *("cache_control", "copilot_cache_control", "cache_prompt", "id_slot", "cache"),
         *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
         *("prompt_cache_breakpoint",),
-        # Streams are not padded, times are told at the end.
+        # Streams are not padded, times come at the end.
         *("include_obfuscation", "timings_per_token", "sse_ping_interval", "usage"),
         *("t_max_prompt_ms", "summary", "generate_summary", "media_type", "execution", "time"),
         # Replies that come back with what servers and libraries wrote to them.
@@ -48,7 +48,7 @@ HARMLESS = frozenset(
     }
 )
 
-# Fields with the values that ask for nothing else than what is done here; others are told.
+# Fields with the values that ask for what is done here anyway; other values are reported.
 NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     **dict.fromkeys(("typical_p", "typical", "typ_p", "tfs_z", "tfs", "num_beams"), (1,)),
     **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range", "top_a"), (0,)),
@@ -82,7 +82,7 @@ KINDS = frozenset({int, float, bool, str, list, dict, NoneType})
 
 
 def is_none(field: FieldInfo, value: object) -> bool:
-    """Tell whether it is empty and of another kind: so forms, PHP and Lua write nothing."""
+    """Return whether a value is empty and of another kind: so forms, PHP and Lua write nothing."""
     if value or not isinstance(value, str | list | dict) or field.metadata:
         return False
     annotation: object = field.annotation
@@ -92,7 +92,7 @@ def is_none(field: FieldInfo, value: object) -> bool:
 
 @cache
 def kinds(annotation: object) -> frozenset[object]:
-    """The kinds of values that a field takes; objects of ours are dictionaries."""
+    """Return the kinds of values that a field takes; objects of ours are dictionaries."""
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
         return frozenset[object]().union(*map(kinds, get_args(annotation)))
@@ -104,7 +104,7 @@ def kinds(annotation: object) -> frozenset[object]:
 
 
 class RequestPart(BaseModel):
-    """An object in a request: null is as good as absent, an unknown field is taken and told."""
+    """An object in a request: null is as good as absent, unknown fields are kept and reported."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, frozen=True)
     entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `MAX_ENTRIES`
@@ -127,11 +127,11 @@ class RequestPart(BaseModel):
         }
 
     def heeds(self, name: str, value: object) -> bool:
-        """Tell whether a field that is not declared is done as it says."""
+        """Return whether a field that is not declared has the effect it asks for."""
         return name in HARMLESS or value in NEUTRAL.get(name, ())
 
     def ignored(self) -> Iterator[str]:
-        """The paths of fields that are taken and change nothing."""
+        """Yield the paths of fields that have no effect."""
         extra = self.model_extra or {}
         yield from (name for name, value in extra.items() if not self.heeds(name, value))
         for name, value in self.__dict__.items():  # iterating over a model takes longer
@@ -140,7 +140,7 @@ class RequestPart(BaseModel):
 
 
 def check_entries(data: Mapping[str, object], most: Mapping[str, int]) -> None:
-    """Refuse an object that would take seconds to check: the fields, or the entries of one."""
+    """Refuse an object with so many fields or entries that checking it takes seconds."""
     if len(data) > MAX_FIELDS:
         raise too_many(f"an object has {len(data):,} fields; it may have {MAX_FIELDS:,}")
     for name, value in data.items():
@@ -154,7 +154,7 @@ def too_many(message: str) -> PydanticCustomError:
 
 
 class LeftOut(RequestPart):
-    """A tool, item or block of a kind that no model can be told of."""
+    """A tool, item or block of a kind that no model reads."""
 
     type: str = "unknown"
 
@@ -172,12 +172,12 @@ def _within(value: object) -> Iterator[str]:
 
 
 def safe(name: str) -> str:
-    """A name that a stranger gave, fit for headers, logs and labels."""
+    """Make a client's name fit for headers, logs and labels."""
     return UNSAFE.sub("?", name)[:MAX_NAME_LETTERS] or "?"
 
 
 def header(names: Iterable[str]) -> str:
-    """Each name once, as many as there is room for."""
+    """Join names for a header: each once, as many as fit."""
     joined = ""
     for name in dict.fromkeys(map(safe, names)):
         longer = f"{joined}, {name}" if joined else name

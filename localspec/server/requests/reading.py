@@ -23,7 +23,7 @@ LARGE_VALUES = 10_000  # which take 0.1 s to check
 
 
 class ReadRequest(Request):
-    """A request whose body has been read and checked, as the framework finds it."""
+    """A request with a checked body, in the form in which the framework asks for it."""
 
     def __init__(self, request: Request, checked: object) -> None:
         super().__init__(request.scope, request.receive)
@@ -37,7 +37,7 @@ class ReadRequest(Request):
 
 
 class BoundedRoute(APIRoute):
-    """Checks a body before the framework would, which does so on the event loop."""
+    """Checks large bodies on a thread; the framework would do so on the event loop."""
 
     def get_route_handler(self) -> Handler:
         handler, field = super().get_route_handler(), self.body_field
@@ -69,7 +69,7 @@ class BoundedRoute(APIRoute):
 
 
 def is_large(text: str) -> bool:
-    """Tell whether it would stop the event loop for long to check a text."""
+    """Return whether checking a text would stop the event loop for long."""
     return len(text) > LARGE_BYTES or check_size(text).values > LARGE_VALUES
 
 

@@ -1,4 +1,4 @@
-"""Sampling parameters by the names of all APIs; what is left open follows the model's makers."""
+"""Sampling parameters by the names of all APIs; defaults are those of the model's makers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ MAX_BIAS = 100.0  # more of it changes nothing
 
 
 class SamplingFields(RequestPart):
-    """Sampling parameters are fields that the table beside `Sampling` names."""
+    """Fields for sampling, by the names in the table beside `Sampling`."""
 
     model_config = ConfigDict(
         json_schema_extra={"properties": {name: {"type": "number"} for name in NAMED}}
@@ -103,11 +103,11 @@ class SamplingFields(RequestPart):
         return None if self.seed is None or self.seed == -1 else self.seed % (1 << 64)
 
     def sampling_of(self, served: Served) -> Sampling:
-        """Replace what is given in the usual sampling of a model that is loaded."""
+        """Replace the given parameters in the usual sampling of a loaded model."""
         return replace(self.sampling(served.offer.usual), bias=self.bias(served.runtime.tokenizer))
 
     def bias(self, tokenizer: Tokenizer) -> dict[int, float]:
-        """Bias each token of a text; clients know tokens of other models, which change nothing."""
+        """Return the bias of each token; texts count by their tokens, unknown tokens not at all."""
         biases: dict[int, float] = {}
         for key, value in (self.logit_bias or {}).items():
             tokens = [key] if isinstance(key, int) else tokenizer.encode(key).tolist()
@@ -115,7 +115,7 @@ class SamplingFields(RequestPart):
         return {token: value for token, value in biases.items() if 0 <= token < tokenizer.size}
 
     def sampling(self, usual: Sampling) -> Sampling:
-        """Replace the parameters that are given."""
+        """Replace the given parameters."""
         sampling = usual
         for parameter in PARAMETERS:
             for name in parameter.names:
@@ -138,7 +138,7 @@ class SamplingFields(RequestPart):
 
     @property
     def _extra(self) -> Mapping[str, JsonValue]:
-        """Collect what is not declared; an empty field of a form is none."""
+        """Return the undeclared fields, without empty ones of forms."""
         return {name: value for name, value in (self.model_extra or {}).items() if value != ""}
 
     def heeds(self, name: str, value: object) -> bool:
@@ -172,7 +172,7 @@ def number(parameter: Parameter, name: str, value: JsonValue) -> float:
 
 
 def with_listed_samplers(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
-    """Keep only the samplers that are listed, if there is a list; their order stays ours.
+    """Switch off samplers that are not listed, if there is a list; their order stays ours.
 
     llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
     """

@@ -1,4 +1,4 @@
-"""Tools of chat requests, and which of them have to be called."""
+"""Tools of chat requests, and the choice among them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without_nulls(schema: object) -> object:
 
 
 def as_schema(value: object) -> object:
-    """Read a schema that is a text; one without members is a list where PHP wrote it."""
+    """Read a schema that may be a text, or an empty list, as PHP writes it."""
     return without_nulls(as_object(value) or {})
 
 
@@ -49,7 +49,7 @@ class Function(RequestPart):
 
     @property
     def tool(self) -> Tool:
-        """The tool as chat templates read it."""
+        """Return the tool as chat templates read it."""
         fields = {"name", "description", "parameters", "strict"}
         function = self.model_dump(include=fields, exclude_none=True)
         return {"type": "function", "function": function}
@@ -81,7 +81,7 @@ ToolGiven = Annotated[
 
 
 def as_tools(value: object) -> object:
-    """Read tools that are a text, or only one; a place in the list may be empty."""
+    """Read tools: a list with gaps, one tool, or either as a text."""
     value = as_object(value) if isinstance(value, str) else value
     listed = ([value] if value else []) if isinstance(value, dict) else value
     return [tool for tool in listed if tool is not None] if isinstance(listed, list) else listed

@@ -11,11 +11,11 @@ from localspec.server.requests.json_size import check_size
 
 OTHER = "other"  # the tag of objects that are left out
 UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
-READ = ("file", "input_file")  # whose data tells whether it is text
+READ = ("file", "input_file")  # their data shows whether they are text
 
 
 def typed(first: str) -> BeforeValidator:
-    """Take a type that is missing as the first."""
+    """Give an object without a type the first one."""
 
     def check(value: object) -> object:
         absent = isinstance(value, dict) and value.get("type") is None
@@ -25,7 +25,7 @@ def typed(first: str) -> BeforeValidator:
 
 
 def readable(part: object) -> object:
-    """Refuse parts that would have to be seen or heard."""
+    """Refuse images, sounds and other parts that are no text."""
     kind = part.get("type") if isinstance(part, dict) else None
     if isinstance(kind, str) and kind not in READ and any(word in kind for word in UNREAD):
         raise unread(kind)
@@ -38,7 +38,7 @@ def unread(kind: str) -> PydanticCustomError:
 
 
 def tagged(*types: str) -> Discriminator:
-    """Tell the members of a union by their types; an object of any other type is `OTHER`."""
+    """Discriminate a union by the types of its members; an object of any other type is `OTHER`."""
 
     def tag(value: object) -> str:
         kind = dict(value).get("type") if isinstance(value, dict | BaseModel) else types[0]
@@ -48,7 +48,7 @@ def tagged(*types: str) -> Discriminator:
 
 
 def as_texts(value: object) -> object:
-    """A text is short for a list of one, and so is a text in a list; data is told as JSON."""
+    """Read parts: a text, or a list with texts; other data becomes JSON."""
     listed = value if isinstance(value, list) else [value]
     return [as_part(part) for part in listed if part is not None]
 
@@ -62,19 +62,19 @@ def as_part(value: object) -> object:
 
 
 def as_listed(value: object) -> object:
-    """A word is short for a list of one."""
+    """Read a word as a list of one."""
     return [value] if isinstance(value, str) else value
 
 
 def as_type(value: object) -> object:
-    """A word is short for an object of that type; a switch for one that is enabled or not."""
+    """Read a word as an object of that type, a switch as one that is enabled or disabled."""
     if isinstance(value, bool):
         return {"type": "enabled" if value else "disabled"}
     return {"type": value} if isinstance(value, str) else value
 
 
 def as_object(value: object) -> object:
-    """Arguments that other APIs write as a text, and PHP as a list if there are none."""
+    """Read an object that may be a text, or an empty list, as PHP writes it."""
     if value == []:
         return {}
     if not isinstance(value, str):
