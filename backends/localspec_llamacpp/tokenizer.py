@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from localspec.interruption import check_patience
-from localspec.templates.fill_in_middle import known
+from localspec.templates.fill_in_middle import infill_tokens
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.deep_stack import on_deep_stack
@@ -27,7 +27,7 @@ class GgufTokenizer:
         self.bos, self.eos = weights.bos, weights.eos
         self.starts = weights.starts
         self.ends = weights.ends()
-        self.infill = known(weights.control, weights.infill())
+        self.infill = infill_tokens(weights.control, weights.infill())
         self._weights = weights
         self._bytes: dict[int, bytes] = {}
         self._pieces: dict[bool, TextPieces] = {}  # by whether control tokens are looked for

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from localspec.dialects.functions import Function, functions
 from localspec.dialects.lark import Control, Lark
+from localspec.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.templates.message import Json, Tool
 
 
@@ -27,8 +27,8 @@ class Bounds:
     prompt_end: str = ""
 
     @cached_property
-    def offered(self) -> Sequence[Function]:
-        return functions(self.tools)
+    def offered(self) -> Sequence[OfferedTool]:
+        return offered_tools(self.tools)
 
     def lark(self) -> Lark:
         return Lark(self.control)

@@ -58,21 +58,21 @@ def dialect_of(chat_template: str | None) -> Dialect:
 def _dialect_of(template: str) -> Dialect:
     if "<|channel|>" in template and "<|message|>" in template:
         return Harmony()  # its calls are messages to somebody else, which no reply shows whole
-    found = _learned(template)
-    thought = found.thought or thought_by_signs(template)
-    answer = found.answer or answer_by_signs(template)
-    return Marked(_form(template, found), thought, answer, found.ending)
+    learnt = _learned(template)
+    thought = learnt.thought or thought_by_signs(template)
+    answer = learnt.answer or answer_by_signs(template)
+    return Marked(_form(template, learnt), thought, answer, learnt.ending)
 
 
 def _learned(template: str) -> Learned:
     """Learn from a template; drop a layout that cannot read its calls back."""
     try:
         probe = Probe(template)
-        found = learned(probe)
-        reads = found.layout and _reads(_written(found.layout), probe)
+        learnt = learned(probe)
+        reads = learnt.layout and _reads(_written(learnt.layout), probe)
     except LocalSpecError:  # broken, or too slow
         return NOTHING
-    return found if reads else found._replace(layout=None)
+    return learnt if reads else learnt._replace(layout=None)
 
 
 def _reads(form: Written, probe: Probe) -> bool:
@@ -82,20 +82,20 @@ def _reads(form: Written, probe: Probe) -> bool:
     reader = Marked(form).reader(TOOLS, "")
     parts = [*reader.read(text[max(start, 0) :]), *reader.close()]
     names = [part.name for part in parts if isinstance(part, Call)]
-    given = "".join(part.text for part in parts if isinstance(part, Arguments))
+    arguments = "".join(part.text for part in parts if isinstance(part, Arguments))
     if names != [NAMES[0]] or not reader.complete:
         return False
-    values = json.loads(given)
+    values = json.loads(arguments)
     return all(values.get(key) == KINDS[key][1] for key in KEYS)
 
 
-def _form(template: str, found: Learned) -> Form:
-    layout, signs = found.layout, form_by_signs(template)
+def _form(template: str, learnt: Learned) -> Form:
+    layout, signs = learnt.layout, form_by_signs(template)
     if layout is None:
         return signs
     if signs.bare and signs is not GENERIC and not layout.openings:
         return replace(signs, layout=layout) if layout.head.startswith(signs.bare) else signs
-    return _written(layout, found.answer)
+    return _written(layout, learnt.answer)
 
 
 def _written(layout: Layout, answer: tuple[str, str] | None = None) -> Written:

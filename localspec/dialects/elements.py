@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, matching, quoted, schema
+from localspec.dialects.lark import Lark, choice, json_value, matching, quoted
 from localspec.dialects.layout import Fields
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.values import kinds, strings, value
 from localspec.templates.message import Json
@@ -20,27 +20,27 @@ STRING, LIST, OBJECT = (frozenset({kind}) for kind in ("string", "array", "objec
 
 
 def element(
-    tape: Tape, fields: Fields, key: str, wanted: Mapping[str, Json], depth: int = 0
+    tape: Tape, fields: Fields, key: str, schema: Mapping[str, Json], depth: int = 0
 ) -> Reading[str | None]:
     """Read a value and its end; return it as JSON, or nothing where it is not written so."""
     end, opening = _end(fields, key), fields.shared + fields.key
-    allowed = kinds(wanted)
+    allowed = kinds(schema)
     if allowed == STRING or depth == DEEPEST:
-        return (yield from _text(tape, end, wanted))
+        return (yield from _text(tape, end, schema))
     if (yield from tape.starts(end)):
-        return {LIST: "[]", OBJECT: "{}"}.get(allowed or STRING, value("", wanted))
+        return {LIST: "[]", OBJECT: "{}"}.get(allowed or STRING, value("", schema))
     if not (yield from tape.starts(opening)):
-        return (yield from _text(tape, end, wanted))
+        return (yield from _text(tape, end, schema))
     members: list[tuple[str, str]] = []
     while True:
         name = yield from tape.run(NAME)
         if not (yield from tape.starts(fields.middles[0].text)):
             return None
-        inner = _within(wanted, name, fields.item)
-        found = yield from element(tape, fields, name, inner, depth + 1)
-        if found is None:
+        inner = _within(schema, name, fields.item)
+        member = yield from element(tape, fields, name, inner, depth + 1)
+        if member is None:
             return None
-        members.append((name, found))
+        members.append((name, member))
         yield from tape.blank()
         if (yield from tape.starts(end)):
             return _joined(members, fields.item, allowed)
@@ -52,19 +52,19 @@ def _end(fields: Fields, key: str) -> str:
     return fields.of(key).end.removesuffix(fields.shared)
 
 
-def _text(tape: Tape, end: str, wanted: Mapping[str, Json]) -> Reading[str | None]:
-    found: list[str] = []
-    whole = yield from tape.until((end,), found.append)
-    return value("".join(found), wanted) if whole else None
+def _text(tape: Tape, end: str, schema: Mapping[str, Json]) -> Reading[str | None]:
+    text_pieces: list[str] = []
+    whole = yield from tape.until((end,), text_pieces.append)
+    return value("".join(text_pieces), schema) if whole else None
 
 
-def _within(wanted: Mapping[str, Json], name: str, item: str | None) -> Mapping[str, Json]:
+def _within(schema: Mapping[str, Json], name: str, item: str | None) -> Mapping[str, Json]:
     """The schema of a member, where it is told."""
-    members, items = wanted.get("properties"), wanted.get("items")
-    found = members.get(name) if isinstance(members, Mapping) else None
-    if found is None and name == item:
-        found = items
-    return found if isinstance(found, Mapping) else {}
+    members, items = schema.get("properties"), schema.get("items")
+    member = members.get(name) if isinstance(members, Mapping) else None
+    if member is None and name == item:
+        member = items
+    return member if isinstance(member, Mapping) else {}
 
 
 def _joined(
@@ -72,8 +72,8 @@ def _joined(
 ) -> str:
     """Join members to a list if all are items, else to an object."""
     if allowed != OBJECT and all(name == item for name, _ in members):
-        return "[" + ", ".join(found for _, found in members) + "]"
-    return "{" + ", ".join(f"{json.dumps(name)}: {found}" for name, found in members) + "}"
+        return "[" + ", ".join(value for _, value in members) + "]"
+    return "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in members) + "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +82,32 @@ class Elements:
 
     lark: Lark
     fields: Fields
-    function: Function
+    tool: OfferedTool
 
-    def element(self, key: str, wanted: Mapping[str, Json], depth: int = 0) -> str:
+    def element(self, key: str, schema: Mapping[str, Json], depth: int = 0) -> str:
         """An expression for a value and its end; what a schema does not tell is any text."""
-        end, allowed = _end(self.fields, key), kinds(wanted)
-        if listed := strings(wanted):
-            return f"{choice([quoted(each) for each in listed])} {self.lark.literal(end)}"
+        end, allowed = _end(self.fields, key), kinds(schema)
+        if listed := strings(schema):
+            return f"{choice([quoted(text) for text in listed])} {self.lark.literal(end)}"
         if allowed is None or "string" in allowed or depth == DEEPEST:
-            return matching(self.lark, wanted, end) or self.lark.upto(end)
-        members, items = wanted.get("properties"), wanted.get("items")
+            return matching(self.lark, schema, end) or self.lark.upto(end)
+        members, items = schema.get("properties"), schema.get("items")
         if allowed == OBJECT and isinstance(members, Mapping):
-            required = wanted.get("required")
+            required = schema.get("required")
             needed = required if isinstance(required, Sequence) else ()
-            found = [
-                self._member(name, each, depth) + ("" if name in needed else "?")
-                for name, each in members.items()
+            rules = [
+                self._member(name, member, depth) + ("" if name in needed else "?")
+                for name, member in members.items()
             ]
-            return f"{' '.join(found)} {self.lark.literal(end)}"
+            return f"{' '.join(rules)} {self.lark.literal(end)}"
         if allowed == LIST and self.fields.item is not None:
             return f"{self._member(self.fields.item, items, depth)}* {self.lark.literal(end)}"
         if allowed & {*OBJECT, *LIST}:
             return self.lark.upto(end)
-        return f"{schema(wanted, self.function)} {self.lark.literal(end)}"
+        return f"{json_value(schema, self.tool)} {self.lark.literal(end)}"
 
-    def _member(self, name: str, wanted: Json, depth: int) -> str:
+    def _member(self, name: str, schema: Json, depth: int) -> str:
         head = self.fields.shared + self.fields.key + name + self.fields.middles[0].text
-        inner = wanted if isinstance(wanted, Mapping) else {}
+        inner = schema if isinstance(schema, Mapping) else {}
         written = self.element(name, inner, depth + 1)
         return self.lark.rule(f"{self.lark.literal(head)} {written}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from localspec.dialects.functions import Function
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Parts
 from localspec.dialects.scanner import Scanner, as_json
 from localspec.dialects.tape import Reading, Tape
@@ -36,19 +36,19 @@ def arguments(tape: Tape, parts: Parts, name: str) -> Reading[bool]:
 def envelope(
     tape: Tape,
     parts: Parts,
-    known: Mapping[str, Function] | None,
+    tools: Mapping[str, OfferedTool] | None,
     keys: tuple[str, str] = KEYS,
     nested: bool = False,
 ) -> Reading[bool]:
     """Read a call; return whether it was made.
 
-    Of functions that are `known` only those are called, and only with arguments. What arguments
-    come whole follow their schema; those that stream are held to it by a grammar. An object within
-    the call may be nested in it once.
+    With `tools`, only those are called, and only with arguments. Arguments that come whole
+    follow their schema; a grammar holds those that stream to it. The call may be nested once, in
+    an object under the key `function`.
     """
     if not (yield from tape.starts("{")):
         return False
-    fields = _Fields(known, keys)
+    fields = _Fields(tools, keys)
     while True:
         yield from tape.blank()
         if (yield from tape.starts("}")):
@@ -63,11 +63,12 @@ def envelope(
         yield from tape.blank()
         may_nest = json.loads(key) == NESTED and not fields.name and not nested
         if may_nest and (yield from tape.ahead()) == "{":
-            called = yield from envelope(tape, parts, known, keys, nested=True)
+            called = yield from envelope(tape, parts, tools, keys, nested=True)
             if called and parts.complete:
                 yield from _rest(tape)
             return called
-        if json.loads(key) in fields.given and (yield from arguments(tape, parts, fields.name)):
+        is_arguments = json.loads(key) in fields.argument_keys
+        if is_arguments and (yield from arguments(tape, parts, fields.name)):
             if parts.complete:
                 yield from _rest(tape)
             parts.say(tape.written())
@@ -106,32 +107,33 @@ def _value(tape: Tape) -> Reading[str]:
 class _Fields:
     """Fields of a call that an object has given so far."""
 
-    def __init__(self, known: Mapping[str, Function] | None, keys: tuple[str, str]) -> None:
-        self._known = known
+    def __init__(self, tools: Mapping[str, OfferedTool] | None, keys: tuple[str, str]) -> None:
+        self._tools = tools
         self._names = {*NAMES, keys[0]}
-        self.given = {*ARGUMENTS, keys[1]}
+        self.argument_keys = {*ARGUMENTS, keys[1]}
         self.name = ""
-        self._arguments = "{}" if known is None else ""
+        self._arguments = "{}" if tools is None else ""
 
     def may_have(self, key: str) -> bool:
         if not key.startswith('"'):
             return False
-        return self._known is None or json.loads(key) in {*self._names, *self.given, *OTHERS}
+        keys = {*self._names, *self.argument_keys, *OTHERS}
+        return self._tools is None or json.loads(key) in keys
 
     def take(self, key: str, value: str) -> bool:
         """Keep a field; return whether this can still be a call."""
-        if key in self.given:
+        if key in self.argument_keys:
             self._arguments = as_object(value)
         elif key in self._names and value.startswith('"'):
             self.name = str(json.loads(value))
-            return self._known is None or self.name in self._known
+            return self._tools is None or self.name in self._tools
         return bool(value)
 
     def call(self, parts: Parts) -> bool:
         """Make the call if all of it is there."""
         if not (self.name and self.name.isprintable() and self._arguments):
             return False
-        if self._known is not None and not self._known[self.name].takes(self._arguments):
+        if self._tools is not None and not self._tools[self.name].takes(self._arguments):
             return False
         parts.make(self.name, self._arguments)
         return True

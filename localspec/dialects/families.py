@@ -88,8 +88,8 @@ PYTHONIC = re.compile(r"\[\w+\(\w+\s*=")  # a call as an example
 def form_by_signs(template: str) -> Written:
     """The form that the marks of a template stand for; plain JSON where it has none of them."""
     forms = (form for signs, form in SIGNS if all(sign in template for sign in signs))
-    found = next(forms, GENERIC)
-    return PYTHON if found in (LLAMA, GENERIC) and PYTHONIC.search(template) else found
+    form = next(forms, GENERIC)
+    return PYTHON if form in (LLAMA, GENERIC) and PYTHONIC.search(template) else form
 
 
 def thought_by_signs(template: str) -> Thought | None:

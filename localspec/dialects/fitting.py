@@ -78,7 +78,7 @@ class _Fitting:
     def _rules(self, value: Json, schema: Mapping[str, Json]) -> Iterator[bool]:
         yield _is_of_kind(value, schema.get("type"))
         if listed := _items(schema.get("enum")):
-            yield any(_equal(value, each) for each in listed)
+            yield any(_equal(value, listed_value) for listed_value in listed)
         if "const" in schema:
             yield _equal(value, schema["const"])
         yield from _within_bounds(value, schema)
@@ -93,8 +93,8 @@ class _Fitting:
             yield from self._members(value, schema)
         elif isinstance(value, list):
             first = _items(schema.get("prefixItems"))
-            rest = [schema.get("items")] * (len(value) - len(first))
-            yield all(map(self.fits, value, [*first, *rest]))
+            further = [schema.get("items")] * (len(value) - len(first))
+            yield all(map(self.fits, value, [*first, *further]))
 
     def _members(self, value: Mapping[str, Json], schema: Mapping[str, Json]) -> Iterator[bool]:
         properties = schema.get("properties")
@@ -117,13 +117,13 @@ def _equal(value: Json, other: Json) -> bool:
 
 
 def _within_bounds(value: Json, schema: Mapping[str, Json]) -> Iterator[bool]:
-    bounds = {name: each for name, each in schema.items() if isinstance(each, int | float)}
+    bounds = {name: bound for name, bound in schema.items() if isinstance(bound, int | float)}
     if isinstance(value, int | float) and _is_number(value):
         for name, holds in BOUNDS.items():
             yield name not in bounds or holds(value, bounds[name])
     elif isinstance(value, str | Sequence | Mapping):
-        what = next(what for what, kind in SIZES.items() if KINDS[kind](value))
-        least, most = bounds.get(f"min{what}", 0), bounds.get(f"max{what}", len(value))
+        size = next(size for size, kind in SIZES.items() if KINDS[kind](value))
+        least, most = bounds.get(f"min{size}", 0), bounds.get(f"max{size}", len(value))
         yield least <= len(value) <= most
 
 

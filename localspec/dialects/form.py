@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from localspec.dialects.functions import Function
 from localspec.dialects.lark import Lark
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Parts
 from localspec.dialects.tape import Reading, Tape
 
@@ -17,7 +17,7 @@ class Bare:
     """A call without a mark: the words that begin it, and what follows them as an expression."""
 
     words: tuple[str, ...]
-    rest: str
+    following: str
 
 
 class Form(Protocol):
@@ -29,7 +29,7 @@ class Form(Protocol):
     def openings(self) -> tuple[str, ...]:
         """Marks that begin calls; the first one is how they should be written, if any is."""
 
-    def within(self, functions: Sequence[Function]) -> tuple[str, ...]:
+    def within(self, tools: Sequence[OfferedTool]) -> tuple[str, ...]:
         """Beginnings of calls that may stand within content without a mark."""
 
     @property
@@ -53,12 +53,12 @@ class Form(Protocol):
         """The text between one opening's calls and the next opening; None: there is no next."""
 
     def read(
-        self, tape: Tape, parts: Parts, functions: Sequence[Function], opening: str
+        self, tape: Tape, parts: Parts, tools: Sequence[OfferedTool], opening: str
     ) -> Reading[None]:
         """Read calls after an opening, or bare ones; what is none of it stays written."""
 
-    def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+    def after(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> str:
         """An expression for what follows the opening."""
 
-    def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
+    def alone(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> Sequence[Bare]:
         """Calls without a mark, by how they begin."""

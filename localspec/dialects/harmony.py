@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from localspec.dialects.bounds import Bounds
 from localspec.dialects.envelope import arguments
-from localspec.dialects.functions import Function, functions
-from localspec.dialects.lark import Lark, choice, formed, quoted, schema
+from localspec.dialects.lark import Lark, choice, json_reply, json_value, quoted
+from localspec.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
@@ -31,7 +31,7 @@ class Harmony:
         header, message, _ = prompt_end.rpartition(TURN)[2].partition(MESSAGE)
         if TURN in prompt_end:
             tape.feed((header + message).strip())
-        return Reader(tape, parts, _reply(tape, parts, bool(functions(tools))))
+        return Reader(tape, parts, _reply(tape, parts, bool(offered_tools(tools))))
 
     def grammar(self, bounds: Bounds) -> str | None:
         if bounds.form is None and not bounds.offered:
@@ -44,7 +44,7 @@ class Harmony:
         final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)}'
         if bounds.form is not None:
             return lark.source(
-                f"({thinking})* {choice([f'{final} {formed(bounds.form)}', *calls])}"
+                f"({thinking})* {choice([f'{final} {json_reply(bounds.form)}', *calls])}"
             )
         preamble = _message(lark, "commentary")
         return lark.source(f"({thinking} | {preamble})* {choice([*calls, f'{final} TEXT'])}")
@@ -56,16 +56,16 @@ def _message(lark: Lark, channel: str) -> str:
     return f'{head} {lark.upto(END)} {lark.mark(START)} "assistant"'
 
 
-def _call(lark: Lark, offered: Sequence[Function]) -> str:
+def _call(lark: Lark, offered: Sequence[OfferedTool]) -> str:
     """A call; whom it is for stands in the channel, or before it as the template has it."""
     json, message, channel = lark.mark(CONSTRAIN), lark.mark(MESSAGE), lark.mark(CHANNEL)
     calls = []
-    for each in offered:
-        whom, given = f" to=functions.{each.name}", schema(each.schema, each)
+    for tool in offered:
+        whom, arguments = f" to=functions.{tool.name}", json_value(tool.schema, tool)
         kind = f'{json} ("json" | " json")'
         inside = f"{channel} {quoted(f'commentary{whom} ')} {kind}"
         before = f'{quoted(whom)} {channel} ("commentary json" | "commentary " {kind})'
-        calls.append(f"{choice([inside, before])} {message} {given}")
+        calls.append(f"{choice([inside, before])} {message} {arguments}")
     return choice(calls)
 
 

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from localspec.dialects.functions import Function
 from localspec.dialects.layout import ID, INDEX, PLAIN, SLOT, ObjectStyle
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.segments import MARK
 from localspec.grammar.grammar import LAYOUT
 from localspec.templates.message import Json
@@ -46,7 +46,7 @@ class Lark:
 
     def is_text(self, mark: str) -> bool:
         """Whether a mark is plain text, without a control token in it."""
-        return all(self._control(each) is None for each in self._cut(mark))
+        return all(self._control(piece) is None for piece in self._cut(mark))
 
     def literal(self, text: str) -> str:
         """A text, with the control tokens that are in it."""
@@ -54,15 +54,15 @@ class Lark:
 
     def slots(self, text: str) -> str:
         """An expression for a text, with a place for each identifier."""
-        found = []
+        expressions = []
         for part in SLOT.split(text):
             if part == ID:
-                found.append(IDENTIFIER)
+                expressions.append(IDENTIFIER)
             elif part == INDEX:
-                found.append(NUMBER)
+                expressions.append(NUMBER)
             elif part:
-                found.append(self.literal(part))
-        return " ".join(found)
+                expressions.append(self.literal(part))
+        return " ".join(expressions)
 
     def after_blanks(self, text: str) -> str:
         """An expression for a text after blanks, in one piece with what is no control token."""
@@ -79,13 +79,13 @@ class Lark:
         """A text cut at its control tokens."""
         if self._control(text) is not None:
             return [text]
-        found = [""]
-        for each in SPLIT.split(text):
-            if each and self._control(each) is not None:
-                found += [each, ""]
+        pieces = [""]
+        for piece in SPLIT.split(text):
+            if piece and self._control(piece) is not None:
+                pieces += [piece, ""]
             else:
-                found[-1] += each
-        return [each for each in found if each]
+                pieces[-1] += piece
+        return [piece for piece in pieces if piece]
 
     def optional(self, text: str) -> str:
         """An expression for a text that may be missing."""
@@ -127,10 +127,10 @@ class Lark:
         if self._control(first) is None:
             end = len(first.rstrip())
             first, others = first[:end], [first[end:], *others]
-        rest = " ".join(map(self.mark, filter(None, others)))
+        closing = " ".join(map(self.mark, filter(None, others)))
         if self._control(first) is None:
-            return f"{self.rule(f'{text} {quoted(first)}', '[lazy]')} {rest}"
-        return f"{text} {self.mark(first)} {rest}"
+            return f"{self.rule(f'{text} {quoted(first)}', '[lazy]')} {closing}"
+        return f"{text} {self.mark(first)} {closing}"
 
     def through(self, end: str, text: str) -> str:
         """A text to such an end, which it may have within where a control token is a part of it."""
@@ -163,23 +163,21 @@ def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> 
     return first
 
 
-def schema(value: Mapping[str, Json], function: Function, style: ObjectStyle = PLAIN) -> str:
+def json_value(schema: Mapping[str, Json], tool: OfferedTool, style: ObjectStyle = PLAIN) -> str:
     """A value that follows a schema; only a strict function's must be followed to the letter."""
     layout = {**LAYOUT, "item_separator": style.comma, "key_separator": style.colon}
     layout = {**LAYOUT, **LINES} if style.lines else layout
-    found = in_order(value) if style.in_order else value
-    return "%json " + json.dumps(
-        {**found, "x-guidance": {**layout, "lenient": not function.strict}}
-    )
+    ordered = in_order(schema) if style.in_order else schema
+    return "%json " + json.dumps({**ordered, "x-guidance": {**layout, "lenient": not tool.strict}})
 
 
 def in_order(schema: Mapping[str, Json]) -> dict[str, Json]:
     """The same schema, the properties of each object in the order of the alphabet."""
-    found = {name: _in_order(value) for name, value in schema.items()}
-    match found.get("properties"):
-        case dict() as members if found.get("type", "object") == "object":
-            found["properties"] = dict(sorted(members.items()))
-    return found
+    ordered = {name: _in_order(value) for name, value in schema.items()}
+    match ordered.get("properties"):
+        case dict() as members if ordered.get("type", "object") == "object":
+            ordered["properties"] = dict(sorted(members.items()))
+    return ordered
 
 
 def _in_order(value: Json) -> Json:
@@ -187,25 +185,25 @@ def _in_order(value: Json) -> Json:
         case dict():
             return in_order(value)
         case list():
-            return [_in_order(each) for each in value]
+            return [_in_order(item) for item in value]
     return value
 
 
-def formed(value: Mapping[str, Json]) -> str:
+def json_reply(schema: Mapping[str, Json]) -> str:
     """A reply that follows a schema."""
-    wished = value.get("x-guidance")
-    lenient = isinstance(wished, Mapping) and wished.get("lenient") is True
-    return "%json " + json.dumps({**value, "x-guidance": {**LAYOUT, "lenient": lenient}})
+    guidance = schema.get("x-guidance")
+    lenient = isinstance(guidance, Mapping) and guidance.get("lenient") is True
+    return "%json " + json.dumps({**schema, "x-guidance": {**LAYOUT, "lenient": lenient}})
 
 
-def matching(lark: Lark, wanted: Mapping[str, Json], end: str) -> str:
+def matching(lark: Lark, schema: Mapping[str, Json], end: str) -> str:
     """An expression for a text that matches the whole of a pattern, where a schema has one."""
-    pattern = wanted.get("pattern")
-    if wanted.get("type") != "string" or not isinstance(pattern, str):
+    pattern = schema.get("pattern")
+    if schema.get("type") != "string" or not isinstance(pattern, str):
         return ""
     if not (pattern.startswith("^(?:") and pattern.endswith(")$")):
         return ""
-    inner = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern[1:-1], flags=re.DOTALL)
+    inner = re.sub(r"(\\.)|/", lambda match: match[1] or r"\/", pattern[1:-1], flags=re.DOTALL)
     if lark.is_text(end):  # in one piece, as a text may hold what begins its end
         return lark.terminal(f"/{inner}/ {quoted(end)}")
     return f"/{inner}/ {lark.literal(end)}"

@@ -85,9 +85,9 @@ class Layout:
     followed: bool = False  # whether content may follow them
 
     def of(self, name: str) -> Layout:
-        """The same, for one function."""
+        """The same, for one tool."""
         if NAME not in self.name_end + self.end:
             return self
-        name_end, end = (each.replace(NAME, name) for each in (self.name_end, self.end))
+        name_end, end = (text.replace(NAME, name) for text in (self.name_end, self.end))
         empty = self.empty and self.empty.replace(NAME, name)
         return replace(self, name_end=name_end, end=end, empty=empty)

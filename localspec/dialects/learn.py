@@ -27,7 +27,7 @@ from localspec.dialects.learn_call import (
 )
 from localspec.dialects.learn_fields import fields
 from localspec.dialects.learn_thought import answer_of, thought_of
-from localspec.dialects.probe import GIVEN, KEYS, NAMES, SAID, TALK, Probe, calls
+from localspec.dialects.probe import ARGUMENTS, CONTENT, KEYS, NAMES, WITH_CONTENT, Probe, calls
 from localspec.dialects.segments import (
     MARK,
     MARK_LAST,
@@ -59,16 +59,17 @@ NOTHING = Learned(None, None, None)
 
 
 def learned(probe: Probe) -> Learned:
-    said = probe.reply(TALK)
-    if re.search(r"""['"]role['"]:""", said):  # messages as they came are no way to write calls
+    content_reply = probe.reply(WITH_CONTENT)
+    # A template that shows messages as JSON has no way of its own to write calls.
+    if re.search(r"""['"]role['"]:""", content_reply):
         return NOTHING
-    thought = thought_of(probe, said)
+    thought = thought_of(probe, content_reply)
     layout, ending, around = (
-        _any_layout(probe, said, thought) if probe.takes.calls else (None, "", None)
+        _any_layout(probe, content_reply, thought) if probe.takes.calls else (None, "", None)
     )
     if layout and len(repr(layout)) > LONGEST:
         layout = None
-    answer = answer_of(said, ending, probe.prompt, thought, layout) or around
+    answer = answer_of(content_reply, ending, probe.prompt, thought, layout) or around
     shown = (*(thought.marks if thought else ()), *marks(repr(layout)))
     begun = marks(probe.prompt)[-1:]
     closed = closing_of(begun[0], ending) if begun else ""
@@ -77,55 +78,55 @@ def learned(probe: Probe) -> Learned:
 
 def _seen(ending: str, shown: Sequence[str]) -> str:
     """Find how a reply ends in marks that are not only there."""
-    found = ""
-    for each in segments(ending.strip()):
-        if MARK.fullmatch(each) and each not in shown:
+    ending_seen = ""
+    for segment in segments(ending.strip()):
+        if MARK.fullmatch(segment) and segment not in shown:
             break
-        found += each
-    return found.strip() if MARK.match(found) else ""
+        ending_seen += segment
+    return ending_seen.strip() if MARK.match(ending_seen) else ""
 
 
 def _any_layout(
-    probe: Probe, said: str, thought: Thought | None
+    probe: Probe, content_reply: str, thought: Thought | None
 ) -> tuple[Layout | None, str, Around | None]:
     """Learn the layout of calls, whether their names stand first or last."""
-    found, ending, around = _layout(probe, said, thought)
-    if found:
-        return found, ending, around
-    found, ending, around = _layout(probe.seen_as(name_first), said, thought)
-    return (replace(found, name_last=True) if found and found.keys else None), ending, around
+    layout, ending, around = _layout(probe, content_reply, thought)
+    if layout:
+        return layout, ending, around
+    layout, ending, around = _layout(probe.seen_as(name_first), content_reply, thought)
+    return (replace(layout, name_last=True) if layout and layout.keys else None), ending, around
 
 
 def _layout(
-    probe: Probe, said: str, thought: Thought | None
+    probe: Probe, content_reply: str, thought: Thought | None
 ) -> tuple[Layout | None, str, Around | None]:
     """Learn how calls are written, what ends any reply, and what is around content beside calls."""
-    alone = named_once(spelled(probe.reply(calls(*GIVEN[:1])))).removeprefix(probe.prompt)
-    for beside in (TALK, {}):
-        one = probe.reply({**calls(*GIVEN[:1]), **beside})
-        call = call_of(one, said)
-        if call is None or SAID in call.rest:
+    alone = named_once(spelled(probe.reply(calls(*ARGUMENTS[:1])))).removeprefix(probe.prompt)
+    for beside in (WITH_CONTENT, {}):
+        one = probe.reply({**calls(*ARGUMENTS[:1]), **beside})
+        call = call_of(one, content_reply)
+        if call is None or CONTENT in call.after:
             continue
         head = call.head.rpartition(thought.close)[2] if thought else call.head
         if not beside:
             head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
-        if not head or (call.head and MARK.search(common_start(head, said.lstrip()))):
+        if not head or (call.head and MARK.search(common_start(head, content_reply.lstrip()))):
             continue  # no beginning, or a turn of its own
         if beside and begins_amid(head, probe.prompt, alone):
             continue  # a turn whose beginning a prompt has, where no content is
-        two = probe.reply({**calls(*GIVEN), **beside}) if probe.takes.parallel else ""
-        layout, ending = _closed(call, head, two, said, probe.prompt)
-        around = around_of(layout, one, said) if beside else None
+        two = probe.reply({**calls(*ARGUMENTS), **beside}) if probe.takes.parallel else ""
+        layout, ending = _closed(call, head, two, content_reply, probe.prompt)
+        around = around_of(layout, one, content_reply) if beside else None
         if around:  # content is closed here, rather than calls opened
             layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
         nothing = spelled(probe.reply({**calls({}), **beside}))
-        layout = _opened(probe, layout, call, said, nothing)
-        gap = gap_of(probe, call.head, said)
+        layout = _opened(probe, layout, call, content_reply, nothing)
+        gap = gap_of(probe, call.head, content_reply)
         if gap and layout.openings and head.startswith(layout.openings[0]):
             layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
-        layout = replace(layout, blanks=blanks_of(probe, head, call.rest, ending))
+        layout = replace(layout, blanks=blanks_of(probe, head, call.after, ending))
         layout = bare(probe, layout, bool(beside)) if not layout.openings else layout
-        one = probe.written({**calls(*GIVEN[:1]), **beside})
+        one = probe.written({**calls(*ARGUMENTS[:1]), **beside})
         return _readable(with_keys(layout, one)), ending, around
     return None, "", None
 
@@ -141,47 +142,49 @@ def _readable(layout: Layout) -> Layout | None:
 
 def _mark_last(prompt: str) -> str:
     """Find the mark with which a prompt ends, if it ends with one."""
-    found = MARK_LAST.search(prompt)
-    return found[1] if found and prompt.endswith(found[1]) else ""
+    mark = MARK_LAST.search(prompt)
+    return mark[1] if mark and prompt.endswith(mark[1]) else ""
 
 
-def _closed(call: OneCall, head: str, two: str, said: str, prompt: str) -> tuple[Layout, str]:
+def _closed(
+    call: OneCall, head: str, two: str, content_reply: str, prompt: str
+) -> tuple[Layout, str]:
     """The layout of one call, and of a second one where a reply may have it."""
-    after = _after(said, prompt)
-    last, ending = _ended(call.rest, after)
+    after = _after(content_reply, prompt)
+    last, ending = _ended(call.after, after)
     layout = Layout(head, call.name_end, last, style=call.style)
     second = _second(call, head, two) if two else None
     if second is None:
         return layout, ending
-    between, rest, name_end = second
-    last, _ = _ended(rest, after)
+    between, after_second, name_end = second
+    last, _ = _ended(after_second, after)
     end = common_start(between, last)
     first, again = _numbered(head, between[len(end) :])
-    closes_one = end.rstrip() not in (layout.end.rstrip(), call.rest.rstrip())
+    closes_one = end.rstrip() not in (layout.end.rstrip(), call.after.rstrip())
     last = last[len(end) :]
     return Layout(first, name_end, end, again, last, closes_one, style=call.style), ending
 
 
-def _after(said: str, prompt: str) -> str:
+def _after(content_reply: str, prompt: str) -> str:
     """Find what ends a reply, but for the mark that closes its content."""
-    before, _, after = said.partition(SAID)
+    before, _, after = content_reply.partition(CONTENT)
     opening = marks(before)[-1:]
     closing = closing_of(opening[0], after) if opening and opening[0] not in prompt else ""
     return after.lstrip().removeprefix(closing) if closing else after
 
 
-def _ended(rest: str, after: str) -> tuple[str, str]:
+def _ended(after_call: str, after: str) -> tuple[str, str]:
     """Find what closes calls, and what ends the reply after them."""
-    ending = common_end(rest, after)
+    ending = common_end(after_call, after)
     first = MARK.match(ending)
-    before = rest[: len(rest) - len(ending)]
+    before = after_call[: len(after_call) - len(ending)]
     if first and before[-1:].isalnum() and first[0] in before:  # the end of a longer mark
         ending = ending[first.end() :]
-    last = rest[: len(rest) - len(ending)].rstrip()
+    last = after_call[: len(after_call) - len(ending)].rstrip()
     if after.strip() and not ending.strip():  # calls end a reply in a way of their own
-        found = MARK_LAST.search(last)
-        if found and not found[0].startswith("</"):
-            return last[: found.start()].rstrip(), ending
+        mark = MARK_LAST.search(last)
+        if mark and not mark[0].startswith("</"):
+            return last[: mark.start()].rstrip(), ending
     return last, ending
 
 
@@ -194,7 +197,7 @@ def _second(call: OneCall, head: str, two: str) -> tuple[str, str, str] | None:
     if start < 0 or at < 0:
         return None
     one, other = first[:at], first[at + len(NAMES[1]) :]
-    parts = [_arguments(each, call) for each in (one, other)]
+    parts = [_arguments(text_after_name, call) for text_after_name in (one, other)]
     if parts[0] is None or parts[1] is None:
         return None
     name_end, _ = _numbered(parts[0][0], parts[1][0])
@@ -206,8 +209,8 @@ def _arguments(text: str, call: OneCall) -> tuple[str, str] | None:
     if call.arguments is None:
         whole = object_in(text)
         return (text[: whole[0]], text[whole[1] :]) if whole else None
-    found = fields(text)
-    return (found.before, found.rest) if found else None
+    two = fields(text)
+    return (two.before, two.after) if two else None
 
 
 def _numbered(one: str, other: str) -> tuple[str, str]:
@@ -221,42 +224,44 @@ def _numbered(one: str, other: str) -> tuple[str, str]:
     return "".join(first), "".join(second)
 
 
-def _opened(probe: Probe, layout: Layout, call: OneCall, said: str, nothing: str) -> Layout:
+def _opened(
+    probe: Probe, layout: Layout, call: OneCall, content_reply: str, nothing: str
+) -> Layout:
     """The layout with the marks that begin calls, and the arguments as they are written."""
-    found = layout
+    opened = layout
     if call.arguments is None:
-        turned = probe.reply(calls(dict(reversed(GIVEN[0].items())))).partition(NAMES[0])[2]
+        turned = probe.reply(calls(dict(reversed(ARGUMENTS[0].items())))).partition(NAMES[0])[2]
         in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
-        found = replace(found, style=replace(found.style, in_order=in_order))
+        opened = replace(opened, style=replace(opened.style, in_order=in_order))
     else:
-        found = call.arguments.described(layout, probe)
-        if found.empty is None and NAMES[0] in nothing:
-            again = (found.name_end + found.end).count(NAME)
+        opened = call.arguments.described(layout, probe)
+        if opened.empty is None and NAMES[0] in nothing:
+            again = (opened.name_end + opened.end).count(NAME)
             after = NAME.join(nothing.rsplit(NAMES[0], again)).rpartition(NAMES[0])[2]
-            usual = found.name_end + found.end
-            whole = usual + found.close
+            usual = opened.name_end + opened.end
+            whole = usual + opened.close
             if not after.startswith(usual) and not after.startswith(whole):
-                found = replace(found, empty=_empty(after, found))
-    return replace(found, openings=_openings(found.head, said))
+                opened = replace(opened, empty=_empty(after, opened))
+    return replace(opened, openings=_openings(opened.head, content_reply))
 
 
 def _empty(after: str, layout: Layout) -> str | None:
     """Find what follows a name without arguments, if it differs by blanks alone."""
     usual = layout.name_end + layout.end
-    pattern = BLANK.join(re.escape(each) for each in segments(usual) if not each.isspace())
-    found = re.match(rf"\s*{pattern}{'' if usual == usual.rstrip() else BLANK}", after)
-    return found[0] if found else None
+    pattern = BLANK.join(re.escape(segment) for segment in segments(usual) if not segment.isspace())
+    match = re.match(rf"\s*{pattern}{'' if usual == usual.rstrip() else BLANK}", after)
+    return match[0] if match else None
 
 
-def _openings(head: str, said: str) -> tuple[str, ...]:
+def _openings(head: str, content_reply: str) -> tuple[str, ...]:
     if not MARK.match(head):
-        if found := WORD_IN_BRACKETS.match(head):
-            return (found[0],)
+        if match := WORD_IN_BRACKETS.match(head):
+            return (match[0],)
         if head[:1] in ("{", "["):
             return ()
         opening = re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()
         return (opening,) if len(opening) > 1 or not opening.isascii() else ()
-    first = distinct(head, [said])
+    first = distinct(head, [content_reply])
     more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
-    second = distinct(head[len(first) + more.start() :], [said, first]) if more else ""
+    second = distinct(head[len(first) + more.start() :], [content_reply, first]) if more else ""
     return (first, second) if second else (first,)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from localspec.dialects.layout import Layout
 from localspec.dialects.learn_call import named_once, spelled
-from localspec.dialects.probe import GIVEN, NAMES, SAID, TALK, Probe, calls
+from localspec.dialects.probe import ARGUMENTS, CONTENT, NAMES, WITH_CONTENT, Probe, calls
 from localspec.dialects.segments import MARK
 
 Around = tuple[str, str]
@@ -14,8 +14,8 @@ Around = tuple[str, str]
 
 def bare(probe: Probe, layout: Layout, beside: bool) -> Layout:
     """The layout of calls without marks, told whether content is before them or after them."""
-    _, _, after = probe.reply({**calls(*GIVEN[:1]), **TALK}).partition(NAMES[0])
-    return replace(layout, within=beside, followed=SAID in after)
+    _, _, after = probe.reply({**calls(*ARGUMENTS[:1]), **WITH_CONTENT}).partition(NAMES[0])
+    return replace(layout, within=beside, followed=CONTENT in after)
 
 
 def begins_amid(head: str, prompt: str, alone: str) -> bool:
@@ -24,19 +24,19 @@ def begins_amid(head: str, prompt: str, alone: str) -> bool:
     return any(alone.startswith(head[at:]) for at in starts)
 
 
-def blanks_of(probe: Probe, head: str, rest: str, ending: str) -> tuple[str, str]:
+def blanks_of(probe: Probe, head: str, after_call: str, ending: str) -> tuple[str, str]:
     """Find the blanks before calls that stand alone, and those after them."""
-    alone = named_once(spelled(probe.reply(calls(*GIVEN[:1]))))
+    alone = named_once(spelled(probe.reply(calls(*ARGUMENTS[:1]))))
     before = alone.removeprefix(probe.prompt).partition(head)[0] if head in alone else ""
-    last = rest[: len(rest) - len(ending)] if ending else rest
+    last = after_call[: len(after_call) - len(ending)] if ending else after_call
     after = last[len(last.rstrip()) :] + ending[: len(ending) - len(ending.lstrip())]
     return before[len(before.rstrip()) :], after
 
 
-def around_of(layout: Layout, one: str, said: str) -> Around | None:
+def around_of(layout: Layout, one: str, content_reply: str) -> Around | None:
     """Find the marks around content that only has them where a call follows."""
-    plain = said.partition(SAID)[0].rstrip()
-    before = one.partition(SAID)[0]
+    plain = content_reply.partition(CONTENT)[0].rstrip()
+    before = one.partition(CONTENT)[0]
     closing = MARK.match(layout.head)
     if not before.startswith(plain) or not closing or closing[0] in (layout.again or closing[0]):
         return None
@@ -45,18 +45,18 @@ def around_of(layout: Layout, one: str, said: str) -> Around | None:
     return (opening, closing[0]) if follows and MARK.fullmatch(opening) else None
 
 
-def gap_of(probe: Probe, head: str, said: str) -> str:
+def gap_of(probe: Probe, head: str, content_reply: str) -> str:
     """Find what ends content before a call, where an empty one or a whole reply is ended too."""
-    plain = said.partition(SAID)[0].strip() == probe.prompt.strip()
-    _, _, one = spelled(probe.reply({**calls(*GIVEN[:1]), **TALK})).partition(SAID)
+    plain = content_reply.partition(CONTENT)[0].strip() == probe.prompt.strip()
+    _, _, one = spelled(probe.reply({**calls(*ARGUMENTS[:1]), **WITH_CONTENT})).partition(CONTENT)
     gap = one.partition(head)[0].lstrip() if head and head in one else ""
-    alone = probe.reply(calls(*GIVEN[:1])).removeprefix(said.partition(SAID)[0])
-    ended = alone.lstrip().startswith(gap + head) or _turn(gap, said, probe.prompt)
+    alone = probe.reply(calls(*ARGUMENTS[:1])).removeprefix(content_reply.partition(CONTENT)[0])
+    ended = alone.lstrip().startswith(gap + head) or _turn(gap, content_reply, probe.prompt)
     return gap if plain and gap and ended else ""
 
 
-def _turn(gap: str, said: str, prompt: str) -> bool:
+def _turn(gap: str, content_reply: str, prompt: str) -> bool:
     """Whether a gap is the end of a reply and the beginning of another one."""
-    ending = said.partition(SAID)[2].strip()
+    ending = content_reply.partition(CONTENT)[2].strip()
     begun = gap[len(ending) :].strip()
     return bool(begun) and gap.startswith(ending) and prompt.lstrip().startswith(begun)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from localspec.dialects.layout import ID, NAME, PLAIN, Layout, ObjectStyle
 from localspec.dialects.learn_fields import TwoArguments, fields
-from localspec.dialects.probe import GIVEN, IDS, KEYS, NAMES, SAID
+from localspec.dialects.probe import ARGUMENTS, CONTENT, IDS, KEYS, NAMES
 from localspec.dialects.segments import common_start
 
 
@@ -19,7 +19,7 @@ class OneCall:
     head: str
     name_end: str
     arguments: TwoArguments | None  # None: one JSON object
-    rest: str  # all that follows
+    after: str  # all that follows
     style: ObjectStyle = PLAIN  # of that object
 
 
@@ -30,25 +30,25 @@ def spelled(text: str) -> str:
 
 
 def named_once(text: str) -> str:
-    """Put identifiers where a name stands before it names the function, and signs after that."""
-    for name, given in zip(NAMES, GIVEN, strict=True):
-        at = max(map(text.rfind, given.values()))
+    """Put identifiers where a name stands before it names the tool, and signs after that."""
+    for name, arguments in zip(NAMES, ARGUMENTS, strict=True):
+        at = max(map(text.rfind, arguments.values()))
         text = text[:at] + text[at:].replace(name, NAME) if at >= 0 else text
-        before, found, after = text.rpartition(name)
-        text = before.replace(name, ID) + found + after
+        before, last_name, after = text.rpartition(name)
+        text = before.replace(name, ID) + last_name + after
     return text
 
 
-def call_of(text: str, said: str) -> OneCall | None:
-    """The first call of a text; `said` is the same text with content instead."""
+def call_of(text: str, content_reply: str) -> OneCall | None:
+    """Take the first call of a text apart; `content_reply` has content in its place."""
     text = spelled(text)
-    start = len(common_start(text, said))
+    start = len(common_start(text, content_reply))
     text = text[:start] + named_once(text[start:])
     if text.startswith(ID, start):  # whom a call is for, where content is for the user
         start -= len(re.split(r"[\s<>]", text[:start])[-1])
     at = text.find(NAMES[0], start)
-    if SAID in text[:at]:
-        start = max(start, text.index(SAID) + len(SAID))
+    if CONTENT in text[:at]:
+        start = max(start, text.index(CONTENT) + len(CONTENT))
     if at < 0 or NAMES[0] in text[start:at]:
         return None
     after = text[at + len(NAMES[0]) :]
@@ -58,8 +58,8 @@ def call_of(text: str, said: str) -> OneCall | None:
     if whole := object_in(after):
         style = _style(after[slice(*whole)])
         return OneCall(head, after[: whole[0]], None, after[whole[1] :], style)
-    if found := fields(after):
-        return OneCall(head, found.before, found, found.rest)
+    if two := fields(after):
+        return OneCall(head, two.before, two, two.after)
     return None
 
 
@@ -78,36 +78,37 @@ def object_in(text: str) -> tuple[int, int] | None:
             value, end = json.JSONDecoder().raw_decode(text, opening.start())
         except (ValueError, RecursionError):
             continue
-        if value in GIVEN:
+        if value in ARGUMENTS:
             return opening.start(), end
     return None
 
 
 def name_first(text: str) -> str:
     """Exchange each name with the object before it, so that names stand first."""
-    found = ""
+    turned = ""
     for name in NAMES:
         at, whole = text.find(name), object_in(text)
         if not whole or at < whole[1]:
             break
         start, end = whole
-        found += text[:start] + name + text[end:at] + text[start:end]
+        turned += text[:start] + name + text[end:at] + text[start:end]
         text = text[at + len(name) :]
-    return found + text
+    return turned + text
 
 
 def with_keys(layout: Layout, text: str) -> Layout:
     """The layout, told that its calls are JSON objects if they are."""
     at = text.rfind(NAMES[0])
-    for opening in reversed([each.start() for each in re.finditer(r"\{", text[: max(at, 0)])]):
+    braces = [match.start() for match in re.finditer(r"\{", text[: max(at, 0)])]
+    for opening in reversed(braces):
         try:
-            value, _ = json.JSONDecoder().raw_decode(text, opening)
+            call, _ = json.JSONDecoder().raw_decode(text, opening)
         except (ValueError, RecursionError):
             continue
-        match value:
+        match call:
             case dict():
-                names = [key for key, each in value.items() if each == NAMES[0]]
-                given = [key for key, each in value.items() if each in GIVEN]
-                if names and given:
-                    return replace(layout, keys=(names[0], given[0]))
+                names = [key for key, value in call.items() if value == NAMES[0]]
+                arguments = [key for key, value in call.items() if value in ARGUMENTS]
+                if names and arguments:
+                    return replace(layout, keys=(names[0], arguments[0]))
     return layout

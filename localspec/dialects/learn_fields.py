@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from localspec.dialects.layout import KEY, Fields, Layout, Middle
-from localspec.dialects.probe import GIVEN, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
+from localspec.dialects.probe import ARGUMENTS, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
 from localspec.dialects.segments import MARK, common_end, common_start
 
 VALUES = {
@@ -27,64 +28,66 @@ class TwoArguments:
     middle: str
     end: str
     between: str
-    rest: str
+    after: str
 
     def described(self, layout: Layout, probe: Probe) -> Layout:
         """The layout with all that other kinds of values tell of it."""
-        turned = probe.reply(calls(dict(reversed(GIVEN[0].items())))).partition(NAMES[0])[2]
+        turned = probe.reply(calls(dict(reversed(ARGUMENTS[0].items())))).partition(NAMES[0])[2]
         in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
         middles = (Middle(self.middle),)
-        found = Fields(self.key, middles, self.end, self.between, in_order=in_order)
+        fields = Fields(self.key, middles, self.end, self.between, in_order=in_order)
         text = probe.reply(of_all_kinds())
-        regions = _regions(text.partition(NAMES[0])[2], found)
-        return _parted(replace(layout, fields=_typed(found, regions) if regions else found))
+        regions = _regions(text.partition(NAMES[0])[2], fields)
+        return _parted(replace(layout, fields=_typed(fields, regions) if regions else fields))
 
 
 def _parted(layout: Layout) -> Layout:
     """The same layout, in which a key and the end of all arguments begin differently."""
-    found = layout.fields
-    assert found is not None
-    shared = "" if found.between else common_start(found.key, layout.end)
+    fields = layout.fields
+    assert fields is not None
+    shared = "" if fields.between else common_start(fields.key, layout.end)
     return replace(
         layout,
         name_end=layout.name_end + shared,
         end=layout.end[len(shared) :],
-        fields=replace(found, key=found.key[len(shared) :], end=found.end + shared, shared=shared),
+        fields=replace(
+            fields, key=fields.key[len(shared) :], end=fields.end + shared, shared=shared
+        ),
     )
 
 
 def fields(text: str) -> TwoArguments | None:
     """Arguments after a name, as they are written with a first and a second value."""
-    given = next((each for each in GIVEN if all(value in text for value in each.values())), None)
-    if given is None:
+    written = [values for values in ARGUMENTS if all(v in text for v in values.values())]
+    if not written:
         return None
-    parts, rest, word = [], text, ""
-    for word in (each for pair in zip(KEYS, given.values(), strict=True) for each in pair):
-        part, found, rest = rest.partition(word)
-        if not found:
+    parts, left = list[str](), text
+    for word in chain.from_iterable(written[0].items()):
+        part, match, left = left.partition(word)
+        if not match:
             return None
         parts.append(part)
     before, middle, joint, again = parts
-    joint, rest = joint.replace(KEYS[0], KEY), rest.replace(KEYS[1], KEY, 1)
-    if middle != again or not middle or not rest.strip():
+    joint, left = joint.replace(KEYS[0], KEY), left.replace(KEYS[1], KEY, 1)
+    if middle != again or not middle or not left.strip():
         return None
     key = common_end(before, joint)
     gap = joint[: len(joint) - len(key)]
-    end = common_start(gap, rest)
+    end = common_start(gap, left)
     return TwoArguments(
-        before[: len(before) - len(key)], key, middle, end, gap[len(end) :], rest[len(end) :]
+        before[: len(before) - len(key)], key, middle, end, gap[len(end) :], left[len(end) :]
     )
 
 
 def _regions(text: str, fields: Fields) -> dict[str, str]:
     """Find the text from each key to the next one, by the kind of its value."""
     places = {key: text.find(f"{key}{fields.middles[0].text[:1]}") for key in KINDS}
-    found = {key: at for key, at in places.items() if at >= 0 or KINDS[key][1] is not None}
-    if -1 in found.values() or list(found.values()) != sorted(found.values()):
+    starts = {key: at for key, at in places.items() if at >= 0 or KINDS[key][1] is not None}
+    if -1 in starts.values() or list(starts.values()) != sorted(starts.values()):
         return {}  # a null may be left out
     return {
-        KINDS[key][0]: text[at + len(key) : found[after]]
-        for (key, at), after in zip(found.items(), list(found)[1:], strict=False)
+        KINDS[key][0]: text[at + len(key) : starts[after]]
+        for (key, at), after in zip(starts.items(), list(starts)[1:], strict=False)
     }
 
 
@@ -135,8 +138,8 @@ def _item(fields: Fields, regions: dict[str, str]) -> str:
 
     if written("zqin", "zqvi") not in regions["object"]:
         return ""
-    found = re.search(rf"(\w+)\W*{re.escape(fields.middles[0].text)}zqvl", regions["array"])
-    return found[1] if found and written(found[1], "zqvl") in regions["array"] else ""
+    item = re.search(rf"(\w+)\W*{re.escape(fields.middles[0].text)}zqvl", regions["array"])
+    return item[1] if item and written(item[1], "zqvl") in regions["array"] else ""
 
 
 def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
@@ -144,10 +147,10 @@ def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
     kinds: dict[str, set[str]] = {regions["string"].partition("zqva")[0]: {"string"}}
     for kind, pattern in VALUES.items():
         region = regions.get(kind, "")
-        if found := [each.start() for each in re.finditer(pattern, region)]:
-            at = found[0] if kind in ("object", "array") else found[-1]
+        if starts := [match.start() for match in re.finditer(pattern, region)]:
+            at = starts[0] if kind in ("object", "array") else starts[-1]
             kinds.setdefault(region[:at], set()).add(kind)
-    return tuple(Middle(text, frozenset(each)) for text, each in kinds.items())
+    return tuple(Middle(text, frozenset(names)) for text, names in kinds.items())
 
 
 def _wrapping(fields: Fields, region: str) -> tuple[str, str] | None:

@@ -11,35 +11,35 @@ from localspec.dialects.tape import Reading, Tape
 IDENTITY = re.compile(r"[\w.:-]+")
 
 
-def literal(tape: Tape, text: str) -> Reading[bool]:
+def read_text(tape: Tape, text: str) -> Reading[bool]:
     """Read a text whatever its blanks; identifiers in it may be missing with what is before."""
     before = ""
     for part in SLOT.split(text):
         if part in (ID, INDEX) and part:
-            if not before or (yield from whole(tape, before)):
+            if not before or (yield from read_pieces(tape, before)):
                 yield from tape.blank()
                 yield from tape.run(IDENTITY)
             before = ""
         else:
             before = part
-    return not before or (yield from whole(tape, before))
+    return not before or (yield from read_pieces(tape, before))
 
 
-def whole(tape: Tape, text: str) -> Reading[bool]:
-    for each in pieces(text):
+def read_pieces(tape: Tape, text: str) -> Reading[bool]:
+    for piece in pieces(text):
         yield from tape.blank()
-        if not (yield from tape.starts(each)):
+        if not (yield from tape.starts(piece)):
             return False
     return True
 
 
-def rest(tape: Tape, text: str) -> Reading[None]:
+def read_closing(tape: Tape, text: str) -> Reading[None]:
     """Read what closes calls as far as it is there."""
-    for each in SLOT.split(text):
-        if each in (ID, INDEX) and each:
+    for part in SLOT.split(text):
+        if part in (ID, INDEX) and part:
             yield from tape.run(IDENTITY)
             continue
-        for piece in pieces(each):
+        for piece in pieces(part):
             yield from tape.blank()
             if (yield from tape.starts(piece)):
                 tape.begin()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from localspec.dialects.bounds import Bounds
 from localspec.dialects.form import Bare, Form
-from localspec.dialects.functions import Function, functions
-from localspec.dialects.lark import IDENTIFIER, Lark, choice, formed, quoted
+from localspec.dialects.lark import IDENTIFIER, Lark, choice, json_reply, quoted
+from localspec.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.segments import marks
@@ -29,8 +29,8 @@ class Marked:
     def marks(self) -> tuple[str, ...]:
         thought = self.thought.marks if self.thought else ()
         answer = marks("".join(self.answer)) or self.answer if self.answer else ()
-        found = (*self.form.marks, *thought, *filter(None, answer), *marks(self.ending))
-        return tuple(dict.fromkeys(found))
+        texts = (*self.form.marks, *thought, *filter(None, answer), *marks(self.ending))
+        return tuple(dict.fromkeys(texts))
 
     @property
     def reasons(self) -> bool:
@@ -39,10 +39,10 @@ class Marked:
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()
         tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
-        return Reader(tape, parts, self._reply(tape, parts, functions(tools), prompt_end))
+        return Reader(tape, parts, self._reply(tape, parts, offered_tools(tools), prompt_end))
 
     def _reply(
-        self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
+        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[None]:
         tape.begin()
         if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
@@ -73,7 +73,7 @@ class Marked:
                 openings = ()
 
     def _calls_at_once(
-        self, tape: Tape, parts: Parts, offered: Sequence[Function], prompt_end: str
+        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[bool]:
         """Read a call that comes where the prompt has begun to reason, as if that were empty."""
         if not (offered and self.form.openings and self.thought):
@@ -109,7 +109,7 @@ class Marked:
             # One JSON object looks like the other until it is too late.
             raise UsageError("this model's calls have no mark: leave away the format or tools")
         answers = [f"{self._nothing(lark)} {calls.forced()}"] if calls else []
-        answers += [] if bounds.form is None else [self._answer(lark, formed(bounds.form))]
+        answers += [] if bounds.form is None else [self._answer(lark, json_reply(bounds.form))]
         return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)} {end}")
 
     @property
@@ -185,13 +185,13 @@ class Marked:
 
 def begun(form: Form, prompt_end: str) -> str:
     """The mark of calls with which a prompt ends, where replies of a family begin with one."""
-    return next((each for each in form.openings if prompt_end.endswith(each)), "")
+    return next((opening for opening in form.openings if prompt_end.endswith(opening)), "")
 
 
 def ending_content(form: Form) -> list[str]:
     """List the beginnings of calls that end content with a mark of their own."""
     first, *others = form.openings or ("",)
-    return [each for each in others if first and each.endswith(first)]
+    return [opening for opening in others if first and opening.endswith(first)]
 
 
 class _Calls:
@@ -217,9 +217,9 @@ class _Calls:
     def forced(self) -> str:
         """Allow nothing but calls."""
         if self._alone:
-            return choice([f"{self._head(each)} {each.rest}" for each in self._alone])
+            return choice([f"{self._head(bare)} {bare.following}" for bare in self._alone])
         lark = self._lark
-        opening = choice([f"{lark.literal(each)} {self._whom}" for each in self._openings])
+        opening = choice([f"{lark.literal(mark)} {self._whom}" for mark in self._openings])
         call = lark.rule(f"{opening} {self._after}")
         first = lark.rule(f"{self._whom} {self._after}") if self.begun else self._first(call)
         if self._between is None:
@@ -237,8 +237,8 @@ class _Calls:
         if not blanks and not self._whom:
             return call
         if self._lark.is_text(self._openings[0]):  # in one piece, as reasoning may begin alike
-            whole = (f"{blanks} {quoted(each)} {self._whom}" for each in self._openings)
-            opening = choice([self._lark.terminal(f"({each}) {self._other}") for each in whole])
+            whole = (f"{blanks} {quoted(mark)} {self._whom}" for mark in self._openings)
+            opening = choice([self._lark.terminal(f"({text}) {self._other}") for text in whole])
             return self._lark.rule(f"{opening} {self._after}")
         return f"{blanks} {call}"
 
@@ -247,14 +247,14 @@ class _Calls:
         if self.begun:
             return f"({self._whom} {self._after} {self._more()})"
         lark = self._lark
-        heads = [lark.terminal(_flexible(lark, each)) for each in self._alone]
-        rests = [each.rest for each in self._alone]
+        heads = [lark.terminal(_flexible(lark, bare)) for bare in self._alone]
+        tails = [bare.following for bare in self._alone]
         text = "TEXT"
         if heads or others:
             text = lark.terminal(f"TEXT & ~({choice([*heads, *others])} TEXT)")
         # What reads on as calls do is no content.
-        said = lark.terminal(r"TEXT & ~(BLANKS /[,;\[{]/ TEXT)") if self._followed else ""
-        alone = [f"{head} {rest} {said}" for head, rest in zip(heads, rests, strict=True)]
+        content = lark.terminal(r"TEXT & ~(BLANKS /[,;\[{]/ TEXT)") if self._followed else ""
+        alone = [f"{head} {tail} {content}" for head, tail in zip(heads, tails, strict=True)]
         return choice([self.text(text), *alone])
 
     def text(self, first: str = "TEXT", openings: Sequence[str] | None = None) -> str:
@@ -272,7 +272,7 @@ class _Calls:
 
     def _upto(self, first: str, openings: Sequence[str]) -> str:
         """Any text up to a call, and what begins that."""
-        return choice([f"{self._lark.upto(each, first)} {self._whom}" for each in openings])
+        return choice([f"{self._lark.upto(mark, first)} {self._whom}" for mark in openings])
 
 
 def _flexible(lark: Lark, bare: Bare) -> str:

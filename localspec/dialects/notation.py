@@ -14,7 +14,7 @@ WORD = re.compile(r"[^,{}\[\]<>\n]+")
 Quotes = tuple[str, str]
 
 
-def read(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
+def read_value(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
     """Read one value; return it as JSON, or nothing where there is none."""
     containers = ("{", "[") if depth < DEEPEST else ()
     opening = yield from tape.starts(quotes[0], *containers)
@@ -29,27 +29,27 @@ def read(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
 
 
 def _string(tape: Tape, quotes: Quotes) -> Reading[str | None]:
-    found: list[str] = []
-    if not (yield from tape.until((quotes[1],), found.append)):
+    text_pieces: list[str] = []
+    if not (yield from tape.until((quotes[1],), text_pieces.append)):
         return None
-    return json.dumps("".join(found), ensure_ascii=False)
+    return json.dumps("".join(text_pieces), ensure_ascii=False)
 
 
 def _members(tape: Tape, quotes: Quotes, depth: int, end: str) -> Reading[str | None]:
     """Read what an object or a list has, and its end."""
-    found: list[str] = []
+    members: list[str] = []
     yield from tape.blank()
     while not (yield from tape.starts(end)):
-        if found and not (yield from tape.starts(",")):
+        if members and not (yield from tape.starts(",")):
             return None
         yield from tape.blank()
         key = (yield from _key(tape, quotes)) if end == "}" else ""
-        value = (yield from read(tape, quotes, depth + 1)) if key is not None else None
+        value = (yield from read_value(tape, quotes, depth + 1)) if key is not None else None
         if value is None:
             return None
-        found.append(f"{key}: {value}" if key else value)
+        members.append(f"{key}: {value}" if key else value)
         yield from tape.blank()
-    inner = ", ".join(found)
+    inner = ", ".join(members)
     return f"{{{inner}}}" if end == "}" else f"[{inner}]"
 
 

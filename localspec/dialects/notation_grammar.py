@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, matching, quoted, schema, separated
+from localspec.dialects.lark import Lark, choice, json_value, matching, quoted, separated
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.values import strings
 from localspec.templates.message import Json
 
@@ -26,13 +26,13 @@ class Notation:
     """Values as they are written: with `quotes` and bare keys, or else as Python writes them."""
 
     lark: Lark
-    function: Function
+    tool: OfferedTool
     quotes: tuple[str, str] | None = None
     in_order: bool = False  # whether keys are in the order of the alphabet
 
-    def value(self, wanted: Mapping[str, Json]) -> str:
+    def value(self, schema: Mapping[str, Json]) -> str:
         """An expression for what a schema allows."""
-        return _Writer(self, {}).value(wanted, 0)
+        return _Writer(self, {}).value(schema, 0)
 
     @property
     def comma(self) -> str:
@@ -48,8 +48,8 @@ class Notation:
             )
         opening, closing = self.quotes
         if text is None:
-            said = matching(self.lark, pattern, closing) or self.lark.upto(closing)
-            return f"{self.lark.literal(opening)} {said}"
+            text_rule = matching(self.lark, pattern, closing) or self.lark.upto(closing)
+            return f"{self.lark.literal(opening)} {text_rule}"
         return f"{self.lark.literal(opening)} {quoted(text)} {self.lark.literal(closing)}"
 
     def key(self, name: str) -> str:
@@ -57,15 +57,15 @@ class Notation:
             return quoted(f"{name}:")
         return f'{self.string(name)} ": "'
 
-    def word(self, wanted: Mapping[str, Json]) -> str:
+    def word(self, schema: Mapping[str, Json]) -> str:
         """An expression for a number or another value that is one word."""
         words = {"boolean": '("True" | "False")', "null": '"None"'}
-        kind = wanted.get("type")
+        kind = schema.get("type")
         if self.quotes and kind == "null":
             return '("null" | "None")'  # as templates write it that do not care
         if self.quotes is None and isinstance(kind, str) and kind in words:
             return words[kind]
-        return schema(wanted, self.function)
+        return json_value(schema, self.tool)
 
     def any(self) -> str:
         """The name of a rule for any value."""
@@ -78,15 +78,15 @@ class Notation:
         return "any"
 
 
-def is_plain(wanted: Json) -> bool:
+def is_plain(schema: Json) -> bool:
     """Whether a schema asks for nothing but what a notation can hold to."""
-    if not isinstance(wanted, Mapping):
+    if not isinstance(schema, Mapping):
         return True
-    members, listed = wanted.get("properties"), wanted.get("anyOf", wanted.get("oneOf"))
-    inner: list[Json] = [wanted.get("items")]
+    members, listed = schema.get("properties"), schema.get("anyOf", schema.get("oneOf"))
+    inner: list[Json] = [schema.get("items")]
     inner += members.values() if isinstance(members, Mapping) else ()
     inner += listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
-    return wanted.keys() <= PLAIN and all(map(is_plain, inner))
+    return schema.keys() <= PLAIN and all(map(is_plain, inner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,59 +94,60 @@ class _Writer:
     notation: Notation
     references: dict[str, str]  # rules by what they stand for
 
-    def value(self, wanted: Mapping[str, Json], depth: int) -> str:
+    def value(self, schema: Mapping[str, Json], depth: int) -> str:
         notation = self.notation
         if depth > DEEP:
             return notation.any()
-        if listed := strings(wanted):
-            return choice([notation.string(each) for each in listed])
-        match wanted:
+        if listed := strings(schema):
+            return choice([notation.string(text) for text in listed])
+        match schema:
             case {"$ref": str(place)}:
                 return self._reference(place, depth)
             case {"enum": _} | {"const": _}:
-                return schema(wanted, notation.function)
+                return json_value(schema, notation.tool)
             case {"anyOf": [*branches]} | {"oneOf": [*branches]}:
-                return choice([self._member(each, depth) for each in branches] or [notation.any()])
+                options = [self._member(branch, depth) for branch in branches]
+                return choice(options or [notation.any()])
             case {"type": [*types]}:
-                return choice([self.value({**wanted, "type": t}, depth + 1) for t in types])
+                return choice([self.value({**schema, "type": t}, depth + 1) for t in types])
             case {"type": "string"}:
-                return notation.string(pattern=wanted)
+                return notation.string(pattern=schema)
             case {"type": "integer" | "number" | "boolean" | "null"}:
-                return notation.word(wanted)
-        members, items = wanted.get("properties"), wanted.get("items")
-        if wanted.get("type") == "object" and isinstance(members, Mapping) and members:
-            return self._object(wanted, members, depth)
-        if wanted.get("type") == "array" and isinstance(items, Mapping):
-            return self._list(self.value(items, depth + 1), wanted)
+                return notation.word(schema)
+        members, items = schema.get("properties"), schema.get("items")
+        if schema.get("type") == "object" and isinstance(members, Mapping) and members:
+            return self._object(schema, members, depth)
+        if schema.get("type") == "array" and isinstance(items, Mapping):
+            return self._list(self.value(items, depth + 1), schema)
         return notation.any()
 
     def _reference(self, place: str, depth: int) -> str:
         if place not in self.references:
-            found: Json = self.notation.function.schema
+            referred: Json = self.notation.tool.schema
             for name in place.removeprefix("#").split("/")[1:]:
-                found = found.get(name) if isinstance(found, Mapping) else None
+                referred = referred.get(name) if isinstance(referred, Mapping) else None
             self.references[place] = rule = self.notation.lark.reserved()
-            self.notation.lark.fill(rule, self._member(found, depth))
+            self.notation.lark.fill(rule, self._member(referred, depth))
         return self.references[place]
 
-    def _member(self, wanted: Json, depth: int) -> str:
-        if isinstance(wanted, Mapping):
-            return self.value(wanted, depth + 1)
+    def _member(self, schema: Json, depth: int) -> str:
+        if isinstance(schema, Mapping):
+            return self.value(schema, depth + 1)
         return self.notation.any()
 
-    def _object(self, wanted: Mapping[str, Json], members: Mapping[str, Json], depth: int) -> str:
+    def _object(self, schema: Mapping[str, Json], members: Mapping[str, Json], depth: int) -> str:
         """An expression for members in the order of the schema, commas between them."""
-        listed = wanted.get("required")
+        listed = schema.get("required")
         required = listed if isinstance(listed, Sequence) else ()
-        found = sorted(members.items()) if self.notation.in_order else members.items()
-        each = [
-            (name in required, f"{self.notation.key(name)} {self._member(schema, depth)}")
-            for name, schema in found
+        ordered = sorted(members.items()) if self.notation.in_order else members.items()
+        pairs = [
+            (name in required, f"{self.notation.key(name)} {self._member(member, depth)}")
+            for name, member in ordered
         ]
-        return f'"{{" {separated(self.notation.lark, self.notation.comma, each)} "}}"'
+        return f'"{{" {separated(self.notation.lark, self.notation.comma, pairs)} "}}"'
 
-    def _list(self, item: str, wanted: Mapping[str, Json]) -> str:
-        least, most = wanted.get("minItems", 0), wanted.get("maxItems")
+    def _list(self, item: str, schema: Mapping[str, Json]) -> str:
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
         item, comma = self.notation.lark.rule(item), self.notation.comma
         least = least if isinstance(least, int) else 0
         if isinstance(most, int) and most < 1:

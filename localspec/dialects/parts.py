@@ -82,7 +82,7 @@ class Parts:
 
     def close(self) -> None:
         """End the reply: the last blanks count where all of the reply is content."""
-        if self._alone and (blanks := self._content.rest(keep=True)):
+        if self._alone and (blanks := self._content.release(keep=True)):
             self._ready.append(Content(blanks))
 
 
@@ -96,7 +96,7 @@ class _Edge:
 
     def pause(self) -> None:
         """A call: blanks before it count only if none come after it."""
-        self._before = self.rest(keep=False)
+        self._before = self.release(keep=False)
 
     def add(self, text: str, keep: bool) -> str:
         """Return what can be said now; `keep` says whether blanks at the very start count."""
@@ -105,12 +105,12 @@ class _Edge:
         self._blanks.append(first)
         if not inner:
             return ""
-        said = self.rest(keep) + inner
+        sure = self.release(keep) + inner
         self._blanks.append(last)
         self.begun = True
-        return said
+        return sure
 
-    def rest(self, keep: bool) -> str:
+    def release(self, keep: bool) -> str:
         """The blanks that wait."""
         blanks = "".join(self._blanks) or self._before
         self._blanks.clear()

@@ -46,13 +46,13 @@ def without_others(schema: Json) -> Json:
     """Leave out of a schema the patterns that cannot be followed."""
     match schema:
         case dict():
-            found = {name: without_others(value) for name, value in schema.items()}
+            kept = {name: without_others(value) for name, value in schema.items()}
             pattern = schema.get("pattern")
             if isinstance(pattern, str) and not followable(pattern):
-                del found["pattern"]
-            return found
+                del kept["pattern"]
+            return kept
         case list():
-            return [without_others(each) for each in schema]
+            return [without_others(item) for item in schema]
     return schema
 
 
@@ -64,36 +64,36 @@ def pattern_of(syntax: str, definition: str) -> str | None:
     if len(definition) > LONGEST:
         return None
     try:
-        found = definition if syntax == "regex" else _Grammar(definition).pattern()
+        pattern = definition if syntax == "regex" else _Grammar(definition).pattern()
     except (ValueError, KeyError, IndexError, RecursionError):
         return None
-    pattern = f"^(?:{found})$"
-    return pattern if len(pattern) <= LONGEST and followable(pattern) else None
+    whole = f"^(?:{pattern})$"
+    return whole if len(whole) <= LONGEST and followable(whole) else None
 
 
 class _Grammar:
     """The rules of a grammar as Lark writes them, each a list of tokens."""
 
     def __init__(self, definition: str) -> None:
-        self._known = {name or of: COMMON[of] for of, name in IMPORT.findall(definition)}
-        rest = IMPORT.sub("", definition)
-        if "%" in re.sub(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/', "", rest):
+        self._patterns = {name or of: COMMON[of] for of, name in IMPORT.findall(definition)}
+        rules = IMPORT.sub("", definition)
+        if "%" in re.sub(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/', "", rules):
             raise ValueError("a directive")
-        self._rules = dict(_rules(rest))
+        self._rules = dict(_rules(rules))
 
     def pattern(self) -> str:
         return self._of("start", ())
 
     def _of(self, name: str, within: Sequence[str]) -> str:
-        if name in self._known:
-            return self._known[name]
+        if name in self._patterns:
+            return self._patterns[name]
         if name in within or len(within) > DEEPEST:
             raise ValueError("a rule that leads back to itself")
-        found, rest = self._either(self._rules[name], (*within, name))
-        if rest or len(found) > LONGEST:
+        pattern, left = self._either(self._rules[name], (*within, name))
+        if left or len(pattern) > LONGEST:
             raise ValueError("what is no rule, or a long one")
-        self._known[name] = found
-        return found
+        self._patterns[name] = pattern
+        return pattern
 
     def _either(
         self, tokens: Sequence[re.Match[str]], within: Sequence[str]
@@ -117,23 +117,23 @@ class _Grammar:
     ) -> tuple[str, list[re.Match[str]]]:
         """Read one piece, and how often it comes."""
         if token["sign"] in ("(", "["):
-            found, rest = self._either(left, (*within, "("))
-            left = rest[1:]
-            found += "?" if token["sign"] == "[" else ""
+            pattern, after = self._either(left, (*within, "("))
+            left = after[1:]
+            pattern += "?" if token["sign"] == "[" else ""
         elif token["string"]:
-            found = re.escape(_unquoted(token["string"]))
-            found = f"(?i:{found})" if token["i"] else f"(?:{found})"
+            pattern = re.escape(_unquoted(token["string"]))
+            pattern = f"(?i:{pattern})" if token["i"] else f"(?:{pattern})"
         elif token["regex"]:
-            found = token["regex"].replace("\\/", "/")
-            found = f"(?{token['flags']}:{found})" if token["flags"] else f"(?:{found})"
+            pattern = token["regex"].replace("\\/", "/")
+            pattern = f"(?{token['flags']}:{pattern})" if token["flags"] else f"(?:{pattern})"
         else:
-            found = self._of(token["name"].lstrip("?!"), within)
+            pattern = self._of(token["name"].lstrip("?!"), within)
         if left and left[0]["sign"] and left[0]["sign"] in "+*?":
-            found = f"(?:{found}){left.pop(0)['sign']}"
+            pattern = f"(?:{pattern}){left.pop(0)['sign']}"
         elif left and left[0]["count"]:
             least, _, most = left.pop(0)["count"].replace(" ", "").partition("..")
-            found = f"(?:{found}){{{least},{most or least}}}"
-        return found, left
+            pattern = f"(?:{pattern}){{{least},{most or least}}}"
+        return pattern, left
 
 
 def _unquoted(text: str) -> str:
@@ -142,7 +142,7 @@ def _unquoted(text: str) -> str:
 
 def _rules(text: str) -> list[tuple[str, list[re.Match[str]]]]:
     """Cut a grammar at its rules, and each at its tokens."""
-    at, found = 0, list[tuple[str, list[re.Match[str]]]]()
+    at, rules = 0, list[tuple[str, list[re.Match[str]]]]()
     text = "\n" + text.strip() + "\n"
     current: list[re.Match[str]] = []
     while at < len(text.rstrip()):
@@ -154,11 +154,11 @@ def _rules(text: str) -> list[tuple[str, list[re.Match[str]]]]:
             continue
         if token["sign"] == ":":
             name = current.pop()["name"]
-            if found:
-                found[-1][1].extend(current)
-            found.append((name.lstrip("?!"), []))
+            if rules:
+                rules[-1][1].extend(current)
+            rules.append((name.lstrip("?!"), []))
             current = []
         else:
             current.append(token)
-    found[-1][1].extend(current)
-    return found
+    rules[-1][1].extend(current)
+    return rules

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from localspec.dialects.envelope import ARGUMENTS, NAMES, NESTED, OTHERS, as_object
-from localspec.dialects.functions import Function
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Arguments, Call, Content, Part, Parts, Reasoning
 from localspec.dialects.reader import Reader
 from localspec.dialects.scanner import Scanner
@@ -35,9 +35,9 @@ KEYS = {quote + key + quote: key for key in (*NAMES, *ARGUMENTS, *OTHERS) for qu
 class PlainCalls:
     """Reads a reply as its dialect does, and once more what that takes for text."""
 
-    def __init__(self, reader: Reader, functions: Sequence[Function], several: bool = True) -> None:
+    def __init__(self, reader: Reader, tools: Sequence[OfferedTool], several: bool = True) -> None:
         self._reader = reader
-        self._functions = _spellings(functions)
+        self._tools = _spellings(tools)
         self._several = several
         self._parts = Parts()
         self._tape = Tape()
@@ -73,7 +73,7 @@ class PlainCalls:
                 self._parts.think(text)
             case Call(_, name):
                 self._parts.call(name)
-                self._functions = {}  # who keeps to the template's form writes no other
+                self._tools = {}  # who keeps to the template's form writes no other
             case Arguments(_, text):
                 self._parts.argue(text)
 
@@ -111,11 +111,11 @@ class PlainCalls:
         if tag and not (yield from tape.starts(">")):
             return ""
         yield from tape.blank()
-        while calls := (yield from _calls(tape, self._functions)):
+        while calls := (yield from _calls(tape, self._tools)):
             for call in calls:
                 self._parts.make(call.name, call.arguments)
             if not self._several:
-                self._functions = {}
+                self._tools = {}
             tape.begin()
             yield from tape.blank()
             if (fence or tag) and (yield from tape.starts(fence or "</")):
@@ -129,24 +129,25 @@ class PlainCalls:
         return fence
 
 
-def _spellings(functions: Sequence[Function]) -> dict[str, Function]:
-    """Map each way to write a function's name to the function."""
-    found: dict[str, Function] = {}
-    for function in functions:
-        plain = json.dumps(function.name, ensure_ascii=False)
-        found |= dict.fromkeys((plain, json.dumps(function.name), f"'{function.name}'"), function)
-    return found
+def _spellings(tools: Sequence[OfferedTool]) -> dict[str, OfferedTool]:
+    """Map each spelling of a tool's name to the tool."""
+    spellings: dict[str, OfferedTool] = {}
+    for tool in tools:
+        plain = json.dumps(tool.name, ensure_ascii=False)
+        written = plain, json.dumps(tool.name), f"'{tool.name}'"
+        spellings |= dict.fromkeys(written, tool)
+    return spellings
 
 
-def _calls(tape: Tape, functions: Mapping[str, Function]) -> Reading[Sequence[_Call]]:
+def _calls(tape: Tape, tools: Mapping[str, OfferedTool]) -> Reading[Sequence[_Call]]:
     """Read an object or a list; return its calls, or none as soon as anything in it is no call."""
-    if not functions:
+    if not tools:
         return ()
     calls: list[_Call] = []
     listed = yield from tape.starts("[")
     while True:
         yield from tape.blank()
-        calls.append(_Call(functions))
+        calls.append(_Call(tools))
         if not (yield from calls[-1].read(tape)):
             return ()
         if not listed:
@@ -159,16 +160,16 @@ def _calls(tape: Tape, functions: Mapping[str, Function]) -> Reading[Sequence[_C
 class _Call:
     """An object that may be a call, field by field."""
 
-    def __init__(self, functions: Mapping[str, Function], may_nest: bool = True) -> None:
+    def __init__(self, tools: Mapping[str, OfferedTool], may_nest: bool = True) -> None:
         self.arguments = ""  # a JSON object
-        self._function: Function | None = None
-        self._functions = functions
+        self._tool: OfferedTool | None = None
+        self._tools = tools
         self._may_nest = may_nest
         self._keys = dict(KEYS)  # those that have not come: each comes once
 
     @property
     def name(self) -> str:
-        return self._function.name if self._function else ""
+        return self._tool.name if self._tool else ""
 
     def read(self, tape: Tape) -> Reading[bool]:
         """Read an object; return whether it is a call, as soon as that is sure."""
@@ -190,16 +191,16 @@ class _Call:
             self.arguments = as_object((yield from _value(tape)))
             may_call = bool(self.arguments)
         elif key == NESTED and self._may_nest and (yield from tape.ahead()) == "{":
-            inner = _Call(self._functions, may_nest=False)
+            inner = _Call(self._tools, may_nest=False)
             may_call = yield from inner.read(tape)
-            self._function, self.arguments = inner._function, inner.arguments
+            self._tool, self.arguments = inner._tool, inner.arguments
         elif key in NAMES:
-            self._function = self._functions.get((yield from tape.starts(*self._functions)))
-            may_call = self._function is not None
+            self._tool = self._tools.get((yield from tape.starts(*self._tools)))
+            may_call = self._tool is not None
         else:
             may_call = bool((yield from _value(tape)))
-        if may_call and self._function and self.arguments:
-            return self._function.takes(self.arguments)
+        if may_call and self._tool and self.arguments:
+            return self._tool.takes(self.arguments)
         return may_call
 
     def _key(self, tape: Tape) -> Reading[str]:

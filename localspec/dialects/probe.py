@@ -11,11 +11,11 @@ from localspec.templates.adapt import REASONING
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool
 
-ASKED, SAID, THOUGHT = "zqasked", "zqsaid", "zqthought"
+QUESTION, CONTENT, THOUGHT = "zqasked", "zqsaid", "zqthought"
 NAMES = ("zqfone", "zqftwo")
 IDS = ("zqidaaaa1", "zqidaaaa2")
 KEYS = ("zqka", "zqkb")
-GIVEN = ({"zqka": "zqva", "zqkb": "zqvb"}, {"zqka": "zqvc", "zqkb": "zqvd"})
+ARGUMENTS = ({"zqka": "zqva", "zqkb": "zqvb"}, {"zqka": "zqvc", "zqkb": "zqvd"})
 # By their keys, in their order also where a template sorts them.
 KINDS: Mapping[str, tuple[str, Json]] = {
     "zqka": ("string", "zqva"),
@@ -27,8 +27,8 @@ KINDS: Mapping[str, tuple[str, Json]] = {
     "zqkg": ("text", "zq<b>\nzqvt"),
     "zqkh": ("string", "zqvz"),
 }
-TALK: Message = {"content": SAID}
-THINKING: Message = dict.fromkeys(REASONING, THOUGHT)
+WITH_CONTENT: Message = {"content": CONTENT}
+WITH_REASONING: Message = dict.fromkeys(REASONING, THOUGHT)
 BOS, EOS = "<zqbos>", "<zqeos>"
 SECONDS = 5.0  # of work in which a template has to answer all of it; 0.01 is usual
 LONGEST = 1 << 13  # characters of a reply; those of families have less than 2,000
@@ -53,43 +53,43 @@ class Probe:
     def __init__(self, source: str) -> None:
         self._template = ChatTemplate(Untokenized(source))
         self.takes = self._template.takes
-        self._most = self._template.worked_seconds + SECONDS
+        self._deadline = self._template.worked_seconds + SECONDS
         self._tools = TOOLS
-        self._seen: Callable[[str], str] = str
+        self._rewrite: Callable[[str], str] = str
         self.prompt = self._prompt()  # what follows a question that is to be answered
         if not self.prompt:  # some read what not every schema says
             self._tools = [_tool(name, PLAIN) for name in NAMES]
             self.prompt = self._prompt()
 
-    def seen_as(self, seen: Callable[[str], str]) -> Probe:
+    def seen_as(self, rewrite: Callable[[str], str]) -> Probe:
         """The same, with each reply put in another way."""
-        found = copy(self)
-        found._seen = seen
-        return found
+        other = copy(self)
+        other._rewrite = rewrite
+        return other
 
     def reply(self, message: Message) -> str:
         """Return what follows a question: a reply and its end."""
-        return self._seen(self.written(message))
+        return self._rewrite(self.written(message))
 
     def written(self, message: Message) -> str:
         """Return a reply as the template has it."""
-        messages: list[Message] = [{"role": "user", "content": ASKED}]
+        messages: list[Message] = [{"role": "user", "content": QUESTION}]
         messages.append({"role": "assistant", **message})
         # Some ask for another reply whether they are told to or not.
-        return self._said(messages, asking=False).removesuffix(self.prompt or BOS)
+        return self._render(messages, asking=False).removesuffix(self.prompt or BOS)
 
     def _prompt(self) -> str:
-        return self._said([{"role": "user", "content": ASKED}], asking=True)
+        return self._render([{"role": "user", "content": QUESTION}], asking=True)
 
-    def _said(self, messages: Sequence[Message], *, asking: bool) -> str:
-        if self._template.worked_seconds > self._most:
+    def _render(self, messages: Sequence[Message], *, asking: bool) -> str:
+        if self._template.worked_seconds > self._deadline:
             return ""
         try:
             text = self._template.written(messages, self._tools, {}, asking=asking)
         except UsageError:
             return ""
-        _, _, said = text.rpartition(ASKED)
-        return said.replace(EOS, "").replace(BOS, "") if len(said) < LONGEST else ""
+        _, _, reply = text.rpartition(QUESTION)
+        return reply.replace(EOS, "").replace(BOS, "") if len(reply) < LONGEST else ""
 
 
 def of_all_kinds() -> Message:
@@ -97,13 +97,13 @@ def of_all_kinds() -> Message:
     return calls({key: value for key, (_, value) in KINDS.items()})
 
 
-def calls(*given: Parameters) -> Message:
+def calls(*arguments: Parameters) -> Message:
     """A message that makes a call of each of these arguments."""
-    return {"tool_calls": [_call(*each) for each in zip(IDS, NAMES, given, strict=False)]}
+    return {"tool_calls": [_call(*call) for call in zip(IDS, NAMES, arguments, strict=False)]}
 
 
-def _call(identity: str, name: str, given: Parameters) -> Json:
-    function: Json = {"name": name, "arguments": given}
+def _call(identity: str, name: str, arguments: Parameters) -> Json:
+    function: Json = {"name": name, "arguments": arguments}
     return {"id": identity, "type": "function", "function": function}
 
 

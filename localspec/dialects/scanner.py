@@ -29,7 +29,7 @@ class Scanner:
         self.whole = False
         self.broken = False
         self._read: Callable[[str, int], int] = self._structure
-        self._wanted = "value"  # or "item" or "key", which may be missing, or "colon" or "next"
+        self._expected = "value"  # or "item" or "key", which may be missing, or "colon" or "next"
         self._ends: list[str] = []  # what closes the containers that are open, innermost last
         self._quote = ""
         self._digits = 0
@@ -69,15 +69,15 @@ class Scanner:
             (self._held or self._ready).append(blank[0])
             return blank.end()
         letter = text[at]
-        if self._ends and letter == self._ends[-1] and self._wanted in ("item", "key", "next"):
+        if self._ends and letter == self._ends[-1] and self._expected in ("item", "key", "next"):
             self._close()
-        elif self._wanted == "next" and letter == ",":
+        elif self._expected == "next" and letter == ",":
             self._held.append(letter)
-            self._wanted = AFTER[self._ends[-1]]
-        elif self._wanted == "colon" and letter == ":":
+            self._expected = AFTER[self._ends[-1]]
+        elif self._expected == "colon" and letter == ":":
             self._put(letter)
-            self._wanted = "value"
-        elif self._wanted in ("colon", "next"):
+            self._expected = "value"
+        elif self._expected in ("colon", "next"):
             self.broken = True
             return at
         else:
@@ -90,27 +90,27 @@ class Scanner:
             self._put('"')
             self._read = self._string
             return at + 1
-        if self._wanted == "key" or (letter in ENDS and len(self._ends) == DEEPEST):
+        if self._expected == "key" or (letter in ENDS and len(self._ends) == DEEPEST):
             self.broken = True
             return at
         if letter in ENDS:
             self._put(letter)
             self._ends.append(ENDS[letter])
-            self._wanted = AFTER[letter]
+            self._expected = AFTER[letter]
             return at + 1
         self._put("")
         self._read = self._word
         return at
 
     def _close(self) -> None:
-        if self._wanted != "next":
+        if self._expected != "next":
             self._held[:1] = []  # the comma after the last item
         self._put(self._ends.pop())
         self._end_value()
 
     def _end_value(self) -> None:
         self._read = self._structure
-        self._wanted = "colon" if self._wanted == "key" and self._quote else "next"
+        self._expected = "colon" if self._expected == "key" and self._quote else "next"
         self._quote = ""
         self.whole = not self._ends
 
@@ -183,12 +183,12 @@ class Scanner:
 
     def _end_word(self) -> None:
         word = self.held()
-        known = WORDS.get(word) or (word if NUMBER.fullmatch(word) else "")
-        if not known:
+        value = WORDS.get(word) or (word if NUMBER.fullmatch(word) else "")
+        if not value:
             self.broken = True
             return
         self._held.clear()
-        self._put(known)
+        self._put(value)
         self._end_value()
 
 

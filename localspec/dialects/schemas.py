@@ -28,52 +28,52 @@ COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "ma
 SOURCES = ("$schema", "$id", "id")  # addresses, which nothing here looks up
 
 
-def mended(tool: Tool) -> Tool:
+def repair_tool(tool: Tool) -> Tool:
     """A tool whose parameters are a schema, whatever its client made of one; strict ones stay."""
     function = tool.get("function")
     if not isinstance(function, Mapping) or function.get("strict") is True:
         return tool
-    given = function.get("parameters")
-    if not isinstance(given, Mapping):
+    parameters = function.get("parameters")
+    if not isinstance(parameters, Mapping):
         return tool
     try:
-        found = {**_mended(given, given), "type": _outermost(given)}
+        repaired = {**_repaired(parameters, parameters), "type": _outermost(parameters)}
     except RecursionError:
         return tool  # which is refused for it
-    return {**tool, "function": {**function, "parameters": found}}
+    return {**tool, "function": {**function, "parameters": repaired}}
 
 
-def _outermost(given: Mapping[str, Json]) -> Json:
+def _outermost(parameters: Mapping[str, Json]) -> Json:
     """The kind of all parameters: an object, unless it is clearly something else."""
-    kind = _kind(given.get("type"))
-    if isinstance(kind, str) and kind != "null" and "properties" not in given:
+    kind = _kind(parameters.get("type"))
+    if isinstance(kind, str) and kind != "null" and "properties" not in parameters:
         return kind
     return "object"
 
 
-def _mended(given: Json, root: Mapping[str, Json], depth: int = 0) -> dict[str, Json]:
-    if not isinstance(given, Mapping) or depth > DEEPEST:
+def _repaired(schema: Json, root: Mapping[str, Json], depth: int = 0) -> dict[str, Json]:
+    if not isinstance(schema, Mapping) or depth > DEEPEST:
         return {}
-    found: dict[str, Json] = {}
-    for name, value in given.items():
+    repaired: dict[str, Json] = {}
+    for name, value in schema.items():
         kept = _keyword(name, value, root, depth + 1)
         if kept is not None:
-            found[name] = kept
-    if given.get("nullable") is True and isinstance(found.get("type"), str):
-        found["type"] = [found["type"], "null"]
-    return found
+            repaired[name] = kept
+    if schema.get("nullable") is True and isinstance(repaired.get("type"), str):
+        repaired["type"] = [repaired["type"], "null"]
+    return repaired
 
 
 def _keyword(name: str, value: Json, root: Mapping[str, Json], depth: int) -> Json:
     """The value of a keyword as it has to be; None leaves the keyword out."""
     if name in MAPS:
         members = value if isinstance(value, Mapping) else {}
-        return {key: _schema(each, root, depth) for key, each in members.items()}
+        return {key: _schema(member, root, depth) for key, member in members.items()}
     if name in WITHIN:
         return _schema(value, root, depth) if isinstance(value, Mapping | bool) else None
     if name in CHOICES:
         listed = value if isinstance(value, list) else []
-        return [_schema(each, root, depth) for each in listed] or None
+        return [_schema(member, root, depth) for member in listed] or None
     read = READ.get(name)
     if read:
         return read(value)
@@ -83,44 +83,44 @@ def _keyword(name: str, value: Json, root: Mapping[str, Json], depth: int) -> Js
     return value
 
 
-def _schema(given: Json, root: Mapping[str, Json], depth: int) -> Json:
-    return given if isinstance(given, bool) else _mended(given, root, depth)
+def _schema(schema: Json, root: Mapping[str, Json], depth: int) -> Json:
+    return schema if isinstance(schema, bool) else _repaired(schema, root, depth)
 
 
-def _kind(given: Json) -> Json:
+def _kind(kind: Json) -> Json:
     """Kinds by their names; None where one is not known, for then it may be any."""
-    if isinstance(given, list):
-        kinds = [_kind(each) for each in given]
+    if isinstance(kind, list):
+        kinds = [_kind(name) for name in kind]
         return None if None in kinds or not kinds else kinds
-    word = given.lower() if isinstance(given, str) else ""
-    found = ALSO.get(word, word)
-    return found if found in KINDS else None
+    word = kind.lower() if isinstance(kind, str) else ""
+    known_kind = ALSO.get(word, word)
+    return known_kind if known_kind in KINDS else None
 
 
-def _names(given: Json) -> Json:
+def _names(listed: Json) -> Json:
     """Names of parameters that are required."""
-    names = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     return list(dict.fromkeys(names)) or None
 
 
-def _number(given: Json) -> Json:
+def _number(value: Json) -> Json:
     """A number, also where a form wrote it as a text."""
     try:
-        found = float(given) if isinstance(given, str) else given
+        number = float(value) if isinstance(value, str) else value
     except ValueError:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         return None
-    return int(found) if found == int(found) else found
+    return int(number) if number == int(number) else number
 
 
-def _count(given: Json) -> Json:
-    found = _number(given)
-    return found if isinstance(found, int) and found >= 0 else None
+def _count(value: Json) -> Json:
+    number = _number(value)
+    return number if isinstance(number, int) and number >= 0 else None
 
 
-def _listed(given: Json) -> Json:
-    return given if isinstance(given, list) and given else None
+def _listed(listed: Json) -> Json:
+    return listed if isinstance(listed, list) and listed else None
 
 
 def _nothing(_: Json) -> Json:
@@ -139,15 +139,15 @@ READ: Mapping[str, Callable[[Json], Json]] = {
 
 def referred(place: str, root: Mapping[str, Json]) -> Json:
     """Return the part of a schema that a reference leads to; None where it leads nowhere."""
-    found: Json = root
+    part: Json = root
     if not place.startswith("#"):
         return None
     for name in place.removeprefix("#").split("/")[1:]:
         key = name.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, Mapping) or key not in found:
+        if not isinstance(part, Mapping) or key not in part:
             return None
-        found = found[key]
-    return found
+        part = part[key]
+    return part
 
 
 @lru_cache(maxsize=512)

@@ -32,7 +32,7 @@ def closing_of(opening: str, after: str) -> str:
     closing = MARK.match(after.lstrip())
     if not closing or closing[0] == opening:
         return ""
-    one, other = (WAYS.sub("", each) for each in (opening, closing[0]))
+    one, other = (WAYS.sub("", mark) for mark in (opening, closing[0]))
     return closing[0] if one == other and any(map(str.isalnum, one)) else ""
 
 
@@ -51,9 +51,9 @@ def common_end(one: str, other: str) -> str:
 
 def distinct(text: str, others: Sequence[str]) -> str:
     """The first mark of a text, with as much after it as none of the others has."""
-    found = ""
-    for each in segments(text):
-        found += each
-        if not found.isspace() and not any(found.strip() in other for other in others):
+    start = ""
+    for segment in segments(text):
+        start += segment
+        if not start.isspace() and not any(start.strip() in other for other in others):
             break
-    return found.strip()
+    return start.strip()

@@ -50,18 +50,18 @@ class Tape:
     def starts(self, *marks: str) -> Reading[str]:
         """Read one of these, if it comes next; no mark begins another."""
         while True:
-            if found := next((m for m in marks if self._text.startswith(m, self._at)), ""):
-                return self._read(self._at + len(found))
-            rest = self._text[self._at : self._at + max(map(len, marks))]
-            if self._ended or not any(mark.startswith(rest) for mark in marks):
+            if at_mark := next((m for m in marks if self._text.startswith(m, self._at)), ""):
+                return self._read(self._at + len(at_mark))
+            ahead = self._text[self._at : self._at + max(map(len, marks))]
+            if self._ended or not any(mark.startswith(ahead) for mark in marks):
                 return ""
             yield
 
     def run(self, pattern: re.Pattern[str]) -> Reading[str]:
         """Read on while letters match a pattern of letters, repeated."""
         pieces: list[str] = []
-        while (yield from self.ahead()) and (found := pattern.match(self._text, self._at)):
-            pieces.append(self._read(found.end()))
+        while (yield from self.ahead()) and (match := pattern.match(self._text, self._at)):
+            pieces.append(self._read(match.end()))
         return "".join(pieces)
 
     def back(self, text: str) -> None:
@@ -76,12 +76,12 @@ class Tape:
         """Pass text on up to one of these marks; return it, or nothing at the end."""
         pattern = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
         while (yield from self.ahead()):
-            found = pattern.search(self._text, self._at)
-            sure = found.start() if found else self._safe(marks)
+            match = pattern.search(self._text, self._at)
+            sure = match.start() if match else self._safe(marks)
             if sure > self._at:
                 say(self._read(sure))
-            if found:
-                return self._read(found.end())
+            if match:
+                return self._read(match.end())
             if sure < len(self._text):
                 yield
         return ""

@@ -20,7 +20,7 @@ class Thought:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return tuple(each for text in (self.open, self.close) for each in marks(text) or [text])
+        return tuple(mark for text in (self.open, self.close) for mark in marks(text) or [text])
 
     def opened_by(self, prompt_end: str) -> bool:
         return prompt_end.rstrip().endswith(self.open)
@@ -32,15 +32,15 @@ class Thought:
         tape.begin()
         if not self.opened_by(prompt_end):
             yield from tape.blank()
-            found = yield from tape.starts(self.open, self.close)
-            if found != self.open:
-                if found:  # of reasoning that was none
+            mark = yield from tape.starts(self.open, self.close)
+            if mark != self.open:
+                if mark:  # of reasoning that was none
                     tape.begin()
                 return
         parts.think("")
-        found = yield from tape.until((self.close, *breaks), parts.think)
-        if found in breaks:
-            tape.back(found)
+        mark = yield from tape.until((self.close, *breaks), parts.think)
+        if mark in breaks:
+            tape.back(mark)
         tape.begin()
 
     def opening(self, lark: Lark) -> str:

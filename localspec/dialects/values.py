@@ -16,25 +16,27 @@ def kinds(schema: Mapping[str, Json]) -> frozenset[str] | None:
     """The kinds of values a schema allows; None where it does not say so in simple words."""
     if strings(schema):
         return frozenset({"string"})
-    said = schema.get("type")
+    types = schema.get("type")
     if schema.keys() & {"enum", "const", "allOf", "$ref"}:
         return None
-    if said is not None:
-        listed = [said] if isinstance(said, str) else said if isinstance(said, Sequence) else ()
-        return frozenset("number" if each == "integer" else str(each) for each in listed)
+    if types is not None:
+        listed = [types] if isinstance(types, str) else types if isinstance(types, Sequence) else ()
+        return frozenset("number" if kind == "integer" else str(kind) for kind in listed)
     branches = schema.get("anyOf", schema.get("oneOf"))
     if not isinstance(branches, Sequence):
         return EVERY
-    found = [kinds(each) if isinstance(each, Mapping) else EVERY for each in branches]
-    return None if None in found else frozenset().union(*(each or () for each in found))
+    by_branch = [kinds(branch) if isinstance(branch, Mapping) else EVERY for branch in branches]
+    if None in by_branch:
+        return None
+    return frozenset().union(*(allowed or () for allowed in by_branch))
 
 
 def strings(schema: Mapping[str, Json]) -> Sequence[str]:
     """All values that a schema allows, if they are listed and strings."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     values = listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
-    found = [each for each in values if isinstance(each, str)]
-    return found if len(found) == len(values) else ()
+    texts = [value for value in values if isinstance(value, str)]
+    return texts if len(texts) == len(values) else ()
 
 
 def value(text: str, schema: Mapping[str, Json]) -> str:
@@ -43,9 +45,9 @@ def value(text: str, schema: Mapping[str, Json]) -> str:
     Where strings are allowed, quotes are part of them.
     """
     allowed = kinds(schema)
-    found = as_json(text) if allowed != frozenset({"string"}) else None
+    as_value = as_json(text) if allowed != frozenset({"string"}) else None
     plain = json.dumps(text, ensure_ascii=False)
-    if found is None or allowed is None or "string" not in allowed:
-        return found or plain
-    kind = KINDS.get(found[0], "number")
-    return found if kind in allowed - {"string"} else plain
+    if as_value is None or allowed is None or "string" not in allowed:
+        return as_value or plain
+    kind = KINDS.get(as_value[0], "number")
+    return as_value if kind in allowed - {"string"} else plain

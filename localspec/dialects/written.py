@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.envelope import KEYS, arguments, envelope
-from localspec.dialects.field_values import given, parameters, raw_parameters
+from localspec.dialects.field_values import parameters, raw_parameters, read_arguments
 from localspec.dialects.form import Bare
-from localspec.dialects.functions import Function
-from localspec.dialects.lark import Lark, choice, quoted, schema
+from localspec.dialects.lark import Lark, choice, json_value, quoted
 from localspec.dialects.layout import ID, KEY, NAME, SLOT, Layout
-from localspec.dialects.literal import literal, rest, whole
+from localspec.dialects.literal import read_closing, read_pieces, read_text
+from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
@@ -37,21 +37,21 @@ class Written:
         if fields:
             texts += [fields.key, fields.end, fields.between, *(fields.quotes or ())]
             texts += [middle.text for middle in fields.middles]
-        found = [mark for text in texts for mark in marks(text) if not {KEY, NAME} & set(mark)]
-        whole = (each for each in self.openings if MARK.fullmatch(each) or "<" not in each)
-        return tuple(dict.fromkeys((*whole, *found)))
+        in_texts = [mark for text in texts for mark in marks(text) if not {KEY, NAME} & set(mark)]
+        whole = (text for text in self.openings if MARK.fullmatch(text) or "<" not in text)
+        return tuple(dict.fromkeys((*whole, *in_texts)))
 
     @property
     def openings(self) -> tuple[str, ...]:
         return (*self.layout.openings, *self.also)
 
-    def within(self, functions: Sequence[Function]) -> tuple[str, ...]:
+    def within(self, tools: Sequence[OfferedTool]) -> tuple[str, ...]:
         if not self.layout.within or self.layout.name_last:
             return ()
         end = self.layout.name_end.rstrip()
-        calls = (self.layout.head + self._name(each) + end for each in functions)
-        begun = dict.fromkeys(SLOT.split(each)[0] for each in calls)
-        return tuple(each for each in begun if len(each) > SHORTEST)
+        calls = (self.layout.head + self._name(tool) + end for tool in tools)
+        beginnings = dict.fromkeys(SLOT.split(call)[0] for call in calls)
+        return tuple(beginning for beginning in beginnings if len(beginning) > SHORTEST)
 
     @property
     def blanks(self) -> tuple[str, str]:
@@ -78,29 +78,29 @@ class Written:
         return self.layout.openings[0] if self.layout.openings else ""
 
     def read(
-        self, tape: Tape, parts: Parts, functions: Sequence[Function], opening: str
+        self, tape: Tape, parts: Parts, tools: Sequence[OfferedTool], opening: str
     ) -> Reading[None]:
-        known = {each.name: each for each in functions}
+        by_name = {tool.name: tool for tool in tools}
         strict = not (opening and self.explicit)
         head = _from(self.layout.head, opening)
         yield from tape.blank()
         first = yield from tape.ahead()
         if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
             before, within = _before_object(head)
-            yield from rest(tape, before)
-            if not within or (yield from whole(tape, within)):
-                yield from self._objects(tape, parts, known if strict else None)
+            yield from read_closing(tape, before)
+            if not within or (yield from read_pieces(tape, within)):
+                yield from self._objects(tape, parts, by_name if strict else None)
         else:
-            yield from self._calls(tape, parts, known, head, strict)
+            yield from self._calls(tape, parts, by_name, head, strict)
         parts.say(tape.written())
 
     def _objects(
-        self, tape: Tape, parts: Parts, known: Mapping[str, Function] | None
+        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool] | None
     ) -> Reading[None]:
         keys = self.layout.keys or KEYS
         yield from tape.starts("[")
         yield from tape.blank()
-        while (yield from envelope(tape, parts, known, keys)) and parts.complete:
+        while (yield from envelope(tape, parts, tools, keys)) and parts.complete:
             yield from tape.blank()
             yield from tape.starts(",", ";")
             yield from tape.blank()
@@ -108,20 +108,20 @@ class Written:
                 while (yield from tape.starts("}", "]")):
                     tape.begin()
                     yield from tape.blank()
-                yield from rest(tape, _after_objects(self.layout))
+                yield from read_closing(tape, _after_objects(self.layout))
                 return
 
     def _calls(
-        self, tape: Tape, parts: Parts, functions: Mapping[str, Function], head: str, strict: bool
+        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool], head: str, strict: bool
     ) -> Reading[None]:
         again = pieces(self.layout.again or "")
-        while (yield from self._one(tape, parts, functions, head, strict)):
+        while (yield from self._one(tape, parts, tools, head, strict)):
             if self.layout.again is None or self.repeats is not None:
-                yield from rest(tape, self.layout.close)
+                yield from read_closing(tape, self.layout.close)
                 return
             yield from tape.blank()
             if not (yield from self._goes_on(tape, again)):
-                yield from rest(tape, self.layout.close)
+                yield from read_closing(tape, self.layout.close)
                 return
             head = self.layout.again.lstrip()[len(again[0]) :] if again else ""
 
@@ -138,17 +138,17 @@ class Written:
         return bool(ahead) and not self.layout.close.lstrip().startswith(ahead)
 
     def _one(
-        self, tape: Tape, parts: Parts, functions: Mapping[str, Function], head: str, strict: bool
+        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool], head: str, strict: bool
     ) -> Reading[bool]:
         """Read one call; return whether it was made and is whole."""
         layout = self.layout
-        if not (yield from literal(tape, head)):
+        if not (yield from read_text(tape, head)):
             return False
         yield from tape.blank()
         name = yield from tape.run(_name(layout))
-        right = name in functions if strict else name.isprintable() and name
+        right = name in tools if strict else name.isprintable() and name
         layout = layout.of(name)
-        if not right or not (yield from literal(tape, layout.name_end)):
+        if not right or not (yield from read_text(tape, layout.name_end)):
             return False
         yield from tape.blank()
         end = layout.end
@@ -157,78 +157,76 @@ class Written:
                 return False
         else:
             first, *_ = pieces(end)
-            ends = (first, *_ends(layout, functions))
-            values = yield from given(tape, layout.fields, ends, functions.get(name))
+            ends = (first, *_ends(layout, tools))
+            values = yield from read_arguments(tape, layout.fields, ends, tools.get(name))
             if values is None:
                 return False
             parts.make(name, values)
             tape.begin()
             end = end.lstrip()[len(first) :]
-        yield from rest(tape, end)
+        yield from read_closing(tape, end)
         return True
 
-    def after(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> str:
+    def after(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> str:
         if not self.explicit:
             return ""
         layout = self.layout
         head = layout.head.removeprefix(self._opening)
         head = head.removeprefix(ID) if self.addressed else head
-        raw = self._raw_calls(lark, functions, parallel)
+        raw = self._raw_calls(lark, tools, parallel)
         if raw:
-            return f"{lark.slots(head)} {choice([' '.join(each) for each in raw.values()])}"
-        call = lark.rule(choice([self._call(lark, each) for each in functions]))
+            return f"{lark.slots(head)} {choice([' '.join(call) for call in raw.values()])}"
+        call = lark.rule(choice([self._call(lark, tool) for tool in tools]))
         again = layout.again
         more, close = "", lark.slots(layout.close)
         if parallel and again is not None and self.repeats is None:
             more = f"({lark.slots(again)} {call})*"
-        rest = f"{more} {close}" if layout.closes_one or not close else f"({more} {close})?"
-        return f"{lark.slots(head)} {call} {rest}"
+        closing = f"{more} {close}" if layout.closes_one or not close else f"({more} {close})?"
+        return f"{lark.slots(head)} {call} {closing}"
 
-    def alone(self, lark: Lark, functions: Sequence[Function], parallel: bool) -> Sequence[Bare]:
+    def alone(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> Sequence[Bare]:
         if not self.bare or self.layout.openings:
             return ()
-        raw = self._raw_calls(lark, functions, parallel)
+        raw = self._raw_calls(lark, tools, parallel)
         if raw:
-            return [Bare(self._words(each), raw[each.name][1]) for each in functions]
-        ends = dict.fromkeys(map(self._end, functions), "")
+            return [Bare(self._words(tool), raw[tool.name][1]) for tool in tools]
+        ends = dict.fromkeys(map(self._end, tools), "")
         for end in ends:
-            ends[end] = self._alone_end(lark, functions, parallel, end)
+            ends[end] = self._alone_end(lark, tools, parallel, end)
         return [
-            Bare(self._words(each), f"{self._rest(lark, each)} {ends[self._end(each)]}")
-            for each in functions
+            Bare(self._words(tool), f"{self._tail(lark, tool)} {ends[self._end(tool)]}")
+            for tool in tools
         ]
 
-    def _alone_end(
-        self, lark: Lark, functions: Sequence[Function], parallel: bool, end: str
-    ) -> str:
+    def _alone_end(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool, end: str) -> str:
         layout = self.layout
         if not parallel or layout.again is None:
             return lark.terminal(f"BLANKS {quoted(end + layout.close)}")
-        call = choice([self._call(lark, each) for each in functions])
+        call = choice([self._call(lark, tool) for tool in tools])
         more = f"({lark.slots(layout.again)} {call})*"
         return lark.rule(f"{lark.slots(end)} {more} {lark.slots(layout.close)}")
 
     def _raw_calls(
-        self, lark: Lark, functions: Sequence[Function], parallel: bool
+        self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool
     ) -> dict[str, tuple[str, str]]:
         """Expressions for a name, and for all that follows it, where nothing else ends values."""
         layout, fields = self.layout, self.layout.fields
         if fields is None or not fields.raw:
             return {}
-        heads = {each.name: self._name(each) + self._of(each).name_end for each in functions}
-        rules = {each.name: lark.reserved() for each in functions}
+        heads = {f.name: self._name(f) + self._of(f).name_end for f in tools}
+        rules = {tool.name: lark.reserved() for tool in tools}
         several = parallel and layout.again is not None and self.repeats is None
-        for each in functions:
-            end = self._of(each).end
+        for tool in tools:
+            end = self._of(tool).end
             ends = [(end + layout.close, "")]
             if several:
                 ends += [(f"{end}{layout.again}{heads[name]}", rules[name]) for name in rules]
-            lark.fill(rules[each.name], raw_parameters(lark, fields, each, ends))
+            lark.fill(rules[tool.name], raw_parameters(lark, fields, tool, ends))
         return {name: (lark.literal(heads[name]), rules[name]) for name in rules}
 
-    def _words(self, function: Function) -> tuple[str, ...]:
+    def _words(self, tool: OfferedTool) -> tuple[str, ...]:
         """Cut the beginning of a call where there may be blanks."""
-        layout, name = self._of(function), self._name(function)
+        layout, name = self._of(tool), self._name(tool)
         head, after = layout.head, layout.name_end
         if layout.name_last:
             return tuple(WORD.findall(head))
@@ -237,51 +235,51 @@ class Written:
         blanks = after[: len(after) - len(after.lstrip())]
         return (*WORD.findall(head), name + blanks, *WORD.findall(after))
 
-    def _call(self, lark: Lark, function: Function) -> str:
-        layout = self._of(function)
-        whole = f"{self._rest(lark, function)} {_optional(lark, self._end(function))}"
+    def _call(self, lark: Lark, tool: OfferedTool) -> str:
+        layout = self._of(tool)
+        call = f"{self._tail(lark, tool)} {_optional(lark, self._end(tool))}"
         if layout.name_last:
-            return whole
-        found = f"{_optional(lark, layout.name_end)} {whole}"
-        if layout.empty is not None and not function.required:
-            found = choice([found, lark.slots(layout.empty)])
-        return f"{quoted(self._name(function))} {found}"
+            return call
+        call = f"{_optional(lark, layout.name_end)} {call}"
+        if layout.empty is not None and not tool.required:
+            call = choice([call, lark.slots(layout.empty)])
+        return f"{quoted(self._name(tool))} {call}"
 
-    def _rest(self, lark: Lark, function: Function) -> str:
+    def _tail(self, lark: Lark, tool: OfferedTool) -> str:
         """An expression for arguments, and the name where it follows them."""
-        given = self._given(lark, function)
+        arguments = self._arguments(lark, tool)
         if not self.layout.name_last:
-            return given
-        return f"{given} {lark.slots(self.layout.name_end)} {quoted(self._name(function))}"
+            return arguments
+        return f"{arguments} {lark.slots(self.layout.name_end)} {quoted(self._name(tool))}"
 
-    def _of(self, function: Function) -> Layout:
-        return self.layout.of(self._name(function))
+    def _of(self, tool: OfferedTool) -> Layout:
+        return self.layout.of(self._name(tool))
 
-    def _name(self, function: Function) -> str:
+    def _name(self, tool: OfferedTool) -> str:
         before = self.layout.name_end if self.layout.name_last else self.layout.head
         if before.endswith('"'):
-            return json.dumps(function.name, ensure_ascii=False)[1:-1]
-        return function.name
+            return json.dumps(tool.name, ensure_ascii=False)[1:-1]
+        return tool.name
 
-    def _given(self, lark: Lark, function: Function) -> str:
+    def _arguments(self, lark: Lark, tool: OfferedTool) -> str:
         if self.layout.fields is None:
-            return schema(function.schema, function, self.layout.style)
-        return parameters(lark, self.layout.fields, function)
+            return json_value(tool.schema, tool, self.layout.style)
+        return parameters(lark, self.layout.fields, tool)
 
-    def _end(self, function: Function) -> str:
-        return self._of(function).end
+    def _end(self, tool: OfferedTool) -> str:
+        return self._of(tool).end
 
 
-def _ends(layout: Layout, functions: Iterable[str]) -> list[str]:
+def _ends(layout: Layout, tools: Iterable[str]) -> list[str]:
     """List what ends the last value of a call where no mark does."""
-    more = [] if layout.again is None else [layout.again + each for each in functions]
-    return [layout.end + each for each in (layout.close, *more)]
+    more = [] if layout.again is None else [layout.again + name for name in tools]
+    return [layout.end + following for following in (layout.close, *more)]
 
 
 def _from(head: str, opening: str) -> str:
     """Return the rest of a head after an opening, which may have left out its first mark."""
-    _, found, rest = head.partition(opening) if opening else ("", "", "")
-    return rest if found else head
+    _, match, after = head.partition(opening) if opening else ("", "", "")
+    return after if match else head
 
 
 def _before_object(head: str) -> tuple[str, str]:
@@ -307,8 +305,8 @@ def _name(layout: Layout) -> re.Pattern[str]:
 
 def _optional(lark: Lark, text: str) -> str:
     """An expression for a text that may do without its identifiers."""
-    before, found, after = text.partition(ID)
-    if not found:
+    before, identifier, after = text.partition(ID)
+    if not identifier:
         return lark.slots(text)
     quote = '"' if before.endswith('"') and after.startswith('"') else ""
     after = after.removeprefix(quote)

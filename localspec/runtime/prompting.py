@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from localspec.dialects import Bounds, PlainCalls, ReplyReader
-from localspec.dialects.functions import functions
-from localspec.dialects.schemas import mended
+from localspec.dialects.offered_tools import offered_tools
+from localspec.dialects.schemas import repair_tool
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
@@ -37,7 +37,7 @@ class Conversation:
     extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", list(map(mended, self.tools)))
+        object.__setattr__(self, "tools", list(map(repair_tool, self.tools)))
 
     @property
     def begun(self) -> bool:
@@ -87,7 +87,7 @@ class PreparedPrompt:
         reader = self.runtime.dialect.reader(tools, self.ending)
         if not tools or self.conversation.format:  # what has a form is an answer
             return reader
-        return PlainCalls(reader, functions(tools), self.conversation.may_repeat)
+        return PlainCalls(reader, offered_tools(tools), self.conversation.may_repeat)
 
 
 def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:

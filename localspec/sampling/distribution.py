@@ -62,14 +62,14 @@ class Distribution:
 
         Where rounding leaves nothing, the two are equal and this one is returned.
         """
-        rest = self.probs
+        excess = self.probs
         at = self.ids.searchsorted(other.ids).clip(max=len(self.ids) - 1)
         shared = self.ids[at] == other.ids
-        rest[at[shared]] -= other.probs[shared]
-        keep = np.flatnonzero(rest > 0)
+        excess[at[shared]] -= other.probs[shared]
+        keep = np.flatnonzero(excess > 0)
         if not len(keep):
             return self
-        return Distribution(self.ids[keep], rest[keep])
+        return Distribution(self.ids[keep], excess[keep])
 
 
 def _quantile(weights: NDArray[np.floating], uniform: float) -> tuple[int, float]:

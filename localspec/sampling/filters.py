@@ -56,11 +56,11 @@ def _top_k(sampling: Sampling, logits: Logits) -> Distribution:
     likely = [(names[at], math.exp((values[at] - best) / temperature)) for at in order]
     most, before = sampling.top_p * sum(weight for _, weight in likely), 0.0
     kept: list[tuple[int, float]] = []
-    for each in likely:
-        if kept and not (before < most and each[1] >= sampling.min_p and each[1] > 0):
+    for candidate in likely:
+        if kept and not (before < most and candidate[1] >= sampling.min_p and candidate[1] > 0):
             break
-        kept.append(each)
-        before += each[1]
+        kept.append(candidate)
+        before += candidate[1]
     kept.sort()
     return Distribution(np.array([at for at, _ in kept]), np.array([w for _, w in kept]))
 

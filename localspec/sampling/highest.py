@@ -40,5 +40,5 @@ def reaching_top(logits: Logits, count: int) -> Ids:
         maxima = logits[: GROUP * groups].reshape(GROUP, groups).max(axis=0)
         maxima.sort()
         floor = maxima[-count]
-    found: Ids = (logits >= floor).nonzero()[0]
-    return found
+    ids: Ids = (logits >= floor).nonzero()[0]
+    return ids

@@ -35,5 +35,7 @@ def logprobs(logits: Logits, tokens: Sequence[int], alternatives: int) -> Iterat
         yield EmittedLogprob(
             token,
             float(row[token]) - total,
-            tuple(TokenLogprob(each, float(row[each]) - total) for each in best),
+            tuple(
+                TokenLogprob(alternative, float(row[alternative]) - total) for alternative in best
+            ),
         )

@@ -43,15 +43,15 @@ class Sampling:
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        for each in PARAMETERS:
-            each.check(each.get(self))
+        for parameter in PARAMETERS:
+            parameter.check(parameter.get(self))
         for token, value in mapped(self.bias):
             check(f"bias of token {token}", value, -1000, 1000)
 
     @property
     def penalises(self) -> bool:
-        wanted = self.repetition != 1 or self.presence != 0 or self.frequency != 0
-        return wanted and self.penalty_window != 0
+        penalised = self.repetition != 1 or self.presence != 0 or self.frequency != 0
+        return penalised and self.penalty_window != 0
 
     @property
     def greedy(self) -> bool:
@@ -74,8 +74,8 @@ def mapped(bias: object) -> Iterable[tuple[object, float]]:
 def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
     """Refuse what is no number, or out of bounds."""
     if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
-        what = "a whole number" if whole else "a number"
-        raise UsageError(f"{name} is {value!r}; it must be {what} from {low:g} to {high:g}")
+        kind = "a whole number" if whole else "a number"
+        raise UsageError(f"{name} is {value!r}; it must be {kind} from {low:g} to {high:g}")
     number = float(value)
     if not low <= number <= high:
         raise UsageError(f"{name} is {number:g}; it must be at least {low:g} and at most {high:g}")

@@ -21,37 +21,37 @@ BREAK = "\n\n"  # between messages that become one
 
 def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
     """The same conversation, of which such a template neither refuses nor drops a part."""
-    found: Iterable[Message] = [_put(message, takes) for message in messages]
+    adapted: Iterable[Message] = [_put(message, takes) for message in messages]
     if not takes.names:
-        found = _named(found)
+        adapted = _named(adapted)
     if not takes.systems:
-        found = _ruled(found, takes)
+        adapted = _ruled(adapted, takes)
     if not takes.repeats:
-        found = _merged(found)
+        adapted = _merged(adapted)
     if not takes.parallel:
-        found = _in_turn(list(found), takes)
-    found = list(found) if takes.thoughtless else thoughtful(list(found))
-    return list(found) if takes.text else typed(list(found))
+        adapted = _in_turn(list(adapted), takes)
+    adapted = list(adapted) if takes.thoughtless else thoughtful(list(adapted))
+    return list(adapted) if takes.text else typed(list(adapted))
 
 
 def _put(message: Message, takes: Takes) -> Message:
-    found = {name: value for name, value in message.items() if value is not None}
-    if found.get("role") == "developer" and not takes.developer:
-        found["role"] = "system"
-    match found.get("content"):
+    put = {name: value for name, value in message.items() if value is not None}
+    if put.get("role") == "developer" and not takes.developer:
+        put["role"] = "system"
+    match put.get("content"):
         case [*parts]:
             _check(parts)
-            found["content"] = parts if takes.parts else text(message)
-    match found.get("tool_call_id"):
+            put["content"] = parts if takes.parts else text(message)
+    match put.get("tool_call_id"):
         case str(identity):
-            found["tool_call_id"] = _identity(identity, takes)
-    match found.get("tool_calls"):
+            put["tool_call_id"] = _identity(identity, takes)
+    match put.get("tool_calls"):
         case [_, *_] as calls:
-            found["tool_calls"] = [_call(call, takes) for call in calls]
-            return _calling(_reasoned(found), takes)
+            put["tool_calls"] = [_call(call, takes) for call in calls]
+            return _calling(_reasoned(put), takes)
         case []:
-            del found["tool_calls"]
-    return _reasoned(found if "content" in found else {**found, "content": ""})
+            del put["tool_calls"]
+    return _reasoned(put if "content" in put else {**put, "content": ""})
 
 
 def _check(parts: Sequence[Json]) -> None:
@@ -65,11 +65,11 @@ def _check(parts: Sequence[Json]) -> None:
 
 
 def _calling(message: Message, takes: Takes) -> Message:
-    said, thought = text(message), message.get("thinking")
+    content, thought = text(message), message.get("thinking")
     if not message.get("content"):
         return without_content(message, takes.absent if takes.calls else "empty")
     if isinstance(thought, str) and not takes.thoughts:
-        whole = BREAK.join((thought, said))
+        whole = BREAK.join((thought, content))
         return without_content({**message, **dict.fromkeys(REASONING, whole)}, takes.absent)
     return message
 
@@ -86,45 +86,45 @@ def _reasoned(message: Message) -> Message:
 def _call(call: Json, takes: Takes) -> Json:
     if not isinstance(call, Mapping):
         return call
-    found = dict(call)
+    readable_call = dict(call)
     match call.get("id"):
         case str(identity):
-            found["id"] = _identity(identity, takes)
+            readable_call["id"] = _identity(identity, takes)
     function = call.get("function")
     if isinstance(function, Mapping):
-        given = readable(function.get("arguments"), takes)
-        found["function"] = {**function, "arguments": given}
-    return found
+        arguments = readable(function.get("arguments"), takes)
+        readable_call["function"] = {**function, "arguments": arguments}
+    return readable_call
 
 
-def _identity(given: str, takes: Takes) -> str:
+def _identity(call_id: str, takes: Takes) -> str:
     """Nine letters and digits, where a template takes no others: the same for the same."""
-    if takes.ids or (len(given) == 9 and given.isalnum()):
-        return given
-    return hashlib.blake2b(given.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    if takes.ids or (len(call_id) == 9 and call_id.isalnum()):
+        return call_id
+    return hashlib.blake2b(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 def _named(messages: Iterable[Message]) -> Iterator[Message]:
     """Calls and their results under identifiers that tell the names of the calls."""
-    known: dict[Json, str] = {}
+    made_ids: dict[Json, str] = {}
     for message in messages:
         match message:
             case {"tool_calls": [*calls]}:
-                renamed = [_renamed(call, known) for call in calls]
+                renamed = [_renamed(call, made_ids) for call in calls]
                 yield {**message, "tool_calls": renamed}
-            case {"tool_call_id": str(given)} if given in known:
-                yield {**message, "tool_call_id": known[given]}
+            case {"tool_call_id": str(call_id)} if call_id in made_ids:
+                yield {**message, "tool_call_id": made_ids[call_id]}
             case _:
                 yield message
 
 
-def _renamed(call: Json, known: dict[Json, str]) -> Json:
+def _renamed(call: Json, made_ids: dict[Json, str]) -> Json:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(name, str):
         return call
-    made, given = identity(name, len(known)), call.get("id")
-    known[given if isinstance(given, str) else made] = made
+    made, call_id = identity(name, len(made_ids)), call.get("id")
+    made_ids[call_id if isinstance(call_id, str) else made] = made
     return {**call, "id": made}
 
 
@@ -196,8 +196,8 @@ def _paired(message: Message, results: Sequence[Message], takes: Takes) -> Itera
 
 def _by_call(results: Sequence[Message]) -> dict[str | int, list[Message]]:
     """Find a call by its identifier, or else by its place."""
-    found: dict[str | int, list[Message]] = {}
+    by_call: dict[str | int, list[Message]] = {}
     for at, result in enumerate(results):
         identity = result.get("tool_call_id")
-        found.setdefault(identity if isinstance(identity, str) else at, []).append(result)
-    return found
+        by_call.setdefault(identity if isinstance(identity, str) else at, []).append(result)
+    return by_call

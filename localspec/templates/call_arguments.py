@@ -12,12 +12,12 @@ from localspec.templates.partial_json import read_partial
 RAW = "arguments"  # the name under which a text stands that is no object
 
 
-def readable(given: Json, takes: Takes) -> Json:
+def readable(arguments: Json, takes: Takes) -> Json:
     """Return the arguments as they came if the template takes them so, else as it does."""
-    if isinstance(given, Mapping):
-        return given if takes.objects else json.dumps(given, ensure_ascii=False)
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    if given is None or not text.strip():
+    if isinstance(arguments, Mapping):
+        return arguments if takes.objects else json.dumps(arguments, ensure_ascii=False)
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    if arguments is None or not text.strip():
         text = "{}"
     return text if takes.written else read(text)
 
@@ -25,7 +25,7 @@ def readable(given: Json, takes: Takes) -> Json:
 def read(text: str) -> Mapping[str, Json]:
     """Read an object; of one that was cut off, as much as there is."""
     try:
-        found = read_partial(text.encode("utf-8", "replace").decode())  # no half characters
+        partial = read_partial(text.encode("utf-8", "replace").decode())  # no half characters
     except ValueError:
         return {RAW: text}
-    return found if isinstance(found, dict) else {RAW: text}
+    return partial if isinstance(partial, dict) else {RAW: text}

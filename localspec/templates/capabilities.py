@@ -11,7 +11,7 @@ from typing import Literal
 from localspec.templates.message import Json, Message, Tool
 
 Absent = Literal["left out", "none", "empty"]
-Said = Callable[[Sequence[Message], Sequence[Tool]], str]  # nothing where the template refuses
+Render = Callable[[Sequence[Message], Sequence[Tool]], str]  # nothing where the template refuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Takes:
     absent: Absent = "left out"  # how a call without content is put
 
 
-RULE, LAW, ORDER = "ruleone", "ruletwo", "rulethree"
+SYSTEM, SYSTEM_2, SYSTEM_3 = "ruleone", "ruletwo", "rulethree"
 ASK, MORE, AGAIN = "askone", "asktwo", "askthree"
 TELL, RETELL = "tellone", "telltwo"
-NAME, OTHER, GIVEN = "nameone", "nametwo", "givenone"
-FOUND, SEEN = "foundone", "foundtwo"
+NAME, OTHER, VALUE = "nameone", "nametwo", "givenone"
+RESULT, OTHER_RESULT = "foundone", "foundtwo"
 TOOL_NAME = "toolone"
 TOOL: Tool = {
     "type": "function",
@@ -55,25 +55,25 @@ TOOL: Tool = {
         },
     },
 }
-WRITTEN = json.dumps({"k": GIVEN})
+WRITTEN = json.dumps({"k": VALUE})
 DEVELOPER = re.compile(r"""['"]developer['"]""")
 THOUGHT = "reasoning_content"
 SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
-def learned(said: Said, source: str) -> Takes:
+def learned(render: Render, source: str) -> Takes:
     """Learn what a template takes; nothing is held against one that answers no question at all."""
-    readers = [_Reader(said, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
+    readers = [_Reader(render, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
     for reader in readers:
         if reader.shows([_user(ASK)], ASK):
             reader = _thinking(reader)
-            found = _calling(reader, _talking(reader, source))
-            if not found.calls and not reader.tools:  # some write none where they tell of none
-                told = replace(reader, tools=(TOOL,))
-                more = _calling(told, replace(found, calls=True, untold=False))
-                reader, found = (told, more) if more.calls else (reader, found)
-            found = replace(found, thoughtless=not reader.thinks)
-            return replace(found, parts=reader.typed or _takes_parts(reader, found))
+            takes = _calling(reader, _talking(reader, source))
+            if not takes.calls and not reader.tools:  # some write none where they tell of none
+                with_tools = replace(reader, tools=(TOOL,))
+                more = _calling(with_tools, replace(takes, calls=True, untold=False))
+                reader, takes = (with_tools, more) if more.calls else (reader, takes)
+            takes = replace(takes, thoughtless=not reader.thinks)
+            return replace(takes, parts=reader.typed or _takes_parts(reader, takes))
     return Takes()
 
 
@@ -85,13 +85,13 @@ def _thinking(reader: _Reader) -> _Reader:
 
 def thoughtful(messages: Sequence[Message]) -> list[Message]:
     """Messages with an empty field for reasoning in each reply that has none."""
-    return [{THOUGHT: "", **each} if each.get("role") == "assistant" else each for each in messages]
+    return [{THOUGHT: "", **m} if m.get("role") == "assistant" else m for m in messages]
 
 
 def _takes_parts(reader: _Reader, takes: Takes) -> bool:
-    opening = [_system(RULE)] if takes.system else []
-    given: Json = {"k": GIVEN} if takes.objects else WRITTEN
-    middle = _exchange(takes, given) if takes.calls else [_user(ASK)]
+    opening = [_system(SYSTEM)] if takes.system else []
+    arguments: Json = {"k": VALUE} if takes.objects else WRITTEN
+    middle = _exchange(takes, arguments) if takes.calls else [_user(ASK)]
     talk = [*opening, *middle, _tells(TELL), _user(MORE)]
     text = reader.asked(talk)
     return bool(text) and text == reader.asked(typed(talk))
@@ -123,7 +123,7 @@ def without_content(message: Message, absent: Absent) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    said: Said
+    render: Render
     typed: bool
     tools: Sequence[Tool]
     thinks: bool = False
@@ -138,19 +138,20 @@ class _Reader:
 
     def asked(self, messages: Sequence[Message]) -> str:
         put = thoughtful(messages) if self.thinks else messages
-        return self.said(typed(put) if self.typed else put, self.tools)
+        return self.render(typed(put) if self.typed else put, self.tools)
 
 
 def _talking(reader: _Reader, source: str) -> Takes:
-    rules = [_system(RULE), _system(LAW), _user(ASK), _tells(TELL), _system(ORDER), _user(MORE)]
-    told = [{"role": "developer", "content": RULE}, _user(ASK)]
+    start = [_system(SYSTEM), _system(SYSTEM_2), _user(ASK)]
+    systems = [*start, _tells(TELL), _system(SYSTEM_3), _user(MORE)]
+    as_developer = [{"role": "developer", "content": SYSTEM}, _user(ASK)]
     rows = [_user(ASK), _user(MORE), _tells(TELL), _tells(RETELL), _user(AGAIN)]
     return Takes(
         text=not reader.typed,
-        system=reader.shows([_system(RULE), _user(ASK)], RULE, ASK),
-        alone=reader.shows(rules[:1], RULE),
-        systems=reader.shows(rules, RULE, LAW, ASK, TELL, ORDER, MORE),
-        developer=bool(DEVELOPER.search(source)) and reader.shows(told, RULE, ASK),
+        system=reader.shows([_system(SYSTEM), _user(ASK)], SYSTEM, ASK),
+        alone=reader.shows(systems[:1], SYSTEM),
+        systems=reader.shows(systems, SYSTEM, SYSTEM_2, ASK, TELL, SYSTEM_3, MORE),
+        developer=bool(DEVELOPER.search(source)) and reader.shows(as_developer, SYSTEM, ASK),
         repeats=reader.shows(rows, ASK, MORE, TELL, RETELL, AGAIN),
         tools=replace(reader, tools=[TOOL]).shows([_user(ASK)], TOOL_NAME),
     )
@@ -159,46 +160,47 @@ def _talking(reader: _Reader, source: str) -> Takes:
 def _calling(reader: _Reader, takes: Takes) -> Takes:
     choices: tuple[Absent, ...] = ("left out", "none", "empty")
     for absent in choices:
-        found = replace(takes, absent=absent)
-        written = reader.shows_call(_exchange(found, WRITTEN), WRITTEN, FOUND)
-        exchange = _exchange(found, {"k": GIVEN})
-        objects = reader.shows_call(exchange, GIVEN, FOUND)
+        candidate = replace(takes, absent=absent)
+        written = reader.shows_call(_exchange(candidate, WRITTEN), WRITTEN, RESULT)
+        exchange = _exchange(candidate, {"k": VALUE})
+        objects = reader.shows_call(exchange, VALUE, RESULT)
         if written and objects:  # some write objects as Python has them, and texts as they are
-            objects = not reader.shows(exchange, str({"k": GIVEN}))
+            objects = not reader.shows(exchange, str({"k": VALUE}))
         if written or objects:
-            return _counting(reader, replace(found, written=written, objects=objects))
+            return _counting(reader, replace(candidate, written=written, objects=objects))
     return replace(takes, calls=False)
 
 
 def _counting(reader: _Reader, takes: Takes) -> Takes:
-    given: Json = {"k": GIVEN} if takes.objects else WRITTEN
-    one, long = _call(NAME, SHORT, given), _call(NAME, LONG, given)
+    arguments: Json = {"k": VALUE} if takes.objects else WRITTEN
+    one, long = _call(NAME, SHORT, arguments), _call(NAME, LONG, arguments)
     call = [_user(ASK), _calls(takes, one)]
     names = reader.shows(call, NAME) or not reader.shows(call, SHORT)
     first, second = (SHORT, SECOND) if names else (identity(NAME, 0), identity(OTHER, 1))
-    pair = _calls(takes, _call(NAME, first, given), _call(OTHER, second, given))
-    both = [_user(ASK), pair, _result(FOUND, first), _result(SEEN, second)]
-    named = [_user(ASK), _calls(takes, long), _result(FOUND, LONG)]
-    said = {**_calls(takes, one), "content": TELL, "thinking": RETELL, "reasoning_content": RETELL}
+    pair = _calls(takes, _call(NAME, first, arguments), _call(OTHER, second, arguments))
+    both = [_user(ASK), pair, _result(RESULT, first), _result(OTHER_RESULT, second)]
+    named = [_user(ASK), _calls(takes, long), _result(RESULT, LONG)]
+    reasoning = {"thinking": RETELL, "reasoning_content": RETELL}
+    beside = {**_calls(takes, one), "content": TELL, **reasoning}
     return replace(
         takes,
-        parallel=reader.shows(both, NAME, OTHER, FOUND, SEEN),
-        ids=not names or reader.shows(named, NAME, FOUND),
+        parallel=reader.shows(both, NAME, OTHER, RESULT, OTHER_RESULT),
+        ids=not names or reader.shows(named, NAME, RESULT),
         names=names,
-        thoughts=reader.shows_call([_user(ASK), said, _result(FOUND, SHORT)]),
+        thoughts=reader.shows_call([_user(ASK), beside, _result(RESULT, SHORT)]),
     )
 
 
-def _exchange(takes: Takes, given: Json) -> list[Message]:
-    return [_user(ASK), _calls(takes, _call(NAME, SHORT, given)), _result(FOUND, SHORT)]
+def _exchange(takes: Takes, arguments: Json) -> list[Message]:
+    return [_user(ASK), _calls(takes, _call(NAME, SHORT, arguments)), _result(RESULT, SHORT)]
 
 
 def _calls(takes: Takes, *calls: Json) -> Message:
     return without_content({"role": "assistant", "tool_calls": calls}, takes.absent)
 
 
-def _call(name: str, identity: str, given: Json) -> Json:
-    function = {"name": name, "arguments": given}
+def _call(name: str, identity: str, arguments: Json) -> Json:
+    function = {"name": name, "arguments": arguments}
     return {"id": identity, "type": "function", "function": function}
 
 

@@ -17,7 +17,7 @@ from localspec.templates.message import Json, Message, Tool, text
 from localspec.templates.renderer import SHARED, Meter, Renderer
 from localspec.templates.simpler import simpler
 from localspec.templates.thinking import variables
-from localspec.templates.tools_otherwise import told_otherwise, told_simply
+from localspec.templates.tool_variables import simple_tool_variables, tool_variables
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 END = "(the reply goes on here) "  # its space tells whether a template strips what it writes
@@ -84,10 +84,10 @@ class ChatTemplate:
             raise UsageError("a conversation needs a message")
         write = self._continued if continued else self._asking
         most, refusal = self.worked_seconds + self._renderer.seconds, None
-        for put in chain([messages], simpler(messages, self.takes)):
-            for told in variables(extra):
+        for form in chain([messages], simpler(messages, self.takes)):
+            for template_variables in variables(extra):
                 try:
-                    return write(put, tools, told)
+                    return write(form, tools, template_variables)
                 except UsageError as error:
                     refusal = refusal or error
                     if self.worked_seconds > most:
@@ -106,13 +106,13 @@ class ChatTemplate:
         *others, last = messages
         if last.get("role") != "assistant":
             raise UsageError("the last message is not the assistant's: it cannot go on with it")
-        said = text(last)
-        marked = [*others, {**last, "content": said + END}]
-        found = self.written(marked, tools, extra, asking=False)
-        start, mark, _ = found.rpartition(END.strip())
-        if not mark or said.strip() not in start:
+        content = text(last)
+        marked = [*others, {**last, "content": content + END}]
+        written = self.written(marked, tools, extra, asking=False)
+        start, mark, _ = written.rpartition(END.strip())
+        if not mark or content.strip() not in start:
             raise UsageError("the model's chat template drops a part of the message to go on with")
-        return start if found.startswith(END, len(start)) else start.rstrip()
+        return start if written.startswith(END, len(start)) else start.rstrip()
 
     def written(
         self,
@@ -133,26 +133,26 @@ class ChatTemplate:
     def _asked(
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
     ) -> dict[str, str]:
-        given = {"messages": messages, "tools": tools or None}
-        variables = {"documents": None, **self._special, **extra, **given}
-        found = self._renderer.ask(self._source, variables, self._meter)
-        if "text" in found:
-            return found
-        for told in (told_otherwise, told_simply):
-            more = self._renderer.ask(self._source, {**variables, **told(tools)}, self._meter)
+        conversation = {"messages": messages, "tools": tools or None}
+        variables = {"documents": None, **self._special, **extra, **conversation}
+        answer = self._renderer.ask(self._source, variables, self._meter)
+        if "text" in answer:
+            return answer
+        for tool_forms in (tool_variables, simple_tool_variables):
+            more = self._renderer.ask(self._source, {**variables, **tool_forms(tools)}, self._meter)
             if "text" in more:
                 return more
-        return found
+        return answer
 
     def _learned(self) -> Takes:
         most = self._renderer.seconds
         end = self.worked_seconds + most
 
-        def said(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+        def render(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
             if self.worked_seconds > end:
                 raise UsageError(
                     f"the model's chat template needs over {most:g} seconds for a few words"
                 )
             return self._asked(messages, tools, {"add_generation_prompt": True}).get("text", "")
 
-        return learned(said, self._source)
+        return learned(render, self._source)

@@ -46,7 +46,10 @@ REPOSITORIES = (
     "<REPO>",
 )
 # Say that a middle is over, or that there is none.
-OVER = ("<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<PAD>", "[PAD]", "▁<EOT>", "<EOT>", "[MIDDLE]")
+MIDDLE_ENDS = (
+    *("<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<PAD>", "[PAD]"),
+    *("▁<EOT>", "<EOT>", "[MIDDLE]"),
+)
 Ids = tuple[int, int, int | None, bool]
 
 
@@ -58,16 +61,16 @@ def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
     return all(tokenizer.token_text(mark) in text for mark in (marks.prefix, marks.suffix))
 
 
-def known(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
+def infill_tokens(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
     """The tokens of a vocabulary for filling in, by what a file names or else by their texts."""
-    found = _named(named) or _by_texts(id_of)
-    if found is None:
+    ids = _named(named) or _by_texts(id_of)
+    if ids is None:
         return None
     separator = named.get("separator", _first(id_of, SEPARATORS))
     repository = named.get("repository", _first(id_of, REPOSITORIES))
-    by_text = map(id_of, (*SEPARATORS, *REPOSITORIES, *OVER))
-    ends = frozenset(each for each in (*found[:3], *named.values(), *by_text) if each is not None)
-    return Infill(*found, separator, repository, ends)
+    by_text = map(id_of, (*SEPARATORS, *REPOSITORIES, *MIDDLE_ENDS))
+    ends = frozenset(token for token in (*ids[:3], *named.values(), *by_text) if token is not None)
+    return Infill(*ids, separator, repository, ends)
 
 
 def _named(named: Mapping[str, int]) -> Ids | None:
@@ -120,8 +123,8 @@ def middle(
         before, after = _cut(before, after, limit - len(start) - 2 - len(end))
     parts = [[marks.prefix, *before], [marks.suffix, *after]]
     ask = [*chain(*(reversed(parts) if marks.suffix_first else parts)), *end]
-    room = math.inf if limit is None else limit - len(start) - len(ask)
-    return [*start, *_files(tokenizer, marks, extra, room), *ask]
+    budget = math.inf if limit is None else limit - len(start) - len(ask)
+    return [*start, *_files(tokenizer, marks, extra, budget), *ask]
 
 
 def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -135,21 +138,21 @@ def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
     return tokens
 
 
-def _cut(before: list[int], after: list[int], room: int) -> tuple[list[int], list[int]]:
+def _cut(before: list[int], after: list[int], limit: int) -> tuple[list[int], list[int]]:
     """Keep the text nearest to the middle; where both are long, three quarters are prefix."""
-    if room < 1:
+    if limit < 1:
         raise UsageError(
-            f"there is room for {max(room, 0)} tokens of text around the middle: allow more"
+            f"there is room for {max(limit, 0)} tokens of text around the middle: allow more"
         )
-    most = room - min(len(after), room // 4)
+    most = limit - min(len(after), limit // 4)
     if len(before) > most:
         step = min(STEP, max(1, most // 4))
         before = before[-(-(len(before) - most) // step) * step :]
-    return before, after[: room - len(before)]
+    return before, after[: limit - len(before)]
 
 
 def _files(
-    tokenizer: Tokenizer, marks: Infill, extra: Sequence[tuple[str, str]], room: float
+    tokenizer: Tokenizer, marks: Infill, extra: Sequence[tuple[str, str]], budget: float
 ) -> list[int]:
     """The last of the other files for which there is room, and the head of the one asked about."""
 
@@ -161,14 +164,14 @@ def _files(
         text(marks.repository, f"{PROJECT}\n") if parted and marks.repository is not None else []
     )
     last = text(marks.separator, f"{CURRENT}\n") if parted else []
-    room -= len(first) + len(last)
+    budget -= len(first) + len(last)
     chosen: list[list[int]] = []
     for name, content in reversed(extra):
-        if len(content) > room * LONG_TOKEN:
+        if len(content) > budget * LONG_TOKEN:
             break
         file = text(marks.separator, f"{name}\n{content}\n")
-        room -= len(file)
-        if room < 0:
+        budget -= len(file)
+        if budget < 0:
             break
         chosen.insert(0, file)
     return [*first, *chain(*chosen), *last] if chosen else []

@@ -16,4 +16,4 @@ def text(message: Message) -> str:
         return content
     parts = content if isinstance(content, Sequence) else ()
     texts = (part.get("text") for part in parts if isinstance(part, Mapping))
-    return "".join(each for each in texts if isinstance(each, str))
+    return "".join(piece for piece in texts if isinstance(piece, str))

@@ -25,8 +25,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-MOST = 1 << 23  # characters of a rendered conversation
-WORDS = 500  # characters of what a template says of itself
+MAX_CHARACTERS = 1 << 23  # characters of a rendered conversation
+MAX_ERROR_CHARACTERS = 500  # characters of what a template says of itself
 
 
 class GenerationTag(Extension):
@@ -43,9 +43,9 @@ class GenerationTag(Extension):
 class Notes(Namespace):
     """A namespace whose names cannot be those that Python gives a meaning to."""
 
-    def __init__(self, /, *given: Mapping[str, object], **named: object) -> None:
+    def __init__(self, /, *pairs: Mapping[str, object], **named: object) -> None:
         super().__init__()
-        for name, value in dict(*given, **named).items():
+        for name, value in dict(*pairs, **named).items():
             self[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -62,8 +62,8 @@ class GivenObject(dict[str, object]):
     """An object that came with the request."""
 
 
-for given, name in ((GivenList, "list"), (GivenObject, "dict")):
-    given.__module__, given.__name__ = "builtins", name  # as errors of templates spell it
+for made_type, name in ((GivenList, "list"), (GivenObject, "dict")):
+    made_type.__module__, made_type.__name__ = "builtins", name  # as errors of templates spell it
 CHANGES: Mapping[type, tuple[str, ...]] = {
     list: ("append", "extend", "insert", "pop"),
     dict: ("update", "setdefault", "pop"),
@@ -156,13 +156,13 @@ def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
         return {"refused": _words(error)}
     except Exception as error:
         return {"failed": _words(error)}
-    if len(text) > MOST:
-        return {"failed": f"it wrote {len(text):,} characters, and {MOST:,} are the most"}
+    if len(text) > MAX_CHARACTERS:
+        return {"failed": f"it wrote {len(text):,} characters, and {MAX_CHARACTERS:,} are the most"}
     return {"text": text}
 
 
 def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:WORDS] or type(error).__name__
+    return " ".join(str(error).split())[:MAX_ERROR_CHARACTERS] or type(error).__name__
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Renderer:
         answer = self._thread.submit(self._answer, request.encode())
         while True:
             try:
-                found, seconds = answer.result(LOOK_SECONDS)
+                reply, seconds = answer.result(LOOK_SECONDS)
             except TimeoutError:
                 self._look()
                 if is_given_up():
@@ -67,7 +67,7 @@ class Renderer:
                 continue
             if meter:
                 meter.seconds += seconds
-            return found
+            return reply
 
     def _answer(self, request: bytes) -> tuple[dict[str, str], float]:
         """The reply, and the seconds of work that it took."""
@@ -83,8 +83,8 @@ class Renderer:
             process.stdin.flush()
             reply = process.stdout.readline()
         if reply.endswith(b"\n"):
-            found, seconds = json.loads(reply)
-            return found, seconds
+            answer, seconds = json.loads(reply)
+            return answer, seconds
         self._open.close()
         most = f"{self.seconds:g} seconds and {self._memory_bytes >> 20} MiB"
         return {"failed": f"it did not come to an end within {most}"}, self.seconds

@@ -17,20 +17,20 @@ def variables(extra: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     Some templates refuse an effort that they do not know.
     """
     switch, effort = extra.get(SWITCH), extra.get(EFFORT)
-    found = {**_switches(switch), **extra} if isinstance(switch, bool) else extra
+    known_variables = {**_switches(switch), **extra} if isinstance(switch, bool) else extra
     if not isinstance(effort, str):
-        yield found
+        yield known_variables
         return
     for level in _nearest(effort):
-        yield {**dict.fromkeys(EFFORTS, level), **found, EFFORT: level}
-    yield {name: value for name, value in found.items() if name != EFFORT}
+        yield {**dict.fromkeys(EFFORTS, level), **known_variables, EFFORT: level}
+    yield {name: value for name, value in known_variables.items() if name != EFFORT}
 
 
 def _switches(on: bool) -> dict[str, Json]:
-    said: dict[str, Json] = {"thinking": on, "skip_thinking": not on}
-    said |= {"thinking_mode": "enabled" if on else "disabled"}
-    said |= {"thinking_option": "on" if on else "off"}
-    return said if on else {**said, "thinking_budget": 0}
+    switches: dict[str, Json] = {"thinking": on, "skip_thinking": not on}
+    switches |= {"thinking_mode": "enabled" if on else "disabled"}
+    switches |= {"thinking_option": "on" if on else "off"}
+    return switches if on else {**switches, "thinking_budget": 0}
 
 
 def _nearest(effort: str) -> list[str]:
@@ -38,4 +38,4 @@ def _nearest(effort: str) -> list[str]:
     if effort not in LEVELS:
         return [effort]
     place = LEVELS.index(effort)
-    return sorted(LEVELS, key=lambda each: abs(LEVELS.index(each) - place - 0.1))
+    return sorted(LEVELS, key=lambda level: abs(LEVELS.index(level) - place - 0.1))

@@ -20,11 +20,11 @@ def instructed(
 ) -> tuple[list[Message], Sequence[Tool]]:
     """The conversation and the tools that are left to the template."""
     shown = takes.calls and (takes.untold or bool(tools))
-    found = list(messages) if shown else [spoken(message) for message in messages]
+    shown_messages = list(messages) if shown else [spoken(message) for message in messages]
     if not tools or takes.tools:
-        return found, tools
+        return shown_messages, tools
     lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
-    return [{"role": "system", "content": "\n".join([OFFER, *lines, CALL])}, *found], ()
+    return [{"role": "system", "content": "\n".join([OFFER, *lines, CALL])}, *shown_messages], ()
 
 
 def spoken(message: Message) -> Message:
@@ -34,14 +34,15 @@ def spoken(message: Message) -> Message:
         return {"role": "user", "content": f"The function returned: {text(message)}"}
     if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
         return message
-    said = [text(message), *map(_call, calls)]
-    return {"role": "assistant", "content": "\n".join(filter(None, said))}
+    lines = [text(message), *map(_call, calls)]
+    return {"role": "assistant", "content": "\n".join(filter(None, lines))}
 
 
 def _call(call: Json) -> str:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
         return ""
-    given = function.get("arguments")
-    arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
-    return f'{{"name": {json.dumps(function.get("name"))}, "arguments": {arguments}}}'
+    arguments = function.get("arguments")
+    is_text = isinstance(arguments, str)
+    written = arguments if is_text else json.dumps(arguments or {}, ensure_ascii=False)
+    return f'{{"name": {json.dumps(function.get("name"))}, "arguments": {written}}}'

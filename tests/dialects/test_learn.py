@@ -19,7 +19,7 @@ from localspec.dialects import (
     dialect_of,
 )
 from localspec.dialects.dialect import Harmony
-from localspec.dialects.functions import functions
+from localspec.dialects.offered_tools import offered_tools
 from localspec.dialects.probe import EOS, Untokenized
 from localspec.templates.chat_template import ChatTemplate
 from tests.dialects.letters import Letters
@@ -93,7 +93,7 @@ def reply(source, calls, **words):
 
 
 def read(source, text, cuts=False):
-    reader = PlainCalls(dialect_of(source).reader(TOOLS, prompt(source)), functions(TOOLS))
+    reader = PlainCalls(dialect_of(source).reader(TOOLS, prompt(source)), offered_tools(TOOLS))
     parts = [part for piece in (text if cuts else [text]) for part in reader.read(piece)]
     parts += reader.close()
     return joined(parts), reader.complete

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from localspec.dialects.functions import functions
+from localspec.dialects.offered_tools import offered_tools
 from localspec.dialects.patterns import followable, pattern_of
 
 PATCH = """
@@ -60,9 +60,9 @@ def test_a_regular_grammar_is_a_pattern(syntax, definition, right, wrong):
     ],
 )
 def test_what_is_no_regular_grammar_has_no_pattern(definition):
-    began = time.monotonic()
+    began = time.process_time()
     assert pattern_of("lark", definition) is None
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_pattern_that_looks_around_is_left_out_of_a_tool_that_is_not_strict():
@@ -74,7 +74,7 @@ def test_a_pattern_that_looks_around_is_left_out_of_a_tool_that_is_not_strict():
     schema["properties"]["pattern"] = {"type": "string", "pattern": "^a+$"}
     for strict in (False, True):
         function = {"name": "f", "parameters": schema, "strict": strict}
-        [found] = functions([{"type": "function", "function": function}])
+        [found] = offered_tools([{"type": "function", "function": function}])
         assert (found.schema == schema) == strict
         assert found.properties["pattern"] == {"type": "string", "pattern": "^a+$"}
         assert ("pattern" in found.properties["a"]) == strict

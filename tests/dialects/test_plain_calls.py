@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.dialects import Arguments, Call, Content, PlainCalls, Reasoning, dialect_of
-from localspec.dialects.functions import functions
+from localspec.dialects.offered_tools import offered_tools
 from tests.dialects.model_replies import OFFERED, REPLIES
 from tests.dialects.samples import (
     CITY,
@@ -30,7 +30,7 @@ INDENTED = json.dumps({"name": "weather", "arguments": json.loads(CITY)}, indent
 
 
 def reader(template=HERMES, *, tools=TOOLS, several=True, prompt=""):
-    return PlainCalls(dialect_of(template).reader(tools, prompt), functions(tools), several)
+    return PlainCalls(dialect_of(template).reader(tools, prompt), offered_tools(tools), several)
 
 
 def read(text, template=HERMES, cuts=(), **options):

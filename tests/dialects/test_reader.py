@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.dialects import Arguments, Call, Content, PlainCalls, Reasoning, dialect_of
-from localspec.dialects.functions import functions
+from localspec.dialects.offered_tools import offered_tools
 from tests.dialects.samples import (
     BEGIN,
     CITY,
@@ -35,7 +35,7 @@ SPEAKERS = [name for name in FAMILIES if name != "harmony"]
 
 def read(template, text, *, tools=TOOLS, prompt="", cuts=()):
     """Parts of a reply cut at these places, and whether it was complete."""
-    reader = PlainCalls(dialect_of(template).reader(tools, prompt), functions(tools))
+    reader = PlainCalls(dialect_of(template).reader(tools, prompt), offered_tools(tools))
     ends = [*sorted(cuts), len(text)]
     pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     parts = [part for piece in pieces for part in reader.read(piece)]

@@ -1,11 +1,11 @@
-"""Schemas of tools, mended as far as they need it and no further."""
+"""Schemas of tools, repaired where a client wrote something else."""
 
 from __future__ import annotations
 
 import pytest
 
-from localspec.dialects.functions import functions
-from localspec.dialects.schemas import followable, mended
+from localspec.dialects.offered_tools import offered_tools
+from localspec.dialects.schemas import followable, repair_tool
 
 MEMBERS = [
     ({"type": "STRING"}, {"type": "string"}),
@@ -36,28 +36,28 @@ def tool(parameters, **more):
 @pytest.mark.parametrize(("given", "right"), MEMBERS)
 def test_a_schema_is_put_as_the_standard_has_it(given, right):
     parameters = {"properties": {"a": given}, "$defs": {"yes": {"type": "string"}}}
-    found = mended(tool({"$schema": "x", **parameters}))["function"]["parameters"]
+    found = repair_tool(tool({"$schema": "x", **parameters}))["function"]["parameters"]
     assert found == {"properties": {"a": right}, "$defs": parameters["$defs"], "type": "object"}
-    assert mended(tool(found)) == tool(found)
-    [function] = functions([tool(found)])
+    assert repair_tool(tool(found)) == tool(found)
+    [function] = offered_tools([tool(found)])
     assert function.properties["a"] == (right or {})
 
 
 def test_a_strict_tool_stays_as_it_is():
     strict = tool({"type": "OBJECT", "properties": {"a": {"type": "str"}}}, strict=True)
-    assert mended(strict) == strict
+    assert repair_tool(strict) == strict
 
 
 def test_what_is_clearly_no_object_stays_and_is_refused():
-    assert mended(tool({"type": "STR"}))["function"]["parameters"] == {"type": "string"}
+    assert repair_tool(tool({"type": "STR"}))["function"]["parameters"] == {"type": "string"}
 
 
 def test_a_schema_that_no_grammar_can_follow_leaves_the_arguments_open():
     wrong = {"type": "object", "properties": {"a": {"type": "number", "minimum": True}}}
     assert not followable('{"type": "number", "minimum": true}')
-    [function] = functions([tool(wrong)])
+    [function] = offered_tools([tool(wrong)])
     assert function.schema == {"type": "object"}
     deep = {"type": "object"}
     for _ in range(150):
         deep = {"type": "object", "properties": {"a": deep}}
-    assert functions([mended(tool(deep))])
+    assert offered_tools([repair_tool(tool(deep))])

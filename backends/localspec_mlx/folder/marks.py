@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.templates.fill_in_middle import known
+from localspec.templates.fill_in_middle import infill_tokens
 from localspec.tokenizer import Infill
 from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
 from localspec_mlx.folder.library import TokenizerLibrary
@@ -53,7 +53,7 @@ class Naming:
         starts = bos is not None and (library.starts_with(bos) or self._wish("add_bos_token"))
         named = end_ids(self.folder, self.vocabulary) | known_ends(added)
         ends = named if eos is None else named | {eos}
-        return Marks(bos, starts, eos, ends, known(by_text(added).get, {}))
+        return Marks(bos, starts, eos, ends, infill_tokens(by_text(added).get, {}))
 
     def _token(self, name: str) -> int | None:
         """Find a token by its text in the settings; where they do not have it, by its number."""

@@ -12,18 +12,18 @@ SIMPLE: Json = {"type": ["string", "number", "boolean"]}  # what templates can s
 ABSENT = {"object": "additionalProperties", "array": "items"}
 
 
-def told_otherwise(tools: Sequence[Tool]) -> dict[str, Json]:
+def tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:
     """Variables that some templates want: a text named functions, a date, and schemas in full."""
     functions = [tool.get("function") for tool in tools]
-    found: dict[str, Json] = {"functions": json.dumps(functions, indent=4, ensure_ascii=False)}
-    found["datetime"] = datetime.now().strftime("%Y-%m-%d")
-    found["tools"] = [in_full(dict(tool)) for tool in tools]  # some list none, too
-    return found
+    variables: dict[str, Json] = {"functions": json.dumps(functions, indent=4, ensure_ascii=False)}
+    variables["datetime"] = datetime.now().strftime("%Y-%m-%d")
+    variables["tools"] = [in_full(dict(tool)) for tool in tools]  # some list none, too
+    return variables
 
 
-def told_simply(tools: Sequence[Tool]) -> dict[str, Json]:
+def simple_tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:
     """The same, of schemas in which each value has one type or several, and none is null."""
-    return told_otherwise([typed(dict(tool)) for tool in tools])
+    return tool_variables([typed(dict(tool)) for tool in tools])
 
 
 def typed(tool: dict[str, Json]) -> dict[str, Json]:
@@ -34,19 +34,20 @@ def typed(tool: dict[str, Json]) -> dict[str, Json]:
 def _typed(schema: Json) -> Json:
     match schema:
         case dict():
-            found = {name: _typed(value) for name, value in schema.items()}
+            simple = {name: _typed(value) for name, value in schema.items()}
             match schema.get("type"):
                 case [*kinds]:
-                    known = [kind for kind in kinds if kind != "null"] or ["string"]
-                    found["type"] = known if len(known) > 1 else known[0]
+                    types = [kind for kind in kinds if kind != "null"] or ["string"]
+                    simple["type"] = types if len(types) > 1 else types[0]
                 case "null":
-                    found["type"] = "string"
-            match found.get("properties"):
-                case dict() as members if found.get("type") == "object":
-                    found["properties"] = {name: _whole(each) for name, each in members.items()}
-            return found
+                    simple["type"] = "string"
+            match simple.get("properties"):
+                case dict() as members if simple.get("type") == "object":
+                    properties = {name: _whole(member) for name, member in members.items()}
+                    simple["properties"] = properties
+            return simple
         case list():
-            return [_typed(each) for each in schema]
+            return [_typed(member) for member in schema]
     return schema
 
 
@@ -58,12 +59,12 @@ def in_full(schema: Json) -> Json:
     """Add what a schema leaves open, where templates read it without asking whether it is there."""
     match schema:
         case dict():
-            found = {name: in_full(value) for name, value in schema.items()}
+            filled = {name: in_full(value) for name, value in schema.items()}
             kind = schema.get("type")
             if not isinstance(kind, str):
-                return found
+                return filled
             absent = {ABSENT[kind]: SIMPLE} if kind in ABSENT else {}
-            return {"description": "", **absent, **found}
+            return {"description": "", **absent, **filled}
         case list():
-            return [in_full(each) for each in schema]
+            return [in_full(item) for item in schema]
     return schema

@@ -1,4 +1,4 @@
-"""Functions that the tools of a request offer."""
+"""The tools that a reply may call, each with the schema of its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_PARAMETERS: Mapping[str, Json] = {
 
 
 @dataclass(frozen=True)
-class Function:
+class OfferedTool:
     name: str
     schema: Mapping[str, Json]  # of its arguments, an object
     strict: bool  # whether a schema that cannot be followed in full is an error
@@ -29,17 +29,19 @@ class Function:
     @cached_property
     def properties(self) -> Mapping[str, Mapping[str, Json]]:
         """Schemas by parameter; what is no schema allows anything."""
-        found = self.schema.get("properties")
-        said = found if isinstance(found, Mapping) else {}
-        names = dict.fromkeys((*said, *sorted(self.required)))
-        schemas = {name: said.get(name) for name in names}
-        return {name: each if isinstance(each, Mapping) else {} for name, each in schemas.items()}
+        properties = self.schema.get("properties")
+        schemas = properties if isinstance(properties, Mapping) else {}
+        names = dict.fromkeys((*schemas, *sorted(self.required)))
+        by_name = {name: schemas.get(name) for name in names}
+        return {
+            name: schema if isinstance(schema, Mapping) else {} for name, schema in by_name.items()
+        }
 
     @cached_property
     def required(self) -> frozenset[str]:
-        found = self.schema.get("required")
-        listed = found if isinstance(found, Sequence) else ()
-        return frozenset(each for each in listed if isinstance(each, str))
+        required = self.schema.get("required")
+        listed = required if isinstance(required, Sequence) else ()
+        return frozenset(name for name in listed if isinstance(name, str))
 
     def parameter(self, name: str) -> Mapping[str, Json]:
         """A parameter's schema, which can stand alone."""
@@ -56,12 +58,12 @@ class Function:
         return not repeated and fits(values, self.schema)
 
 
-def functions(tools: Sequence[Tool]) -> tuple[Function, ...]:
+def offered_tools(tools: Sequence[Tool]) -> tuple[OfferedTool, ...]:
     """Read all tools, or say which one is wrong."""
-    return tuple(_function(f"tools[{at}].function", tool) for at, tool in enumerate(tools))
+    return tuple(_offered_tool(f"tools[{at}].function", tool) for at, tool in enumerate(tools))
 
 
-def _function(place: str, tool: Tool) -> Function:
+def _offered_tool(place: str, tool: Tool) -> OfferedTool:
     function = tool.get("function")
     if not isinstance(function, Mapping):
         raise UsageError(f"{place} is missing")
@@ -78,11 +80,11 @@ def _function(place: str, tool: Tool) -> Function:
         followed = schema if strict else _followed(dict(schema))
     except RecursionError as error:
         raise UsageError(f"{place}.parameters is nested too deeply") from error
-    return Function(name, {"type": "object", **followed}, strict)
+    return OfferedTool(name, {"type": "object", **followed}, strict)
 
 
 def _followed(schema: dict[str, Json]) -> Mapping[str, Json]:
     """Keep as much of a schema as a grammar can follow."""
-    found = without_others(schema)
-    assert isinstance(found, Mapping)
-    return found if followable(json.dumps(found)) else {}
+    followed = without_others(schema)
+    assert isinstance(followed, Mapping)
+    return followed if followable(json.dumps(followed)) else {}
