@@ -13,10 +13,10 @@ from localspec.templates.message import Json, Tool
 
 @dataclass(frozen=True)
 class Bounds:
-    """Calls follow the schemas of their tools, and what is no call the `form`, if there is one.
+    """What a reply may be: calls follow the schemas of their tools, other text follows `form`.
 
-    Where calls are `required`, a reply is one call, or in `parallel` as many as the family can
-    write, after reasoning if it reasons; without a form it may else be any text.
+    If calls are `required`, a reply is one call, after reasoning if the model reasons; with
+    `parallel`, as many calls as the family can write. Without a form, other text is free.
     """
 
     tools: Sequence[Tool]

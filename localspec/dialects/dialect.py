@@ -1,4 +1,4 @@
-"""The ways in which families of models write reasoning and calls, told by their templates."""
+"""The dialects in which families of models write reasoning and calls, by their templates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from localspec.dialects.families import (
     form_by_signs,
     thought_by_signs,
 )
-from localspec.dialects.form import Form
 from localspec.dialects.harmony import Harmony
 from localspec.dialects.layout import SLOT, Layout
 from localspec.dialects.learn import NOTHING, Learned, learned
 from localspec.dialects.marked import Marked
 from localspec.dialects.parts import Arguments, Call
-from localspec.dialects.probe import KEYS, KINDS, NAMES, TOOLS, Probe, of_all_kinds
+from localspec.dialects.probe import ALL_KINDS_CALL, KEYS, KINDS, NAMES, TOOLS, Probe
 from localspec.dialects.reader import Reader
 from localspec.dialects.written import Written
 from localspec.errors import LocalSpecError
@@ -29,27 +28,27 @@ from localspec.templates.message import Tool
 
 
 class Dialect(Protocol):
-    """One family's way to write calls and reasoning."""
+    """The way in which one family writes calls and reasoning."""
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Texts that a reader must see, also where they are control tokens."""
+        """Texts that a reader must see even if they are control tokens."""
 
     @property
     def reasons(self) -> bool:
         """Whether replies may have reasoning in them."""
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
-        """A reader for one reply to a prompt that ends so."""
+        """Return a reader for one reply to a prompt with this end."""
 
     def grammar(self, bounds: Bounds) -> str | None:
-        """A grammar for llguidance; None: the form, if there is one, is all there is to follow."""
+        """Return a grammar for llguidance; None if the form alone is enough, or nothing is needed."""
 
 
 def dialect_of(chat_template: str | None) -> Dialect:
-    """Learn the dialect from what a template makes of calls, or else tell it by its signs.
+    """Learn the dialect from the calls that a template writes, or else know it by its marks.
 
-    Plain JSON is for templates that show neither. Takes up to 0.1 s, once for each template.
+    A template that shows neither gets plain JSON. Takes up to 0.1 s, once for each template.
     """
     return _dialect_of(chat_template or "")
 
@@ -58,26 +57,26 @@ def dialect_of(chat_template: str | None) -> Dialect:
 def _dialect_of(template: str) -> Dialect:
     if "<|channel|>" in template and "<|message|>" in template:
         return Harmony()  # its calls are messages to somebody else, which no reply shows whole
-    learnt = _learned(template)
-    thought = learnt.thought or thought_by_signs(template)
-    answer = learnt.answer or answer_by_signs(template)
-    return Marked(_form(template, learnt), thought, answer, learnt.ending)
+    findings = _learned(template)
+    thought = findings.thought or thought_by_signs(template)
+    answer = findings.answer or answer_by_signs(template)
+    return Marked(_form(template, findings), thought, answer, findings.ending)
 
 
 def _learned(template: str) -> Learned:
     """Learn from a template; drop a layout that cannot read its calls back."""
     try:
         probe = Probe(template)
-        learnt = learned(probe)
-        reads = learnt.layout and _reads(_written(learnt.layout), probe)
+        findings = learned(probe)
+        reads = findings.layout and _reads(_written(findings.layout), probe)
     except LocalSpecError:  # broken, or too slow
         return NOTHING
-    return learnt if reads else learnt._replace(layout=None)
+    return findings if reads else findings._replace(layout=None)
 
 
 def _reads(form: Written, probe: Probe) -> bool:
     """Whether a call that the template writes is read as it was made."""
-    text = probe.reply(of_all_kinds())
+    text = probe.reply(ALL_KINDS_CALL)
     start = text.find((*form.layout.openings, *SLOT.split(form.layout.head))[0])
     reader = Marked(form).reader(TOOLS, "")
     parts = [*reader.read(text[max(start, 0) :]), *reader.close()]
@@ -89,13 +88,13 @@ def _reads(form: Written, probe: Probe) -> bool:
     return all(values.get(key) == KINDS[key][1] for key in KEYS)
 
 
-def _form(template: str, learnt: Learned) -> Form:
-    layout, signs = learnt.layout, form_by_signs(template)
+def _form(template: str, findings: Learned) -> Written:
+    layout, signs = findings.layout, form_by_signs(template)
     if layout is None:
         return signs
     if signs.bare and signs is not GENERIC and not layout.openings:
         return replace(signs, layout=layout) if layout.head.startswith(signs.bare) else signs
-    return _written(layout, learnt.answer)
+    return _written(layout, findings.answer)
 
 
 def _written(layout: Layout, answer: tuple[str, str] | None = None) -> Written:

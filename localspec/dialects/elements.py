@@ -22,7 +22,7 @@ STRING, LIST, OBJECT = (frozenset({kind}) for kind in ("string", "array", "objec
 def element(
     tape: Tape, fields: Fields, key: str, schema: Mapping[str, Json], depth: int = 0
 ) -> Reading[str | None]:
-    """Read a value and its end; return it as JSON, or nothing where it is not written so."""
+    """Read a value and its end; return it as JSON, or None if it is not written as elements."""
     end, opening = _end(fields, key), fields.shared + fields.key
     allowed = kinds(schema)
     if allowed == STRING or depth == DEEPEST:
@@ -49,7 +49,7 @@ def element(
 
 
 def _end(fields: Fields, key: str) -> str:
-    return fields.of(key).end.removesuffix(fields.shared)
+    return fields.for_key(key).end.removesuffix(fields.shared)
 
 
 def _text(tape: Tape, end: str, schema: Mapping[str, Json]) -> Reading[str | None]:
@@ -59,7 +59,7 @@ def _text(tape: Tape, end: str, schema: Mapping[str, Json]) -> Reading[str | Non
 
 
 def _within(schema: Mapping[str, Json], name: str, item: str | None) -> Mapping[str, Json]:
-    """The schema of a member, where it is told."""
+    """Return the schema of a member; an empty one if there is none."""
     members, items = schema.get("properties"), schema.get("items")
     member = members.get(name) if isinstance(members, Mapping) else None
     if member is None and name == item:
@@ -85,7 +85,7 @@ class Elements:
     tool: OfferedTool
 
     def element(self, key: str, schema: Mapping[str, Json], depth: int = 0) -> str:
-        """An expression for a value and its end; what a schema does not tell is any text."""
+        """Return an expression for a value and its end; a value of no known kind is any text."""
         end, allowed = _end(self.fields, key), kinds(schema)
         if listed := strings(schema):
             return f"{choice([quoted(text) for text in listed])} {self.lark.literal(end)}"

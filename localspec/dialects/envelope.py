@@ -56,7 +56,7 @@ def envelope(
             if called:
                 tape.begin()
             return called
-        key = yield from _value(tape)
+        key = yield from read_json(tape)
         yield from tape.blank()
         if not fields.may_have(key) or not (yield from tape.starts(":")):
             return False
@@ -73,7 +73,7 @@ def envelope(
                 yield from _rest(tape)
             parts.say(tape.written())
             return True
-        if not fields.take(json.loads(key), (yield from _value(tape))):
+        if not fields.take(json.loads(key), (yield from read_json(tape))):
             return False
         yield from tape.blank()
         yield from tape.starts(",")
@@ -87,25 +87,25 @@ def _rest(tape: Tape) -> Reading[None]:
         yield from tape.blank()
         if (yield from tape.starts("}")):
             return tape.begin()
-        if (yield from tape.ahead()) != '"' or not (yield from _value(tape)):
+        if (yield from tape.ahead()) != '"' or not (yield from read_json(tape)):
             return None
         yield from tape.blank()
         if not (yield from tape.starts(":")):
             return None
         yield from tape.blank()
-        if not (yield from _value(tape)):
+        if not (yield from read_json(tape)):
             return None
 
 
-def _value(tape: Tape) -> Reading[str]:
-    """One value as JSON; empty where there is none."""
+def read_json(tape: Tape) -> Reading[str]:
+    """Read one value as JSON; return nothing where there is none."""
     pieces: list[str] = []
     whole = yield from tape.value(Scanner(), pieces.append)
     return "".join(pieces) if whole else ""
 
 
 class _Fields:
-    """Fields of a call that an object has given so far."""
+    """The fields of a call that were read so far."""
 
     def __init__(self, tools: Mapping[str, OfferedTool] | None, keys: tuple[str, str]) -> None:
         self._tools = tools
@@ -140,7 +140,7 @@ class _Fields:
 
 
 def as_object(value: str) -> str:
-    """A JSON object, also from within a string; empty where it is none."""
+    """Return a JSON object, also one within a string; nothing for any other value."""
     if value == "null":
         return "{}"
     if value.startswith('"'):

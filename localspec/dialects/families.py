@@ -1,4 +1,4 @@
-"""Families whose templates show no call, known by the marks that they name."""
+"""Families whose templates write no calls, known by the marks that these templates name."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ PYTHONIC = re.compile(r"\[\w+\(\w+\s*=")  # a call as an example
 
 
 def form_by_signs(template: str) -> Written:
-    """The form that the marks of a template stand for; plain JSON where it has none of them."""
+    """Return the form that a template's marks stand for; plain JSON if it has no such mark."""
     forms = (form for signs, form in SIGNS if all(sign in template for sign in signs))
     form = next(forms, GENERIC)
     return PYTHON if form in (LLAMA, GENERIC) and PYTHONIC.search(template) else form

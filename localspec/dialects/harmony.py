@@ -51,13 +51,13 @@ class Harmony:
 
 
 def _message(lark: Lark, channel: str) -> str:
-    """A whole message after which the model goes on."""
+    """Return an expression for a message that is followed by another one."""
     head = f"{lark.mark(CHANNEL)} {quoted(channel)} {lark.mark(MESSAGE)}"
     return f'{head} {lark.upto(END)} {lark.mark(START)} "assistant"'
 
 
 def _call(lark: Lark, offered: Sequence[OfferedTool]) -> str:
-    """A call; whom it is for stands in the channel, or before it as the template has it."""
+    """Return an expression for a call, whose recipient stands before or after the channel."""
     json, message, channel = lark.mark(CONSTRAIN), lark.mark(MESSAGE), lark.mark(CHANNEL)
     calls = []
     for tool in offered:
@@ -70,7 +70,7 @@ def _call(lark: Lark, offered: Sequence[OfferedTool]) -> str:
 
 
 def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:
-    """Read one message after another; what is in none of them is content."""
+    """Read one message after another; text outside of messages is content."""
     mark = ""
     while mark or (yield from tape.ahead()):
         tape.begin(mark)
@@ -92,7 +92,7 @@ def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:
 
 
 def _body(tape: Tape, parts: Parts, header: str, may_call: bool) -> Reading[str]:
-    """Read what a message says; return the mark that begins the next one, if one does."""
+    """Read the body of a message; return the mark that begins the next one, if there is one."""
     recipient = RECIPIENT.search(header)
     if recipient:
         yield from tape.blank()

@@ -10,7 +10,7 @@ from localspec.dialects.layout import ID, INDEX, PLAIN, SLOT, ObjectStyle
 from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.segments import MARK
 from localspec.grammar.grammar import LAYOUT
-from localspec.templates.message import Json
+from localspec.templates.message import Json, rewrite_objects
 
 Control = Callable[[str], int | None]  # the control token with this text
 
@@ -32,7 +32,7 @@ TERMINALS = (
 
 
 class Lark:
-    """Rules named in the order they came."""
+    """Collects rules, and names them in the order in which they come."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -133,7 +133,7 @@ class Lark:
         return f"{text} {self.mark(first)} {closing}"
 
     def through(self, end: str, text: str) -> str:
-        """A text to such an end, which it may have within where a control token is a part of it."""
+        """Any text up to an end, which may be a text and control tokens; the text may recur before."""
         first, *others = self._cut(end)
         if not others or self._control(first) is not None:
             return self.upto(end, text)
@@ -153,7 +153,7 @@ def choice(expressions: Sequence[str]) -> str:
 
 
 def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> str:
-    """Members in order, with something between them; those that are not needed may be missing."""
+    """Members in order with a text between them; each is paired with whether it is required."""
     first, later = "", ""  # what follows if nothing was written so far, and if something was
     for is_needed, member in reversed(members):
         begun = f"{member} {later}"
@@ -164,29 +164,20 @@ def separated(lark: Lark, between: str, members: Sequence[tuple[bool, str]]) -> 
 
 
 def json_value(schema: Mapping[str, Json], tool: OfferedTool, style: ObjectStyle = PLAIN) -> str:
-    """A value that follows a schema; only a strict function's must be followed to the letter."""
+    """A value that follows a schema; only a strict tool's must be followed to the letter."""
     layout = {**LAYOUT, "item_separator": style.comma, "key_separator": style.colon}
     layout = {**LAYOUT, **LINES} if style.lines else layout
-    ordered = in_order(schema) if style.in_order else schema
+    ordered = rewrite_objects(dict(schema), _in_order) if style.in_order else schema
+    assert isinstance(ordered, Mapping)
     return "%json " + json.dumps({**ordered, "x-guidance": {**layout, "lenient": not tool.strict}})
 
 
-def in_order(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The same schema, the properties of each object in the order of the alphabet."""
-    ordered = {name: _in_order(value) for name, value in schema.items()}
-    match ordered.get("properties"):
-        case dict() as members if ordered.get("type", "object") == "object":
-            ordered["properties"] = dict(sorted(members.items()))
-    return ordered
-
-
-def _in_order(value: Json) -> Json:
-    match value:
-        case dict():
-            return in_order(value)
-        case list():
-            return [_in_order(item) for item in value]
-    return value
+def _in_order(schema: dict[str, Json]) -> Json:
+    """Sort the properties of an object by their names."""
+    match schema.get("properties"):
+        case dict() as members if schema.get("type", "object") == "object":
+            schema["properties"] = dict(sorted(members.items()))
+    return schema
 
 
 def json_reply(schema: Mapping[str, Json]) -> str:

@@ -1,14 +1,18 @@
-"""The layout of calls: the texts around names, identifiers and arguments."""
+"""The layout of calls: the texts around names, identifiers and arguments.
+
+`docs/dialects.md` shows how each of them is learned.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 
 ID, INDEX = "\ue000", "\ue001"  # in a text: where the identifier or the number of a call stands
 SLOT = re.compile(f"([{ID}{INDEX}])")
-KEY = "\ue002"  # in the end of a value: where its key stands again
-NAME = "\ue003"  # after the name of a call: where it stands again
+KEY = "\ue002"  # in `Fields.end`: where the key stands again
+NAME = "\ue003"  # in `Layout.name_end` and `Layout.end`: where the name stands again
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +38,30 @@ class Middle:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Arguments that are written one by one."""
+    """The texts around arguments that are written one by one, e.g. by Qwen3-Coder:
 
-    key: str  # opens a key
-    middles: tuple[Middle, ...]
+    <parameter=city>⏎Oslo⏎</parameter>⏎<parameter=days>⏎3⏎</parameter>⏎
+    └── key ──┘    └┘    └─── end ────┘└── key ──┘    └┘ └─── end ────┘
+                   middle                             middle
+    """
+
+    key: str  # stands before the name of an argument
+    middles: tuple[Middle, ...]  # between that name and the value; one, or one for some kinds
     end: str = ""  # closes a value
-    between: str = ""
-    quotes: tuple[str, str] | None = None  # around strings; None: they stand as they are
-    wrapping: tuple[str, str] | None = None  # around some of the strings that have no quotes
-    python: bool = False  # whether words are those of Python: True, None
-    raw: bool = False  # whether nothing but what follows a value, and its quote, tells its end
-    joined: bool = False  # whether arguments may follow one another without what is between
-    nested: bool = False  # whether lists and objects are those of Python, too
-    in_order: bool = False  # whether keys are in the order of the alphabet
-    inner_in_order: bool = False  # whether those of nested objects are, too
-    item: str | None = None  # the key of a list's items, where what is nested is written alike
-    shared: str = ""  # begins a key and the end of all arguments; `end` has it already
+    between: str = ""  # e.g. a comma
+    quotes: tuple[str, str] | None = None  # around strings; None: strings have none
+    wrapping: tuple[str, str] | None = None  # around some strings without quotes, e.g. as CDATA
+    python: bool = False  # True and None are written so, not true and null
+    raw: bool = False  # strings escape nothing: a value ends where the next key or `end` follows
+    joined: bool = False  # `between` may be missing
+    nested: bool = False  # lists and objects are written as Python has them
+    in_order: bool = False  # arguments stand in the order of the alphabet
+    inner_in_order: bool = False  # and so do the members of objects
+    item: str | None = None  # the name of a list's items, where these are written as arguments are
+    shared: str = ""  # the beginning of a key and of `Layout.end` alike; `end` ends with it
 
-    def of(self, key: str) -> Fields:
-        """The same, for one key."""
+    def for_key(self, key: str) -> Fields:
+        """Return the same fields for one key, which may stand again where its value ends."""
         return replace(self, end=self.end.replace(KEY, key)) if KEY in self.end else self
 
     @property
@@ -63,29 +72,57 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`head` NAME `name_end` ARGUMENTS `end`, then `again` with the next NAME, at last `close`.
+    """The texts around calls, their names and their arguments, e.g. by older models of Mistral:
+
+    [TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}, {"name": "now", "arguments": {}}]
+    └──────── head ───────┘   └── name_end ──┘        │└─ again ──┘   └── name_end ──┘  ││
+                                                      end                               end
+                                                                                         close
 
     Where the name stands last, it and the arguments change places.
     """
 
-    head: str
-    name_end: str
-    end: str
-    again: str | None = None  # None: a reply has one call
-    close: str = ""
-    closes_one: bool = True  # whether a single call is closed, too
+    head: str  # stands before the first name
+    name_end: str  # between a name and its arguments
+    end: str  # closes a call
+    again: str | None = None  # between two calls, with the next `head`; None: there is one call
+    close: str = ""  # closes all calls
+    closes_one: bool = True  # `close` follows a single call, too
     name_last: bool = False  # only where calls are JSON objects
-    keys: tuple[str, str] | None = None  # of an object that is a call: its name and arguments
+    keys: tuple[str, str] | None = None  # of the name and arguments, where a call is an object
     fields: Fields | None = None  # None: arguments are one JSON object
     style: ObjectStyle = PLAIN  # of that object
-    empty: str | None = None  # what follows a name without arguments, where it is not the usual
-    openings: tuple[str, ...] = ()  # marks that begin calls; none: they have none
-    blanks: tuple[str, str] = ("", "")  # before all calls where no content is, and after them
-    within: bool = False  # whether calls without marks may follow content
-    followed: bool = False  # whether content may follow them
+    empty: str | None = None  # follows a name without arguments; None: `name_end` and `end`
+    openings: tuple[str, ...] = ()  # marks with which `head` begins; none: calls are bare
+    blanks: tuple[str, str] = ("", "")  # before calls that stand without content, and after them
+    after_content: bool = False  # bare calls may follow content
+    before_content: bool = False  # content may follow bare calls
 
-    def of(self, name: str) -> Layout:
-        """The same, for one tool."""
+    @property
+    def opening(self) -> str:
+        """The mark that begins calls; empty where none does."""
+        return self.openings[0] if self.openings else ""
+
+    @property
+    def addressed(self) -> bool:
+        """Whether an identifier follows the opening, as a part of the same word."""
+        return bool(self.opening) and self.head.removeprefix(self.opening).startswith(ID)
+
+    @property
+    def repeats(self) -> str | None:
+        """The text between one opening's calls and the next opening; None: there is no next."""
+        if self.again is None or not self.opening:
+            return None
+        blanks = self.again[: len(self.again) - len(self.again.lstrip())]
+        return blanks if self.again.startswith(blanks + self.opening) else None
+
+    def spelled(self, name: str) -> str:
+        """Return a name as it stands in a call: within quotes, as JSON has it."""
+        before = self.name_end if self.name_last else self.head
+        return json.dumps(name, ensure_ascii=False)[1:-1] if before.endswith('"') else name
+
+    def for_name(self, name: str) -> Layout:
+        """Return the same layout for one tool, whose name may stand again where a call ends."""
         if NAME not in self.name_end + self.end:
             return self
         name_end, end = (text.replace(NAME, name) for text in (self.name_end, self.end))

@@ -1,13 +1,16 @@
-"""Find out from a chat template how its model writes calls and reasoning."""
+"""Learn from a chat template how its model writes calls and reasoning.
+
+Each step compares replies to `probe`s. `docs/dialects.md` walks through one template.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from localspec.dialects.layout import INDEX, NAME, Layout
+from localspec.dialects.layout import NAME, Layout
 from localspec.dialects.learn_around import (
     Around,
     around_of,
@@ -16,23 +19,15 @@ from localspec.dialects.learn_around import (
     blanks_of,
     gap_of,
 )
-from localspec.dialects.learn_call import (
-    OneCall,
-    call_of,
-    name_first,
-    named_once,
-    object_in,
-    spelled,
-    with_keys,
-)
-from localspec.dialects.learn_fields import fields
+from localspec.dialects.learn_call import OneCall, call_of, name_first, spelled, with_keys
+from localspec.dialects.learn_closing import closed
+from localspec.dialects.learn_fields import with_fields
 from localspec.dialects.learn_thought import answer_of, thought_of
-from localspec.dialects.probe import ARGUMENTS, CONTENT, KEYS, NAMES, WITH_CONTENT, Probe, calls
+from localspec.dialects.probe import CONTENT, EMPTY_CALL, NAMES, ONE_CALL, WITH_CONTENT, Probe
 from localspec.dialects.segments import (
     MARK,
     MARK_LAST,
     closing_of,
-    common_end,
     common_start,
     distinct,
     marks,
@@ -40,14 +35,15 @@ from localspec.dialects.segments import (
     segments,
 )
 from localspec.dialects.thought import Thought
+from localspec.templates.message import Message
 
-LONGEST = 3000  # characters of a layout; those of families have less than 1,000
+MAX_LAYOUT = 3000  # characters; layouts of families have less than 1,000
 BLANK = r"\s*"
 WORD_IN_BRACKETS = re.compile(r"\[/?\w[\w .-]*(?:\]|[=:]\s*)")  # may be no mark, but opens a call
 
 
 class Learned(NamedTuple):
-    """Findings about a template; None where it told nothing."""
+    """Findings about a template; None where it shows nothing."""
 
     layout: Layout | None
     thought: Thought | None
@@ -55,213 +51,158 @@ class Learned(NamedTuple):
     ending: str = ""  # of a reply, before the token that ends it, where the reader sees it
 
 
+class Calls(NamedTuple):
+    """Findings from replies with calls."""
+
+    layout: Layout | None
+    ending: str  # of any reply
+    around: Around | None  # marks around content that stands beside calls
+
+
 NOTHING = Learned(None, None, None)
+NO_CALLS = Calls(None, "", None)
 
 
 def learned(probe: Probe) -> Learned:
-    content_reply = probe.reply(WITH_CONTENT)
     # A template that shows messages as JSON has no way of its own to write calls.
-    if re.search(r"""['"]role['"]:""", content_reply):
+    if re.search(r"""['"]role['"]:""", probe.content_reply):
         return NOTHING
-    thought = thought_of(probe, content_reply)
-    layout, ending, around = (
-        _any_layout(probe, content_reply, thought) if probe.takes.calls else (None, "", None)
-    )
-    if layout and len(repr(layout)) > LONGEST:
+    thought = thought_of(probe)
+    layout, ending, around = _any_calls(probe, thought) if probe.takes.calls else NO_CALLS
+    if layout and len(repr(layout)) > MAX_LAYOUT:
         layout = None
-    answer = answer_of(content_reply, ending, probe.prompt, thought, layout) or around
+    answer = answer_of(probe, ending, thought, layout) or around
     shown = (*(thought.marks if thought else ()), *marks(repr(layout)))
     begun = marks(probe.prompt)[-1:]
-    closed = closing_of(begun[0], ending) if begun else ""
-    return Learned(layout, thought, answer, _seen(ending, (*shown, closed)))
+    closing = closing_of(begun[0], ending) if begun else ""
+    return Learned(layout, thought, answer, _unseen(ending, (*shown, closing)))
 
 
-def _seen(ending: str, shown: Sequence[str]) -> str:
-    """Find how a reply ends in marks that are not only there."""
-    ending_seen = ""
+def _unseen(ending: str, shown: Sequence[str]) -> str:
+    """Return an ending up to its first mark that is not among those `shown`."""
+    seen = ""
     for segment in segments(ending.strip()):
         if MARK.fullmatch(segment) and segment not in shown:
             break
-        ending_seen += segment
-    return ending_seen.strip() if MARK.match(ending_seen) else ""
+        seen += segment
+    return seen.strip() if MARK.match(seen) else ""
 
 
-def _any_layout(
-    probe: Probe, content_reply: str, thought: Thought | None
-) -> tuple[Layout | None, str, Around | None]:
-    """Learn the layout of calls, whether their names stand first or last."""
-    layout, ending, around = _layout(probe, content_reply, thought)
-    if layout:
-        return layout, ending, around
-    layout, ending, around = _layout(probe.seen_as(name_first), content_reply, thought)
-    return (replace(layout, name_last=True) if layout and layout.keys else None), ending, around
+def _any_calls(probe: Probe, thought: Thought | None) -> Calls:
+    """Learn the layout of calls, whether their names stand before or after the arguments."""
+    calls = _calls(probe, thought)
+    if calls.layout:
+        return calls
+    calls = _calls(probe.rewritten(name_first), thought)
+    if calls.layout and calls.layout.keys:
+        return calls._replace(layout=replace(calls.layout, name_last=True))
+    return calls._replace(layout=None)
 
 
-def _layout(
-    probe: Probe, content_reply: str, thought: Thought | None
-) -> tuple[Layout | None, str, Around | None]:
-    """Learn how calls are written, what ends any reply, and what is around content beside calls."""
-    alone = named_once(spelled(probe.reply(calls(*ARGUMENTS[:1])))).removeprefix(probe.prompt)
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A reply with one call, and what it was made of."""
+
+    probe: Probe
+    beside: Message  # what the message has beside the call: content, or nothing
+    reply: str
+    call: OneCall
+    head: str = ""  # what begins calls: `call.head` without reasoning, or with a prompt's end
+
+
+def _calls(probe: Probe, thought: Thought | None) -> Calls:
+    """Learn from a call beside content; where that shows none, from a call alone."""
     for beside in (WITH_CONTENT, {}):
-        one = probe.reply({**calls(*ARGUMENTS[:1]), **beside})
-        call = call_of(one, content_reply)
+        reply = probe.reply({**ONE_CALL, **beside})
+        call = call_of(reply, probe.content_reply)
         if call is None or CONTENT in call.after:
             continue
-        head = call.head.rpartition(thought.close)[2] if thought else call.head
-        if not beside:
-            head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
-        if not head or (call.head and MARK.search(common_start(head, content_reply.lstrip()))):
-            continue  # no beginning, or a turn of its own
-        if beside and begins_amid(head, probe.prompt, alone):
-            continue  # a turn whose beginning a prompt has, where no content is
-        two = probe.reply({**calls(*ARGUMENTS), **beside}) if probe.takes.parallel else ""
-        layout, ending = _closed(call, head, two, content_reply, probe.prompt)
-        around = around_of(layout, one, content_reply) if beside else None
-        if around:  # content is closed here, rather than calls opened
-            layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
-        nothing = spelled(probe.reply({**calls({}), **beside}))
-        layout = _opened(probe, layout, call, content_reply, nothing)
-        gap = gap_of(probe, call.head, content_reply)
-        if gap and layout.openings and head.startswith(layout.openings[0]):
-            layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
-        layout = replace(layout, blanks=blanks_of(probe, head, call.after, ending))
-        layout = bare(probe, layout, bool(beside)) if not layout.openings else layout
-        one = probe.written({**calls(*ARGUMENTS[:1]), **beside})
-        return _readable(with_keys(layout, one)), ending, around
-    return None, "", None
+        sample = Sample(probe, beside, reply, call)
+        if head := _head(sample, thought):
+            return _calls_of(replace(sample, head=head))
+    return NO_CALLS
 
 
-def _readable(layout: Layout) -> Layout | None:
-    """The layout, if it tells where each value ends, and all of them."""
-    fields = layout.fields
-    if fields is None:
-        return layout
-    closed = all(fields.quotes) if fields.quotes else fields.raw or fields.end.strip()
-    return layout if closed and pieces(layout.end) else None
+def _head(sample: Sample, thought: Thought | None) -> str:
+    """Find what begins calls; return nothing where this reply does not show it."""
+    probe, whole = sample.probe, sample.call.head
+    head = whole.rpartition(thought.close)[2] if thought else whole
+    if not sample.beside:
+        head = head or _mark_last(probe.prompt)  # a prompt may begin what calls begin with
+    own_turn = whole and MARK.search(common_start(head, probe.content_reply.lstrip()))
+    # Beside content, a call may be a turn of its own, whose beginning a prompt has otherwise.
+    amid = sample.beside and begins_amid(probe, head)
+    return "" if own_turn or amid else head
 
 
 def _mark_last(prompt: str) -> str:
-    """Find the mark with which a prompt ends, if it ends with one."""
+    """Return the mark with which a prompt ends, if it ends with one."""
     mark = MARK_LAST.search(prompt)
     return mark[1] if mark and prompt.endswith(mark[1]) else ""
 
 
-def _closed(
-    call: OneCall, head: str, two: str, content_reply: str, prompt: str
-) -> tuple[Layout, str]:
-    """The layout of one call, and of a second one where a reply may have it."""
-    after = _after(content_reply, prompt)
-    last, ending = _ended(call.after, after)
-    layout = Layout(head, call.name_end, last, style=call.style)
-    second = _second(call, head, two) if two else None
-    if second is None:
-        return layout, ending
-    between, after_second, name_end = second
-    last, _ = _ended(after_second, after)
-    end = common_start(between, last)
-    first, again = _numbered(head, between[len(end) :])
-    closes_one = end.rstrip() not in (layout.end.rstrip(), call.after.rstrip())
-    last = last[len(end) :]
-    return Layout(first, name_end, end, again, last, closes_one, style=call.style), ending
+def _calls_of(sample: Sample) -> Calls:
+    """Learn the layout step by step: the texts around arguments, these, then what begins calls."""
+    probe, call, head = sample.probe, sample.call, sample.head
+    layout, ending = closed(probe, call, head, sample.beside)
+    around = around_of(probe, layout, sample.reply) if sample.beside else None
+    if around:  # what seems to open calls closes content
+        layout = replace(layout, head=layout.head[len(around[1]) :].lstrip())
+    layout = _with_arguments(layout, sample)
+    layout = replace(layout, openings=_openings(layout.head, probe.content_reply))
+    gap = gap_of(probe, call.head)
+    if gap and layout.openings and head.startswith(layout.openings[0]):
+        layout = replace(layout, openings=(*layout.openings, gap + layout.openings[0]))
+    layout = replace(layout, blanks=blanks_of(probe, head, call.after, ending))
+    if not layout.openings:
+        layout = bare(probe, layout, bool(sample.beside))
+    layout = with_keys(layout, probe.written({**ONE_CALL, **sample.beside}))
+    return Calls(_readable(layout), ending, around)
 
 
-def _after(content_reply: str, prompt: str) -> str:
-    """Find what ends a reply, but for the mark that closes its content."""
-    before, _, after = content_reply.partition(CONTENT)
-    opening = marks(before)[-1:]
-    closing = closing_of(opening[0], after) if opening and opening[0] not in prompt else ""
-    return after.lstrip().removeprefix(closing) if closing else after
+def _with_arguments(layout: Layout, sample: Sample) -> Layout:
+    """Add how arguments are written: as one JSON object, or one by one."""
+    probe, arguments = sample.probe, sample.call.arguments
+    if arguments is None:
+        return replace(layout, style=replace(layout.style, in_order=probe.sorts_keys))
+    layout = with_fields(layout, arguments, probe)
+    without = spelled(probe.reply({**EMPTY_CALL, **sample.beside}))
+    return replace(layout, empty=_empty(layout, without))
 
 
-def _ended(after_call: str, after: str) -> tuple[str, str]:
-    """Find what closes calls, and what ends the reply after them."""
-    ending = common_end(after_call, after)
-    first = MARK.match(ending)
-    before = after_call[: len(after_call) - len(ending)]
-    if first and before[-1:].isalnum() and first[0] in before:  # the end of a longer mark
-        ending = ending[first.end() :]
-    last = after_call[: len(after_call) - len(ending)].rstrip()
-    if after.strip() and not ending.strip():  # calls end a reply in a way of their own
-        mark = MARK_LAST.search(last)
-        if mark and not mark[0].startswith("</"):
-            return last[: mark.start()].rstrip(), ending
-    return last, ending
-
-
-def _second(call: OneCall, head: str, two: str) -> tuple[str, str, str] | None:
-    """Find what stands between two calls, what follows them, and what follows a name."""
-    two = named_once(spelled(two))
-    start = two.find(head + NAMES[0])
-    first = two[start + len(head) + len(NAMES[0]) :]
-    at = first.find(NAMES[1])
-    if start < 0 or at < 0:
+def _empty(layout: Layout, reply: str) -> str | None:
+    """Find what follows a name without arguments, if it differs from the usual by blanks alone."""
+    if NAMES[0] not in reply:
         return None
-    one, other = first[:at], first[at + len(NAMES[1]) :]
-    parts = [_arguments(text_after_name, call) for text_after_name in (one, other)]
-    if parts[0] is None or parts[1] is None:
-        return None
-    name_end, _ = _numbered(parts[0][0], parts[1][0])
-    return parts[0][1], parts[1][1], name_end
-
-
-def _arguments(text: str, call: OneCall) -> tuple[str, str] | None:
-    """Find what stands before and after the arguments."""
-    if call.arguments is None:
-        whole = object_in(text)
-        return (text[: whole[0]], text[whole[1] :]) if whole else None
-    two = fields(text)
-    return (two.before, two.after) if two else None
-
-
-def _numbered(one: str, other: str) -> tuple[str, str]:
-    """Two texts with a place for the number of a call where they end alike but for it."""
-    first, second = segments(one), segments(other)
-    for at in range(-1, -min(len(first), len(second)) - 1, -1):
-        if first[at].isdecimal() and second[at].isdecimal() and first[at] != second[at]:
-            first[at] = second[at] = INDEX
-        elif first[at] != second[at]:
-            break
-    return "".join(first), "".join(second)
-
-
-def _opened(
-    probe: Probe, layout: Layout, call: OneCall, content_reply: str, nothing: str
-) -> Layout:
-    """The layout with the marks that begin calls, and the arguments as they are written."""
-    opened = layout
-    if call.arguments is None:
-        turned = probe.reply(calls(dict(reversed(ARGUMENTS[0].items())))).partition(NAMES[0])[2]
-        in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
-        opened = replace(opened, style=replace(opened.style, in_order=in_order))
-    else:
-        opened = call.arguments.described(layout, probe)
-        if opened.empty is None and NAMES[0] in nothing:
-            again = (opened.name_end + opened.end).count(NAME)
-            after = NAME.join(nothing.rsplit(NAMES[0], again)).rpartition(NAMES[0])[2]
-            usual = opened.name_end + opened.end
-            whole = usual + opened.close
-            if not after.startswith(usual) and not after.startswith(whole):
-                opened = replace(opened, empty=_empty(after, opened))
-    return replace(opened, openings=_openings(opened.head, content_reply))
-
-
-def _empty(after: str, layout: Layout) -> str | None:
-    """Find what follows a name without arguments, if it differs by blanks alone."""
     usual = layout.name_end + layout.end
-    pattern = BLANK.join(re.escape(segment) for segment in segments(usual) if not segment.isspace())
+    after = NAME.join(reply.rsplit(NAMES[0], usual.count(NAME))).rpartition(NAMES[0])[2]
+    if after.startswith(usual):
+        return None
+    pattern = BLANK.join(re.escape(part) for part in segments(usual) if not part.isspace())
     match = re.match(rf"\s*{pattern}{'' if usual == usual.rstrip() else BLANK}", after)
     return match[0] if match else None
 
 
 def _openings(head: str, content_reply: str) -> tuple[str, ...]:
-    if not MARK.match(head):
-        if match := WORD_IN_BRACKETS.match(head):
-            return (match[0],)
-        if head[:1] in ("{", "["):
-            return ()
-        opening = re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()
-        return (opening,) if len(opening) > 1 or not opening.isascii() else ()
-    first = distinct(head, [content_reply])
-    more = MARK.search(head[len(first) :]) or re.search(r"<\S+", head[len(first) :])
-    second = distinct(head[len(first) + more.start() :], [content_reply, first]) if more else ""
-    return (first, second) if second else (first,)
+    """Find the marks with which a head begins, the first of which no reply without calls has."""
+    if MARK.match(head):
+        first = distinct(head, [content_reply])
+        after = head[len(first) :]
+        more = MARK.search(after) or re.search(r"<\S+", after)
+        second = distinct(after[more.start() :], [content_reply, first]) if more else ""
+        return (first, second) if second else (first,)
+    if match := WORD_IN_BRACKETS.match(head):
+        return (match[0],)
+    if head[:1] in ("{", "["):  # JSON or Python, which content may begin with
+        return ()
+    word = re.split(r"[{\[]|\ue000|\ue001", head)[0].strip()
+    return (word,) if len(word) > 1 or not word.isascii() else ()
+
+
+def _readable(layout: Layout) -> Layout | None:
+    """Return the layout if it tells where each value ends, and where all of them do."""
+    fields = layout.fields
+    if fields is None:
+        return layout
+    closed = all(fields.quotes) if fields.quotes else fields.raw or fields.end.strip()
+    return layout if closed and pieces(layout.end) else None

@@ -1,4 +1,4 @@
-"""Find a call in a template's text, and take it apart."""
+"""Find a call in a reply to a probe, and take it apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from localspec.dialects.layout import ID, NAME, PLAIN, Layout, ObjectStyle
-from localspec.dialects.learn_fields import TwoArguments, fields
+from localspec.dialects.learn_fields import TwoArguments, two_arguments
 from localspec.dialects.probe import ARGUMENTS, CONTENT, IDS, KEYS, NAMES
 from localspec.dialects.segments import common_start
 
@@ -24,13 +24,14 @@ class OneCall:
 
 
 def spelled(text: str) -> str:
+    """Return a text with `ID` in the place of each identifier."""
     for identity in IDS:
         text = text.replace(identity, ID)
     return text
 
 
 def named_once(text: str) -> str:
-    """Put identifiers where a name stands before it names the tool, and signs after that."""
+    """Put `ID` where a name stands before it names the tool, and `NAME` where it stands later."""
     for name, arguments in zip(NAMES, ARGUMENTS, strict=True):
         at = max(map(text.rfind, arguments.values()))
         text = text[:at] + text[at:].replace(name, NAME) if at >= 0 else text
@@ -58,7 +59,7 @@ def call_of(text: str, content_reply: str) -> OneCall | None:
     if whole := object_in(after):
         style = _style(after[slice(*whole)])
         return OneCall(head, after[: whole[0]], None, after[whole[1] :], style)
-    if two := fields(after):
+    if two := two_arguments(after):
         return OneCall(head, two.before, two, two.after)
     return None
 
@@ -97,7 +98,7 @@ def name_first(text: str) -> str:
 
 
 def with_keys(layout: Layout, text: str) -> Layout:
-    """The layout, told that its calls are JSON objects if they are."""
+    """Return the layout with the keys of calls that are JSON objects, if they are."""
     at = text.rfind(NAMES[0])
     braces = [match.start() for match in re.finditer(r"\{", text[: max(at, 0)])]
     for opening in reversed(braces):

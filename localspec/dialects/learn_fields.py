@@ -1,4 +1,4 @@
-"""Find out how arguments are written one by one."""
+"""Learn how arguments are written one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from localspec.dialects.layout import KEY, Fields, Layout, Middle
-from localspec.dialects.probe import ARGUMENTS, KEYS, KINDS, NAMES, Probe, calls, of_all_kinds
+from localspec.dialects.probe import ALL_KINDS_CALL, ARGUMENTS, KEYS, KINDS, NAMES, Probe
 from localspec.dialects.segments import MARK, common_end, common_start
 
 VALUES = {
@@ -21,7 +21,10 @@ VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class TwoArguments:
-    """Two arguments, each a key and a string, and the texts around them."""
+    """Two arguments, each a key and a string, and the texts around them.
+
+    before key KEY middle VALUE end between key KEY middle VALUE end after
+    """
 
     before: str
     key: str
@@ -30,34 +33,28 @@ class TwoArguments:
     between: str
     after: str
 
-    def described(self, layout: Layout, probe: Probe) -> Layout:
-        """The layout with all that other kinds of values tell of it."""
-        turned = probe.reply(calls(dict(reversed(ARGUMENTS[0].items())))).partition(NAMES[0])[2]
-        in_order = -1 < turned.find(KEYS[0]) < turned.find(KEYS[1])
-        middles = (Middle(self.middle),)
-        fields = Fields(self.key, middles, self.end, self.between, in_order=in_order)
-        text = probe.reply(of_all_kinds())
-        regions = _regions(text.partition(NAMES[0])[2], fields)
-        return _parted(replace(layout, fields=_typed(fields, regions) if regions else fields))
 
-
-def _parted(layout: Layout) -> Layout:
-    """The same layout, in which a key and the end of all arguments begin differently."""
-    fields = layout.fields
-    assert fields is not None
+def with_fields(layout: Layout, arguments: TwoArguments, probe: Probe) -> Layout:
+    """Return the layout with the fields of arguments, as values of all kinds show them."""
+    middles = (Middle(arguments.middle),)
+    fields = Fields(arguments.key, middles, arguments.end, arguments.between)
+    fields = replace(fields, in_order=probe.sorts_keys)
+    regions = _regions(probe.reply(ALL_KINDS_CALL).partition(NAMES[0])[2], fields)
+    if regions:
+        fields = _typed(fields, regions)
+    # A key and the end of all arguments must not begin alike.
     shared = "" if fields.between else common_start(fields.key, layout.end)
+    key, end = fields.key[len(shared) :], fields.end + shared
     return replace(
         layout,
         name_end=layout.name_end + shared,
         end=layout.end[len(shared) :],
-        fields=replace(
-            fields, key=fields.key[len(shared) :], end=fields.end + shared, shared=shared
-        ),
+        fields=replace(fields, key=key, end=end, shared=shared),
     )
 
 
-def fields(text: str) -> TwoArguments | None:
-    """Arguments after a name, as they are written with a first and a second value."""
+def two_arguments(text: str) -> TwoArguments | None:
+    """Take the text after a name apart, at the keys and values of two arguments."""
     written = [values for values in ARGUMENTS if all(v in text for v in values.values())]
     if not written:
         return None
@@ -96,34 +93,39 @@ def _typed(fields: Fields, regions: dict[str, str]) -> Fields:
     string, number = (regions[kind].partition(word) for kind, word in _PLAIN)
     nested = "'" in regions["object"] or "'" in regions["array"]
     inner = -1 < regions["object"].find("zqin") < regions["object"].find("zqio")
-    fields = replace(
-        fields, python="True" in regions["boolean"], nested=nested, inner_in_order=inner
-    )
+    python = "True" in regions["boolean"]
+    fields = replace(fields, python=python, nested=nested, inner_in_order=inner)
     if not number[1]:
         return fields
-    middle, quote = number[0], string[0].removeprefix(number[0])
-    if string[0] != number[0] and string[0].startswith(middle):
-        closing = string[2].removesuffix(number[2])
-        fields = replace(
-            fields,
-            middles=(Middle(middle),),
-            end=fields.end.removeprefix(closing),
-            between=fields.between.removeprefix(closing),
-            quotes=(quote, closing),
-        )
-        if not fields.key + fields.end + fields.between:  # as loops have it that forget their count
-            return replace(fields, between=", ", joined=True)
-        raw = quote in ("'", '"') and str(KINDS["zqkg"][1]) in regions["text"]
-        return replace(fields, raw=raw and not fields.end)
-    if string[0] != number[0]:
+    if string[0] == number[0]:
+        return _untyped(fields, regions)
+    if not string[0].startswith(number[0]):  # each kind is marked in a way of its own
         return replace(fields, middles=_middles(regions))
+    quotes = string[0].removeprefix(number[0]), string[2].removesuffix(number[2])
+    return _quoted(replace(fields, middles=(Middle(number[0]),), quotes=quotes), regions["text"])
+
+
+def _quoted(fields: Fields, region: str) -> Fields:
+    """Return the fields of values whose strings alone have quotes."""
+    opening, closing = fields.quotes or ("", "")
+    end, between = (text.removeprefix(closing) for text in (fields.end, fields.between))
+    fields = replace(fields, end=end, between=between)
+    if not fields.key + end + between:  # as loops have it that forget their count
+        return replace(fields, between=", ", joined=True)
+    raw = opening in ("'", '"') and str(KINDS["zqkg"][1]) in region
+    return replace(fields, raw=raw and not end)
+
+
+def _untyped(fields: Fields, regions: dict[str, str]) -> Fields:
+    """Return the fields of values of which strings and numbers are written alike."""
     if item := _item(fields, regions):
         return replace(fields, item=item)
     follows = fields.between.strip() or MARK.match(fields.key)
-    if fields.end.strip() in ("", "'", '"') and follows:
-        middle, quote = fields.middles[0].text.removesuffix(fields.end), fields.end.strip()
+    quote = fields.end.strip()
+    if quote in ("", "'", '"') and follows:
+        middle = Middle(fields.middles[0].text.removesuffix(fields.end))
         quotes = (quote, quote) if quote else None
-        return replace(fields, middles=(Middle(middle),), end="", quotes=quotes, raw=True)
+        return replace(fields, middles=(middle,), end="", quotes=quotes, raw=True)
     return replace(fields, wrapping=_wrapping(fields, regions["text"]))
 
 
@@ -134,7 +136,7 @@ def _item(fields: Fields, regions: dict[str, str]) -> str:
     """Find the key of a list's items, where objects and lists are written as arguments are."""
 
     def written(key: str, value: str) -> str:
-        return f"{fields.key}{key}{fields.middles[0].text}{value}{fields.of(key).end}"
+        return f"{fields.key}{key}{fields.middles[0].text}{value}{fields.for_key(key).end}"
 
     if written("zqin", "zqvi") not in regions["object"]:
         return ""
@@ -143,7 +145,7 @@ def _item(fields: Fields, regions: dict[str, str]) -> str:
 
 
 def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
-    """One middle for each text that stands before values, with the kinds it is for."""
+    """List the texts between keys and values, each with the kinds of values it is for."""
     kinds: dict[str, set[str]] = {regions["string"].partition("zqva")[0]: {"string"}}
     for kind, pattern in VALUES.items():
         region = regions.get(kind, "")
@@ -154,7 +156,7 @@ def _middles(regions: dict[str, str]) -> tuple[Middle, ...]:
 
 
 def _wrapping(fields: Fields, region: str) -> tuple[str, str] | None:
-    """Find the text around a string that has signs of markup."""
+    """Find the texts around a string that has characters of markup, e.g. those of CDATA."""
     _, value = KINDS["zqkg"]
     before, shown, after = region.partition(str(value))
     opening = before.removeprefix(fields.middles[0].text)

@@ -15,7 +15,7 @@ def read_text(tape: Tape, text: str) -> Reading[bool]:
     """Read a text whatever its blanks; identifiers in it may be missing with what is before."""
     before = ""
     for part in SLOT.split(text):
-        if part in (ID, INDEX) and part:
+        if part in (ID, INDEX):
             if not before or (yield from read_pieces(tape, before)):
                 yield from tape.blank()
                 yield from tape.run(IDENTITY)
@@ -26,6 +26,7 @@ def read_text(tape: Tape, text: str) -> Reading[bool]:
 
 
 def read_pieces(tape: Tape, text: str) -> Reading[bool]:
+    """Read a text whatever its blanks; return whether all of it was there."""
     for piece in pieces(text):
         yield from tape.blank()
         if not (yield from tape.starts(piece)):
@@ -36,7 +37,7 @@ def read_pieces(tape: Tape, text: str) -> Reading[bool]:
 def read_closing(tape: Tape, text: str) -> Reading[None]:
     """Read what closes calls as far as it is there."""
     for part in SLOT.split(text):
-        if part in (ID, INDEX) and part:
+        if part in (ID, INDEX):
             yield from tape.run(IDENTITY)
             continue
         for piece in pieces(part):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.bounds import Bounds
-from localspec.dialects.form import Bare, Form
 from localspec.dialects.lark import IDENTIFIER, Lark, choice, json_reply, quoted
 from localspec.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.dialects.parts import Parts
@@ -14,13 +13,15 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.segments import marks
 from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.thought import Thought
+from localspec.dialects.written import Written
+from localspec.dialects.written_grammar import Bare, CallGrammar
 from localspec.errors import UsageError
 from localspec.templates.message import Tool
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    form: Form
+    form: Written
     thought: Thought | None = None
     answer: tuple[str, str] | None = None  # marks around content, where it has any
     ending: str = ""  # of a reply, before the token that ends it
@@ -144,19 +145,19 @@ class Marked:
 
     def _end(self, lark: Lark) -> str:
         """An expression for how a reply may end."""
-        _, after = self.form.blanks
+        _, after = self.form.layout.blanks
         if not self.ending:
             return lark.optional(after)
         if not lark.is_text(self.ending):
             return f"{lark.optional(after)} ({lark.literal(self.ending)} BLANKS)?"
-        if not after or self.form.repeats:  # the blanks may be those before another call
+        if not after or self.form.layout.repeats:  # the blanks may be those before another call
             return f"{lark.optional(after)} ({lark.terminal(f'{quoted(self.ending)} BLANKS')})?"
         # In one piece, as what follows a call may begin alike.
         end = lark.terminal(f"({quoted(after)})? {quoted(self.ending)} BLANKS")
         return f"({end} | {quoted(after)})?"
 
     def _nothing(self, lark: Lark) -> str:
-        """An expression for content that is empty, which some write before calls."""
+        """An expression for empty content, which some models write before calls."""
         if self.answer is None or not self.answer[1]:
             return ""
         return f"({' '.join(map(lark.literal, self.answer))} BLANKS)?"
@@ -170,7 +171,7 @@ class Marked:
         return choice([form, f"{opening} {form} {end}"])
 
     def _first(self, lark: Lark, prompt_end: str) -> str:
-        """An expression for the reasoning before what must be said."""
+        """An expression for the reasoning before required calls or a form."""
         if self.thought is None:
             return ""
         closing = lark.upto(self.thought.close)
@@ -179,16 +180,16 @@ class Marked:
         return f"(({self.thought.opening(lark)} {closing} | {self._none(lark)}) BLANKS)?"
 
     def _none(self, lark: Lark) -> str:
-        """An expression for no reasoning, which some write as the mark that ends it."""
+        """An expression for no reasoning, which some models write as the closing mark alone."""
         return f"BLANKS {lark.literal(self.thought.close)}" if self.thought else ""
 
 
-def begun(form: Form, prompt_end: str) -> str:
-    """The mark of calls with which a prompt ends, where replies of a family begin with one."""
+def begun(form: Written, prompt_end: str) -> str:
+    """Return the mark of calls with which a prompt ends, for families whose replies begin so."""
     return next((opening for opening in form.openings if prompt_end.endswith(opening)), "")
 
 
-def ending_content(form: Form) -> list[str]:
+def ending_content(form: Written) -> list[str]:
     """List the beginnings of calls that end content with a mark of their own."""
     first, *others = form.openings or ("",)
     return [opening for opening in others if first and opening.endswith(first)]
@@ -197,17 +198,19 @@ def ending_content(form: Form) -> list[str]:
 class _Calls:
     """Expressions for calls, and for text that calls may stand in."""
 
-    def __init__(self, lark: Lark, form: Form, bounds: Bounds, thought: Thought | None) -> None:
+    def __init__(self, lark: Lark, form: Written, bounds: Bounds, thought: Thought | None) -> None:
         offered, parallel = bounds.offered, bounds.parallel
         self._lark = lark
         self._openings = [*form.openings[:1], *ending_content(form)]
-        self._between = form.repeats if parallel else None
-        self._blanks, _ = form.blanks
-        self._followed = form.followed
-        self._whom = IDENTIFIER if form.addressed else ""
+        self._between = form.layout.repeats if parallel else None
+        self._blanks, _ = form.layout.blanks
+        self._followed = form.layout.before_content
+        self._whom = IDENTIFIER if form.layout.addressed else ""
         self._other = f"& ~(BLANKS {quoted(lark.first(thought.open))})" if thought else ""
-        self._after = form.after(lark, offered, parallel)
-        self._alone = form.alone(lark, offered, parallel)
+        calls = CallGrammar(lark, form.layout, offered, parallel)
+        self._after = calls.after_opening() if form.explicit else ""
+        may_be_bare = form.bare and not form.layout.openings
+        self._alone = calls.bare() if may_be_bare else ()
         self.begun = begun(form, bounds.prompt_end)
 
     @property
@@ -258,7 +261,7 @@ class _Calls:
         return choice([self.text(text), *alone])
 
     def text(self, first: str = "TEXT", openings: Sequence[str] | None = None) -> str:
-        """Text with calls in it, before the first of which this stands, and one of these marks."""
+        """An expression for text with calls, the first of them after `first` and an opening."""
         begin = self._openings if openings is None else openings
         if not self._after or not begin:
             return first
@@ -271,7 +274,7 @@ class _Calls:
         return f"({self._upto('TEXT', self._openings)} {self._after})* TEXT"
 
     def _upto(self, first: str, openings: Sequence[str]) -> str:
-        """Any text up to a call, and what begins that."""
+        """An expression for any text up to a call, and the mark that begins the call."""
         return choice([f"{self._lark.upto(mark, first)} {self._whom}" for mark in openings])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from localspec.dialects.fitting import fits
-from localspec.dialects.patterns import without_others
+from localspec.dialects.patterns import without_unfollowable
 from localspec.dialects.schemas import followable
 from localspec.errors import UsageError
 from localspec.templates.message import Json, Tool
@@ -28,7 +28,7 @@ class OfferedTool:
 
     @cached_property
     def properties(self) -> Mapping[str, Mapping[str, Json]]:
-        """Schemas by parameter; what is no schema allows anything."""
+        """Map parameters to their schemas; an empty one allows anything."""
         properties = self.schema.get("properties")
         schemas = properties if isinstance(properties, Mapping) else {}
         names = dict.fromkeys((*schemas, *sorted(self.required)))
@@ -44,7 +44,7 @@ class OfferedTool:
         return frozenset(name for name in listed if isinstance(name, str))
 
     def parameter(self, name: str) -> Mapping[str, Json]:
-        """A parameter's schema, which can stand alone."""
+        """Return a parameter's schema, with the definitions that it may refer to."""
         shared = {key: self.schema[key] for key in ("$defs", "definitions") if key in self.schema}
         return {**self.properties.get(name, {}), **shared}
 
@@ -85,6 +85,6 @@ def _offered_tool(place: str, tool: Tool) -> OfferedTool:
 
 def _followed(schema: dict[str, Json]) -> Mapping[str, Json]:
     """Keep as much of a schema as a grammar can follow."""
-    followed = without_others(schema)
+    followed = without_unfollowable(schema)
     assert isinstance(followed, Mapping)
     return followed if followable(json.dumps(followed)) else {}

@@ -71,7 +71,7 @@ class Parts:
         self.complete = True
 
     def make(self, name: str, arguments: str) -> None:
-        """A whole call at once."""
+        """Add a whole call at once."""
         self.call(name)
         self.argue(arguments)
         self.end_call()
@@ -95,11 +95,11 @@ class _Edge:
         self._before = ""
 
     def pause(self) -> None:
-        """A call: blanks before it count only if none come after it."""
+        """Note a call: the blanks before it count only if none follow it."""
         self._before = self.release(keep=False)
 
     def add(self, text: str, keep: bool) -> str:
-        """Return what can be said now; `keep` says whether blanks at the very start count."""
+        """Return the text that is sure now; `keep` tells whether blanks at the very start count."""
         inner = text.strip(BLANKS)
         first, last = text.split(inner) if inner else (text, "")
         self._blanks.append(first)
@@ -111,7 +111,7 @@ class _Edge:
         return sure
 
     def release(self, keep: bool) -> str:
-        """The blanks that wait."""
+        """Return the blanks that wait, and forget them."""
         blanks = "".join(self._blanks) or self._before
         self._blanks.clear()
         self._before = ""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from localspec.grammar.compile_trial import fault_of_pattern
-from localspec.templates.message import Json
+from localspec.templates.message import Json, rewrite_objects
 
-LONGEST = 20_000  # letters of a regular expression
-DEEPEST = 64  # rules and groups within one another
+MAX_PATTERN = 20_000  # characters of a regular expression
+MAX_DEPTH = 64  # rules and groups within one another
 TOKEN = re.compile(
     r"""\s*(?://[^\n]*|(?P<string>"(?:\\.|[^"\\\n])*")(?P<i>i?)"""
     r"""|/(?P<regex>(?:\\.|[^/\\\n])+)/(?P<flags>[imslux]*)|(?P<name>[?!]?\w+)(?:\.-?\d+)?"""
@@ -35,40 +35,38 @@ COMMON: Mapping[str, str] = {
 
 @lru_cache(maxsize=512)
 def followable(pattern: str) -> bool:
-    """Whether strings can be held to a regular expression: not by what stands around them."""
+    """Whether the grammar engine can hold strings to a regular expression."""
     try:
         return not fault_of_pattern(pattern)
     except ValueError:  # half a character
         return False
 
 
-def without_others(schema: Json) -> Json:
+def without_unfollowable(schema: Json) -> Json:
     """Leave out of a schema the patterns that cannot be followed."""
-    match schema:
-        case dict():
-            kept = {name: without_others(value) for name, value in schema.items()}
-            pattern = schema.get("pattern")
-            if isinstance(pattern, str) and not followable(pattern):
-                del kept["pattern"]
-            return kept
-        case list():
-            return [without_others(item) for item in schema]
+    return rewrite_objects(schema, _without_unfollowable)
+
+
+def _without_unfollowable(schema: dict[str, Json]) -> Json:
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not followable(pattern):
+        del schema["pattern"]
     return schema
 
 
 def pattern_of(syntax: str, definition: str) -> str | None:
-    """The pattern of all that a grammar allows; None where it has none that can be followed.
+    """Return a pattern for all texts of a grammar; None if there is none that can be followed.
 
     A Lark grammar has one if no rule leads back to itself and nothing is ignored.
     """
-    if len(definition) > LONGEST:
+    if len(definition) > MAX_PATTERN:
         return None
     try:
         pattern = definition if syntax == "regex" else _Grammar(definition).pattern()
     except (ValueError, KeyError, IndexError, RecursionError):
         return None
     whole = f"^(?:{pattern})$"
-    return whole if len(whole) <= LONGEST and followable(whole) else None
+    return whole if len(whole) <= MAX_PATTERN and followable(whole) else None
 
 
 class _Grammar:
@@ -87,10 +85,10 @@ class _Grammar:
     def _of(self, name: str, within: Sequence[str]) -> str:
         if name in self._patterns:
             return self._patterns[name]
-        if name in within or len(within) > DEEPEST:
+        if name in within or len(within) > MAX_DEPTH:
             raise ValueError("a rule that leads back to itself")
         pattern, left = self._either(self._rules[name], (*within, name))
-        if left or len(pattern) > LONGEST:
+        if left or len(pattern) > MAX_PATTERN:
             raise ValueError("what is no rule, or a long one")
         self._patterns[name] = pattern
         return pattern

@@ -18,11 +18,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from localspec.dialects.envelope import ARGUMENTS, NAMES, NESTED, OTHERS, as_object
+from localspec.dialects.envelope import ARGUMENTS, NAMES, NESTED, OTHERS, as_object, read_json
 from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Arguments, Call, Content, Part, Parts, Reasoning
 from localspec.dialects.reader import Reader
-from localspec.dialects.scanner import Scanner
 from localspec.dialects.tape import Reading, Tape
 
 FENCE = re.compile("`+")
@@ -188,7 +187,7 @@ class _Call:
         if not key:
             return False
         if key in ARGUMENTS:
-            self.arguments = as_object((yield from _value(tape)))
+            self.arguments = as_object((yield from read_json(tape)))
             may_call = bool(self.arguments)
         elif key == NESTED and self._may_nest and (yield from tape.ahead()) == "{":
             inner = _Call(self._tools, may_nest=False)
@@ -198,7 +197,7 @@ class _Call:
             self._tool = self._tools.get((yield from tape.starts(*self._tools)))
             may_call = self._tool is not None
         else:
-            may_call = bool((yield from _value(tape)))
+            may_call = bool((yield from read_json(tape)))
         if may_call and self._tool and self.arguments:
             return self._tool.takes(self.arguments)
         return may_call
@@ -214,10 +213,3 @@ class _Call:
             return ""
         yield from tape.blank()
         return key
-
-
-def _value(tape: Tape) -> Reading[str]:
-    """Read one value as JSON; empty where there is none."""
-    pieces: list[str] = []
-    whole = yield from tape.value(Scanner(), pieces.append)
-    return "".join(pieces) if whole else ""

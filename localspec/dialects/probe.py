@@ -1,9 +1,14 @@
-"""Probes: a chat template's text of conversations whose words are known."""
+"""Probes: messages of known words, and the text that a chat template makes of them.
+
+No word of a probe occurs in a template, so that whatever else stands in its text is the
+template's own. `docs/dialects.md` shows each probe's text for one template.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 from localspec.errors import UsageError
@@ -27,11 +32,9 @@ KINDS: Mapping[str, tuple[str, Json]] = {
     "zqkg": ("text", "zq<b>\nzqvt"),
     "zqkh": ("string", "zqvz"),
 }
-WITH_CONTENT: Message = {"content": CONTENT}
-WITH_REASONING: Message = dict.fromkeys(REASONING, THOUGHT)
 BOS, EOS = "<zqbos>", "<zqeos>"
-SECONDS = 5.0  # of work in which a template has to answer all of it; 0.01 is usual
-LONGEST = 1 << 13  # characters of a reply; those of families have less than 2,000
+MAX_SECONDS = 5.0  # of work for all probes of a template; 0.01 is usual
+MAX_REPLY = 1 << 13  # characters; replies of families have less than 2,000
 
 Parameters = Mapping[str, Json]
 
@@ -48,21 +51,25 @@ class Untokenized(NamedTuple):
 
 
 class Probe:
-    """Asks a template; an answer is empty where it refuses, or takes too long or too much."""
+    """Renders an assistant's message by a chat template, and returns the text of the reply.
+
+    That text begins where the question ends, so a prompt's end (`prompt`) belongs to it. It is
+    empty where the template refuses the message, or takes too long or writes too much.
+    """
 
     def __init__(self, source: str) -> None:
         self._template = ChatTemplate(Untokenized(source))
         self.takes = self._template.takes
-        self._deadline = self._template.worked_seconds + SECONDS
+        self._deadline = self._template.worked_seconds + MAX_SECONDS
         self._tools = TOOLS
         self._rewrite: Callable[[str], str] = str
         self.prompt = self._prompt()  # what follows a question that is to be answered
-        if not self.prompt:  # some read what not every schema says
-            self._tools = [_tool(name, PLAIN) for name in NAMES]
+        if not self.prompt:  # some templates read of a schema what not every schema has
+            self._tools = [_tool(name, STRINGS) for name in NAMES]
             self.prompt = self._prompt()
 
-    def seen_as(self, rewrite: Callable[[str], str]) -> Probe:
-        """The same, with each reply put in another way."""
+    def rewritten(self, rewrite: Callable[[str], str]) -> Probe:
+        """Return the same probe, each of whose replies is put in another form."""
         other = copy(self)
         other._rewrite = rewrite
         return other
@@ -75,8 +82,27 @@ class Probe:
         """Return a reply as the template has it."""
         messages: list[Message] = [{"role": "user", "content": QUESTION}]
         messages.append({"role": "assistant", **message})
-        # Some ask for another reply whether they are told to or not.
+        # Some templates ask for the next reply whether or not they should.
         return self._render(messages, asking=False).removesuffix(self.prompt or BOS)
+
+    @cached_property
+    def content_reply(self) -> str:
+        """A reply that is content alone."""
+        return self.reply(WITH_CONTENT)
+
+    @property
+    def before_content(self) -> str:
+        return self.content_reply.partition(CONTENT)[0]
+
+    @property
+    def after_content(self) -> str:
+        return self.content_reply.partition(CONTENT)[2]
+
+    @property
+    def sorts_keys(self) -> bool:
+        """Whether arguments are written in the order of their keys."""
+        after_name = self.reply(REVERSED_CALL).partition(NAMES[0])[2]
+        return -1 < after_name.find(KEYS[0]) < after_name.find(KEYS[1])
 
     def _prompt(self) -> str:
         return self._render([{"role": "user", "content": QUESTION}], asking=True)
@@ -89,16 +115,11 @@ class Probe:
         except UsageError:
             return ""
         _, _, reply = text.rpartition(QUESTION)
-        return reply.replace(EOS, "").replace(BOS, "") if len(reply) < LONGEST else ""
+        return reply.replace(EOS, "").replace(BOS, "") if len(reply) < MAX_REPLY else ""
 
 
-def of_all_kinds() -> Message:
-    """A message that makes a call with values of all kinds."""
-    return calls({key: value for key, (_, value) in KINDS.items()})
-
-
-def calls(*arguments: Parameters) -> Message:
-    """A message that makes a call of each of these arguments."""
+def _calls(*arguments: Parameters) -> Message:
+    """A message with a call for each of these objects of arguments."""
     return {"tool_calls": [_call(*call) for call in zip(IDS, NAMES, arguments, strict=False)]}
 
 
@@ -115,5 +136,14 @@ def _tool(name: str, types: Mapping[str, str]) -> Tool:
 
 
 TYPES = {key: "string" if kind == "text" else kind for key, (kind, _) in KINDS.items()}
-PLAIN = dict.fromkeys(KINDS, "string")
+STRINGS = dict.fromkeys(KINDS, "string")
 TOOLS = [_tool(name, TYPES) for name in NAMES]
+
+# The probes. Two of them make one where a reply has content, reasoning or both beside its calls.
+WITH_CONTENT: Message = {"content": CONTENT}
+WITH_REASONING: Message = dict.fromkeys(REASONING, THOUGHT)
+ONE_CALL = _calls(ARGUMENTS[0])
+TWO_CALLS = _calls(*ARGUMENTS)
+EMPTY_CALL = _calls({})
+REVERSED_CALL = _calls(dict(reversed(ARGUMENTS[0].items())))
+ALL_KINDS_CALL = _calls({key: value for key, (_, value) in KINDS.items()})

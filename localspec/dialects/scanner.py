@@ -37,7 +37,7 @@ class Scanner:
         self._ready: list[str] = []
 
     def scan(self, text: str, at: int) -> int:
-        """Read on at a place of a text; return where the value ended, broke or needs more."""
+        """Read on in a text; return where the value ended or broke, or the end of the text."""
         while at < len(text) and not (self.whole or self.broken):
             at = self._read(text, at)
         return at
@@ -133,7 +133,7 @@ class Scanner:
         return at + 1
 
     def _after_quote(self, text: str, at: int) -> int:
-        """A quote of Python's ends a string only before a sign; some templates escape none."""
+        """End a string at a single quote only before a comma, colon or bracket: some escape none."""
         if blank := BLANK.match(text, at):
             self._held.append(blank[0])
             return blank.end()
@@ -193,7 +193,7 @@ class Scanner:
 
 
 def as_json(text: str) -> str | None:
-    """A whole text as JSON, or nothing where it is no value."""
+    """Return a whole text as JSON, or None if it is no value."""
     scanner = Scanner()
     text = text.strip(" \t\r\n")
     if scanner.scan(text, 0) == len(text):

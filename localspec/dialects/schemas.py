@@ -1,4 +1,4 @@
-"""Schemas of tools as clients write them, in words that templates and grammars can follow."""
+"""Schemas of tools as clients write them, repaired for templates and grammars."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCES = ("$schema", "$id", "id")  # addresses, which nothing here looks up
 
 
 def repair_tool(tool: Tool) -> Tool:
-    """A tool whose parameters are a schema, whatever its client made of one; strict ones stay."""
+    """Return a tool whose parameters are a valid schema; a strict tool stays as it is."""
     function = tool.get("function")
     if not isinstance(function, Mapping) or function.get("strict") is True:
         return tool
@@ -65,7 +65,7 @@ def _repaired(schema: Json, root: Mapping[str, Json], depth: int = 0) -> dict[st
 
 
 def _keyword(name: str, value: Json, root: Mapping[str, Json], depth: int) -> Json:
-    """The value of a keyword as it has to be; None leaves the keyword out."""
+    """Return the repaired value of a keyword; None leaves the keyword out."""
     if name in MAPS:
         members = value if isinstance(value, Mapping) else {}
         return {key: _schema(member, root, depth) for key, member in members.items()}
@@ -88,7 +88,7 @@ def _schema(schema: Json, root: Mapping[str, Json], depth: int) -> Json:
 
 
 def _kind(kind: Json) -> Json:
-    """Kinds by their names; None where one is not known, for then it may be any."""
+    """Return the standard names of kinds; None if one is unknown, so that any is allowed."""
     if isinstance(kind, list):
         kinds = [_kind(name) for name in kind]
         return None if None in kinds or not kinds else kinds

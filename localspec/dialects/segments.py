@@ -28,7 +28,7 @@ def marks(text: str) -> list[str]:
 
 
 def closing_of(opening: str, after: str) -> str:
-    """The mark with which a text begins, if it closes another one by their names."""
+    """Return the mark with which a text begins, if its name closes `opening`."""
     closing = MARK.match(after.lstrip())
     if not closing or closing[0] == opening:
         return ""
@@ -50,7 +50,7 @@ def common_end(one: str, other: str) -> str:
 
 
 def distinct(text: str, others: Sequence[str]) -> str:
-    """The first mark of a text, with as much after it as none of the others has."""
+    """Return the shortest beginning of a text that none of the others contains."""
     start = ""
     for segment in segments(text):
         start += segment

@@ -1,6 +1,6 @@
 """A text that is still growing, read as if it were all there.
 
-Who reads is a generator: it stops where more text is needed to know, and goes on once there is.
+A reader is a generator. It stops where it needs more text, and goes on once there is more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Tape:
         return written
 
     def ahead(self) -> Reading[str]:
-        """The next letter, unread; empty at the end."""
+        """Return the next character without reading it; nothing at the end."""
         while self._at == len(self._text) and not self._ended:
             yield
         return self._text[self._at : self._at + 1]

@@ -13,7 +13,7 @@ EVERY = frozenset({*KINDS.values(), "number"})
 
 
 def kinds(schema: Mapping[str, Json]) -> frozenset[str] | None:
-    """The kinds of values a schema allows; None where it does not say so in simple words."""
+    """Return the kinds of values that a schema allows; None if it does not list them."""
     if strings(schema):
         return frozenset({"string"})
     types = schema.get("type")
@@ -32,7 +32,7 @@ def kinds(schema: Mapping[str, Json]) -> frozenset[str] | None:
 
 
 def strings(schema: Mapping[str, Json]) -> Sequence[str]:
-    """All values that a schema allows, if they are listed and strings."""
+    """Return the strings that a schema lists, if it allows nothing else."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     values = listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
     texts = [value for value in values if isinstance(value, str)]
@@ -40,7 +40,7 @@ def strings(schema: Mapping[str, Json]) -> Sequence[str]:
 
 
 def value(text: str, schema: Mapping[str, Json]) -> str:
-    """JSON for a text: what it says where that is allowed, and else the text itself.
+    """Return a text as JSON: as the value it spells if that is allowed, else as a string.
 
     Where strings are allowed, quotes are part of them.
     """

@@ -1,17 +1,14 @@
-"""Calls as a layout describes them: read from a stream, and written as a grammar."""
+"""Calls as a layout describes them, read from a stream."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.envelope import KEYS, arguments, envelope
-from localspec.dialects.field_values import parameters, raw_parameters, read_arguments
-from localspec.dialects.form import Bare
-from localspec.dialects.lark import Lark, choice, json_value, quoted
-from localspec.dialects.layout import ID, KEY, NAME, SLOT, Layout
+from localspec.dialects.field_values import read_arguments
+from localspec.dialects.layout import KEY, NAME, SLOT, Layout
 from localspec.dialects.literal import read_closing, read_pieces, read_text
 from localspec.dialects.offered_tools import OfferedTool
 from localspec.dialects.parts import Parts
@@ -19,18 +16,20 @@ from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
 
 SHORTEST = 3  # letters that many texts have; more of them may begin a call
-WORD = re.compile(r'"(?:[^"\\]|\\.)*"\s*|\S\s*')
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
+    """A layout as the calls of a family: their marks, and how they are read."""
+
     layout: Layout
     explicit: bool = True  # whether a mark is reason enough to take any name for a call
     also: tuple[str, ...] = ()  # marks that may begin calls, though a grammar has none of them
-    bare: str = ""
+    bare: str = ""  # characters that may begin a call without a mark, where a reply begins
 
     @property
     def marks(self) -> tuple[str, ...]:
+        """All marks in the layout that may be control tokens."""
         layout = self.layout
         fields = layout.fields
         texts = [layout.head, layout.name_end, layout.end, layout.again or "", layout.close]
@@ -43,60 +42,52 @@ class Written:
 
     @property
     def openings(self) -> tuple[str, ...]:
+        """Marks that begin calls; the first one is how they should be written, if any is."""
         return (*self.layout.openings, *self.also)
 
     def within(self, tools: Sequence[OfferedTool]) -> tuple[str, ...]:
-        if not self.layout.within or self.layout.name_last:
+        """List beginnings of calls that may stand within content without a mark."""
+        if not self.layout.after_content or self.layout.name_last:
             return ()
         end = self.layout.name_end.rstrip()
-        calls = (self.layout.head + self._name(tool) + end for tool in tools)
+        calls = (self.layout.head + self.layout.spelled(tool.name) + end for tool in tools)
         beginnings = dict.fromkeys(SLOT.split(call)[0] for call in calls)
         return tuple(beginning for beginning in beginnings if len(beginning) > SHORTEST)
-
-    @property
-    def blanks(self) -> tuple[str, str]:
-        return self.layout.blanks
-
-    @property
-    def followed(self) -> bool:
-        return self.layout.followed
-
-    @property
-    def addressed(self) -> bool:
-        opening = self._opening
-        return bool(opening) and self.layout.head.removeprefix(opening).startswith(ID)
-
-    @property
-    def repeats(self) -> str | None:
-        again, opening = self.layout.again, self._opening
-        if again is None or not opening or not again.lstrip().startswith(opening):
-            return None
-        return again[: len(again) - len(again.lstrip())]
-
-    @property
-    def _opening(self) -> str:
-        return self.layout.openings[0] if self.layout.openings else ""
 
     def read(
         self, tape: Tape, parts: Parts, tools: Sequence[OfferedTool], opening: str
     ) -> Reading[None]:
+        """Read the calls that follow an opening, or calls without a mark where it is empty.
+
+        `tape` stands just behind the opening. Calls go to `parts` as they become sure; the text
+        from the first piece on that belongs to no call goes there as content. A mark that nothing
+        but calls has makes a call of any name; without one, only `tools` are called.
+        """
         by_name = {tool.name: tool for tool in tools}
         strict = not (opening and self.explicit)
-        head = _from(self.layout.head, opening)
+        head = _after_opening(self.layout.head, opening)
         yield from tape.blank()
-        first = yield from tape.ahead()
-        if self.layout.keys or (first in ("{", "[") and first and not head.startswith(first)):
-            before, within = _before_object(head)
-            yield from read_closing(tape, before)
-            if not within or (yield from read_pieces(tape, within)):
-                yield from self._objects(tape, parts, by_name if strict else None)
+        if (yield from self._begins_object(tape, head)):
+            yield from self._objects(tape, parts, by_name if strict else None, head)
         else:
             yield from self._calls(tape, parts, by_name, head, strict)
         parts.say(tape.written())
 
+    def _begins_object(self, tape: Tape, head: str) -> Reading[bool]:
+        """Whether calls are JSON objects, by the layout or because a model writes them so here."""
+        if self.layout.keys:
+            return True
+        first = yield from tape.ahead()
+        return first in ("{", "[") and not head.startswith(first)
+
     def _objects(
-        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool] | None
+        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool] | None, head: str
     ) -> Reading[None]:
+        """Read calls that are JSON objects, bare, in a list, or in a list within an object."""
+        before, within = _before_object(head)
+        yield from read_closing(tape, before)
+        if within and not (yield from read_pieces(tape, within)):
+            return
         keys = self.layout.keys or KEYS
         yield from tape.starts("[")
         yield from tape.blank()
@@ -114,9 +105,10 @@ class Written:
     def _calls(
         self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool], head: str, strict: bool
     ) -> Reading[None]:
+        """Read calls as the layout has them, up to one that is none or is not whole."""
         again = pieces(self.layout.again or "")
         while (yield from self._one(tape, parts, tools, head, strict)):
-            if self.layout.again is None or self.repeats is not None:
+            if self.layout.again is None or self.layout.repeats is not None:
                 yield from read_closing(tape, self.layout.close)
                 return
             yield from tape.blank()
@@ -147,7 +139,7 @@ class Written:
         yield from tape.blank()
         name = yield from tape.run(_name(layout))
         right = name in tools if strict else name.isprintable() and name
-        layout = layout.of(name)
+        layout = layout.for_name(name)
         if not right or not (yield from read_text(tape, layout.name_end)):
             return False
         yield from tape.blank()
@@ -167,108 +159,6 @@ class Written:
         yield from read_closing(tape, end)
         return True
 
-    def after(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> str:
-        if not self.explicit:
-            return ""
-        layout = self.layout
-        head = layout.head.removeprefix(self._opening)
-        head = head.removeprefix(ID) if self.addressed else head
-        raw = self._raw_calls(lark, tools, parallel)
-        if raw:
-            return f"{lark.slots(head)} {choice([' '.join(call) for call in raw.values()])}"
-        call = lark.rule(choice([self._call(lark, tool) for tool in tools]))
-        again = layout.again
-        more, close = "", lark.slots(layout.close)
-        if parallel and again is not None and self.repeats is None:
-            more = f"({lark.slots(again)} {call})*"
-        closing = f"{more} {close}" if layout.closes_one or not close else f"({more} {close})?"
-        return f"{lark.slots(head)} {call} {closing}"
-
-    def alone(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool) -> Sequence[Bare]:
-        if not self.bare or self.layout.openings:
-            return ()
-        raw = self._raw_calls(lark, tools, parallel)
-        if raw:
-            return [Bare(self._words(tool), raw[tool.name][1]) for tool in tools]
-        ends = dict.fromkeys(map(self._end, tools), "")
-        for end in ends:
-            ends[end] = self._alone_end(lark, tools, parallel, end)
-        return [
-            Bare(self._words(tool), f"{self._tail(lark, tool)} {ends[self._end(tool)]}")
-            for tool in tools
-        ]
-
-    def _alone_end(self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool, end: str) -> str:
-        layout = self.layout
-        if not parallel or layout.again is None:
-            return lark.terminal(f"BLANKS {quoted(end + layout.close)}")
-        call = choice([self._call(lark, tool) for tool in tools])
-        more = f"({lark.slots(layout.again)} {call})*"
-        return lark.rule(f"{lark.slots(end)} {more} {lark.slots(layout.close)}")
-
-    def _raw_calls(
-        self, lark: Lark, tools: Sequence[OfferedTool], parallel: bool
-    ) -> dict[str, tuple[str, str]]:
-        """Expressions for a name, and for all that follows it, where nothing else ends values."""
-        layout, fields = self.layout, self.layout.fields
-        if fields is None or not fields.raw:
-            return {}
-        heads = {f.name: self._name(f) + self._of(f).name_end for f in tools}
-        rules = {tool.name: lark.reserved() for tool in tools}
-        several = parallel and layout.again is not None and self.repeats is None
-        for tool in tools:
-            end = self._of(tool).end
-            ends = [(end + layout.close, "")]
-            if several:
-                ends += [(f"{end}{layout.again}{heads[name]}", rules[name]) for name in rules]
-            lark.fill(rules[tool.name], raw_parameters(lark, fields, tool, ends))
-        return {name: (lark.literal(heads[name]), rules[name]) for name in rules}
-
-    def _words(self, tool: OfferedTool) -> tuple[str, ...]:
-        """Cut the beginning of a call where there may be blanks."""
-        layout, name = self._of(tool), self._name(tool)
-        head, after = layout.head, layout.name_end
-        if layout.name_last:
-            return tuple(WORD.findall(head))
-        if head.endswith('"'):
-            return tuple(WORD.findall(head + name + after))
-        blanks = after[: len(after) - len(after.lstrip())]
-        return (*WORD.findall(head), name + blanks, *WORD.findall(after))
-
-    def _call(self, lark: Lark, tool: OfferedTool) -> str:
-        layout = self._of(tool)
-        call = f"{self._tail(lark, tool)} {_optional(lark, self._end(tool))}"
-        if layout.name_last:
-            return call
-        call = f"{_optional(lark, layout.name_end)} {call}"
-        if layout.empty is not None and not tool.required:
-            call = choice([call, lark.slots(layout.empty)])
-        return f"{quoted(self._name(tool))} {call}"
-
-    def _tail(self, lark: Lark, tool: OfferedTool) -> str:
-        """An expression for arguments, and the name where it follows them."""
-        arguments = self._arguments(lark, tool)
-        if not self.layout.name_last:
-            return arguments
-        return f"{arguments} {lark.slots(self.layout.name_end)} {quoted(self._name(tool))}"
-
-    def _of(self, tool: OfferedTool) -> Layout:
-        return self.layout.of(self._name(tool))
-
-    def _name(self, tool: OfferedTool) -> str:
-        before = self.layout.name_end if self.layout.name_last else self.layout.head
-        if before.endswith('"'):
-            return json.dumps(tool.name, ensure_ascii=False)[1:-1]
-        return tool.name
-
-    def _arguments(self, lark: Lark, tool: OfferedTool) -> str:
-        if self.layout.fields is None:
-            return json_value(tool.schema, tool, self.layout.style)
-        return parameters(lark, self.layout.fields, tool)
-
-    def _end(self, tool: OfferedTool) -> str:
-        return self._of(tool).end
-
 
 def _ends(layout: Layout, tools: Iterable[str]) -> list[str]:
     """List what ends the last value of a call where no mark does."""
@@ -276,8 +166,8 @@ def _ends(layout: Layout, tools: Iterable[str]) -> list[str]:
     return [layout.end + following for following in (layout.close, *more)]
 
 
-def _from(head: str, opening: str) -> str:
-    """Return the rest of a head after an opening, which may have left out its first mark."""
+def _after_opening(head: str, opening: str) -> str:
+    """Return what follows the opening in a head, all of it where the opening is not in it."""
     _, match, after = head.partition(opening) if opening else ("", "", "")
     return after if match else head
 
@@ -297,17 +187,7 @@ def _after_objects(layout: Layout) -> str:
 
 
 def _name(layout: Layout) -> re.Pattern[str]:
-    """Letters of a name: none of them begins what follows it."""
+    """Return a pattern for a name, without the first character of what follows names."""
     follows = pieces(layout.name_end + (layout.fields.key if layout.fields else ""))
     first = follows[0][0] if follows and not follows[0][0].isalnum() else ""
     return re.compile(rf"""[^\s<>{{}}\[\]()"'=,{re.escape(first)}]+""")
-
-
-def _optional(lark: Lark, text: str) -> str:
-    """An expression for a text that may do without its identifiers."""
-    before, identifier, after = text.partition(ID)
-    if not identifier:
-        return lark.slots(text)
-    quote = '"' if before.endswith('"') and after.startswith('"') else ""
-    after = after.removeprefix(quote)
-    return f"({lark.slots(before + ID + quote)})? {_optional(lark, after)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 Message = Mapping[str, Json]  # `role` and `content`, and what else a role has
@@ -17,3 +17,13 @@ def text(message: Message) -> str:
     parts = content if isinstance(content, Sequence) else ()
     texts = (part.get("text") for part in parts if isinstance(part, Mapping))
     return "".join(piece for piece in texts if isinstance(piece, str))
+
+
+def rewrite_objects(value: Json, rewrite: Callable[[dict[str, Json]], Json]) -> Json:
+    """Return a value with each object, the innermost ones first, as `rewrite` returns it."""
+    match value:
+        case dict():
+            return rewrite({key: rewrite_objects(member, rewrite) for key, member in value.items()})
+        case list():
+            return [rewrite_objects(item, rewrite) for item in value]
+    return value

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.dialects.patterns import without_others
+from localspec.dialects.patterns import without_unfollowable
 from localspec.errors import UsageError
 from localspec.grammar.compile_trial import fault_of_schema, lark_of_gbnf
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
@@ -37,7 +37,7 @@ def grammar_of_schema(schema: Object | str) -> Grammar:
     if len(text) > MAX_CHARACTERS or is_covered(text):
         return Grammar("json_schema", text)
     try:
-        loose = without_others(json.loads(text))
+        loose = without_unfollowable(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise refused("the schema is not JSON, or too deep", "json_schema") from error
     fields = loose if isinstance(loose, dict) else {}
