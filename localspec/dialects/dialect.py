@@ -42,7 +42,7 @@ class Dialect(Protocol):
         """Return a reader for one reply to a prompt with this end."""
 
     def grammar(self, bounds: Bounds) -> str | None:
-        """Return a grammar for llguidance; None if the form alone is enough, or nothing is needed."""
+        """Return a grammar for llguidance; None if there is nothing to follow but the form."""
 
 
 def dialect_of(chat_template: str | None) -> Dialect:

@@ -133,7 +133,7 @@ class Lark:
         return f"{text} {self.mark(first)} {closing}"
 
     def through(self, end: str, text: str) -> str:
-        """Any text up to an end, which may be a text and control tokens; the text may recur before."""
+        """Any text up to an end, of which a beginning that is no control token may recur before."""
         first, *others = self._cut(end)
         if not others or self._control(first) is not None:
             return self.upto(end, text)

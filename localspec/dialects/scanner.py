@@ -133,7 +133,7 @@ class Scanner:
         return at + 1
 
     def _after_quote(self, text: str, at: int) -> int:
-        """End a string at a single quote only before a comma, colon or bracket: some escape none."""
+        """End a string at a single quote before a comma, colon or bracket, as some escape none."""
         if blank := BLANK.match(text, at):
             self._held.append(blank[0])
             return blank.end()
