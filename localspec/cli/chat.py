@@ -6,7 +6,7 @@ import click
 
 from localspec.chat.options import ChatCommandOptions, ChatOptions
 from localspec.commands.model_names import name_or_path
-from localspec.commands.options.declare import chosen, given, options, read
+from localspec.commands.options.declare import options, read, set_names, typed_names
 from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
 from localspec.commands.options.sections import SectionedCommand
@@ -24,12 +24,12 @@ def chat(context: click.Context, name: str, question: str) -> None:
     """
     from localspec.chat.command import chat as talk  # a terminal's libraries take their time
 
-    wanted = ChatCommandOptions(
+    options = ChatCommandOptions(
         chat=read(context, ChatOptions),
         load=read(context, LoadingOptions),
         drafting=read(context, DraftingOptions),
         reply=read(context, ReplyOptions),
-        typed=given(context),
-        chosen=chosen(context),
+        typed=typed_names(context),
+        chosen=set_names(context),
     )
-    talk(wanted, name, question, context.obj)
+    talk(options, name, question, context.obj)

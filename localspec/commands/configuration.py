@@ -158,7 +158,7 @@ def variables(option: click.Option, context: click.Context) -> list[str]:
 
 def variable(option: click.Option, context: click.Context) -> str:
     """Name the variable that does set it."""
-    return next(each for each in variables(option, context) if os.environ.get(each))
+    return next(folder for folder in variables(option, context) if os.environ.get(folder))
 
 
 def origin(error: click.ClickException) -> str:

@@ -26,9 +26,9 @@ from localspec.models.seen_devices import forget_devices
 from localspec.runtime import kept_calibrations
 from localspec.system import folders, free_memory
 
-SCANT = 5 << 30  # bytes of disk, with which few models can be had
-MEASURED = 3  # models, the last ones, of which is told which drafts pay
-LITTLE = 4 << 30  # bytes of memory, in which only small models fit
+MIN_DISK = 5 << 30  # bytes of disk, with which few models can be had
+MAX_MEASURED = 3  # models, the last ones, of which is told which drafts pay
+MIN_MEMORY = 4 << 30  # bytes of memory, in which only small models fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def program() -> Iterator[Finding]:
 def engine(name: str) -> Iterator[Finding]:
     """Report an engine's build, the devices it sees, and its makers' advice."""
     try:
-        here = engines.engine_here(name)
+        installed = engines.engine_here(name)
         links = engines.links(name)
     except DeviceError as error:
         yield Finding(name, "a worker cannot be used", str(error))
@@ -107,9 +107,9 @@ def engine(name: str) -> Iterator[Finding]:
         missing = Finding(name, "not installed, and not needed here")
         yield missing if needless else Finding(name, "cannot be used", str(error))
         return
-    build = here.build
+    build = installed.build
     yield Finding(name, f"{build.version}: {', '.join(build.features) or 'no features'}")
-    for device in here.devices:
+    for device in installed.devices:
         free = f"{size(device.free_bytes)} free of {size(device.total_bytes)}"
         kind = "worker" if device.worker else device.kind
         yield Finding("", f"{kind}: {device.name}, {free}")
@@ -127,7 +127,7 @@ def engine(name: str) -> Iterator[Finding]:
 
 def speculation() -> Iterator[Finding]:
     """Report what was measured of models that were loaded here: which drafts would pay."""
-    measured = kept_calibrations.newest(MEASURED)
+    measured = kept_calibrations.newest(MAX_MEASURED)
     for at, (files, calibration) in enumerate(measured):
         price, *advice = draft_advice.describe(calibration)
         yield Finding("" if at else "drafts", f"{files}: {price}")
@@ -138,7 +138,7 @@ def speculation() -> Iterator[Finding]:
 def memory() -> Iterator[Finding]:
     host = Machine.of(free_memory.memory(), []).host
     state = f"{size(host.free)} free of {size(host.total)}; {size(host.reserve)} stay free"
-    step = "close other programs, or choose a small model" if host.available < LITTLE else ""
+    step = "close other programs, or choose a small model" if host.available < MIN_MEMORY else ""
     yield Finding("memory", state, step)
 
 
@@ -147,6 +147,6 @@ def disk(folder: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(existing).free
     writable = os.access(existing, os.W_OK)
     state = f"{size(free)} free under {folder}" + ("" if writable else ", which cannot be written")
-    step = "make room, or set XDG_CACHE_HOME to a larger disk" if free < SCANT else ""
+    step = "make room, or set XDG_CACHE_HOME to a larger disk" if free < MIN_DISK else ""
     step = step or ("" if writable else "give yourself the right to write there")
     yield Finding("disk", state, step)

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 
 from localspec.runtime.phases import Phase
 
-LATE = 2.0  # seconds after which a phase is told where no line can change
+LATE_SECONDS = 2.0  # seconds after which a phase is told where no line can change
 ONCE = "(the first time only)"
 CLEAR = "\r\033[K"
 
@@ -69,7 +69,7 @@ class LoadingLine:
     def _tell_if_late(self, line: str) -> None:
         if self._late:
             self._late.cancel()
-        self._late = self._timer(LATE, lambda: self._write(line))
+        self._late = self._timer(LATE_SECONDS, lambda: self._write(line))
         self._late.start()
 
     def _write(self, text: str) -> None:

@@ -101,7 +101,7 @@ def list_(context: click.Context) -> None:
 
 
 def pulled_row(pulled: store.PulledPair) -> ListedModel:
-    whole = all(held.whole for held in pulled.helds)
+    whole = all(model.whole for model in pulled.models)
     state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
     beside = pulled.draft.bytes if pulled.draft else 0
     return ListedModel(

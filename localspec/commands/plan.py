@@ -33,7 +33,7 @@ from localspec.runtime.loading import Loading, choose_proposers
 from localspec.runtime.pair_files import PairFiles
 from localspec.system.bandwidth import copied_bytes_a_second
 
-BAR = 60  # characters
+BAR_WIDTH = 60  # characters
 MARKS = {"weights": "W", "context": "C", DRAFT_MODEL: "D", DRAFT_HEAD: "H", "buffers": "B"}
 FREE, RESERVE, OTHERS = ".", "-", "x"
 
@@ -158,9 +158,9 @@ def bar(parts: list[tuple[str, int]], total: int) -> str:
     drawn, reached = "", 0
     for mark, count in parts:
         reached += count
-        end = min(round(BAR * reached / max(total, 1)), BAR)
+        end = min(round(BAR_WIDTH * reached / max(total, 1)), BAR_WIDTH)
         drawn += mark * max(end - len(drawn), 1 if count else 0)
-    return drawn[:BAR].ljust(BAR)
+    return drawn[:BAR_WIDTH].ljust(BAR_WIDTH)
 
 
 def as_data(plan: Plan, links: Sequence[Link] = ()) -> dict[str, object]:

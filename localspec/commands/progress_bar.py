@@ -9,9 +9,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
-BAR = 24  # characters
-OFTEN, SELDOM = 0.2, 10.0  # seconds between lines, in a terminal and elsewhere
-BLUR = 0.3  # what the newest rate counts
+BAR_WIDTH = 24  # characters
+LIVE_SECONDS, LOG_SECONDS = 0.2, 10.0  # seconds between lines, in a terminal and elsewhere
+SMOOTHING = 0.3  # what the newest rate counts
 
 
 class Progress:
@@ -45,13 +45,13 @@ class Progress:
         with self._lock:
             self._done += count
             now = self._clock()
-            if now - self._when >= (OFTEN if self._lively else SELDOM):
+            if now - self._when >= (LIVE_SECONDS if self._lively else LOG_SECONDS):
                 self._tell(now)
 
     def _tell(self, now: float) -> None:
         seconds = max(now - self._when, 1e-3)
         rate = (self._done - self._told) / seconds
-        self._rate = rate if not self._rate else self._rate + BLUR * (rate - self._rate)
+        self._rate = rate if not self._rate else self._rate + SMOOTHING * (rate - self._rate)
         self._told, self._when = self._done, now
         self._out.write(f"\r{self.line()}\033[K" if self._lively else f"{self.line()}\n")
         self._out.flush()
@@ -59,8 +59,8 @@ class Progress:
     def line(self) -> str:
         share = min(self._done / self._total, 1.0) if self._total else 1.0
         left = max(self._total - self._done, 0) / self._rate if self._rate > 0 else 0.0
-        drawn = "#" * round(BAR * share)
-        text = f"[{drawn:<{BAR}}] {share:4.0%} of {self._total / 1e9:.2f} GB"
+        drawn = "#" * round(BAR_WIDTH * share)
+        text = f"[{drawn:<{BAR_WIDTH}}] {share:4.0%} of {self._total / 1e9:.2f} GB"
         if self._rate > 0 and share < 1:
             text += f", {self._rate / 1e6:.1f} MB/s, {duration(left)} left"
         return text

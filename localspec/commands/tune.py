@@ -19,7 +19,7 @@ from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.resolved_pair import resolve_pair
 
-BAR = 40  # characters of the longest bar
+BAR_WIDTH = 40  # characters of the longest bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +74,5 @@ def curve(title: str, points: Points, plain: float) -> Iterator[str]:
     longest = max(points.values())
     yield title
     for size, seconds in sorted(points.items()):
-        bar = "█" * max(round(BAR * seconds / longest), 1)
+        bar = "█" * max(round(BAR_WIDTH * seconds / longest), 1)
         yield f"{size:22}{seconds * 1e3:10.2f} ms{seconds / plain:8.2f}  {bar}"

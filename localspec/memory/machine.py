@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from localspec.backend import Device
 from localspec.errors import UsageError
 
-LEAST_RESERVE, SHARE = 512 << 20, 0.06  # bytes, and share of the total, left for other programs
+MIN_RESERVE, RESERVE_SHARE = (
+    512 << 20,
+    0.06,
+)  # bytes, and share of the total, left for other programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Machine:
 
 
 def _pool(device: Device) -> Pool:
-    reserve = max(LEAST_RESERVE, int(SHARE * device.total_bytes))
+    reserve = max(MIN_RESERVE, int(RESERVE_SHARE * device.total_bytes))
     return Pool(device.name, device.total_bytes, device.free_bytes, reserve, device.worker)
 
 

@@ -27,13 +27,13 @@ from localspec.memory.placement import (
 )
 from localspec.memory.settle import Settling
 
-ROOMY_CONTEXT, MODEST_CONTEXT, LEAST_CONTEXT = 16_384, 8192, 4096
-STEP = 256  # tokens by which a context is cut
-HALVED = "q8_0"
+ROOMY_CONTEXT, MODEST_CONTEXT, MIN_CONTEXT = 16_384, 8192, 4096
+CONTEXT_STEP = 256  # tokens by which a context is cut
+EIGHT_BITS = "q8_0"
 NO_DRAFT = "no draft model: prompt lookup drafts instead"
 SMALL_DRAFT = "the draft model's KV cache in 8 bits"
 NO_HEAD = "no drafting head: prompt lookup drafts instead"
-NEAREST = 3  # other plans that an error names at most
+MAX_NAMED = 3  # other plans that an error names at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def smaller_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Con
     drafting = fit.way.drafting
     if drafting is None or drafting.kv_type != "auto":
         return None
-    way = replace(fit.way, drafting=replace(drafting, kv_type=HALVED))
+    way = replace(fit.way, drafting=replace(drafting, kv_type=EIGHT_BITS))
     return SMALL_DRAFT, fitted(request, way, machine)
 
 
@@ -200,7 +200,7 @@ def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded
 def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
-    way = replace(fit.way, options=replace(fit.way.options, kv_type=HALVED))
+    way = replace(fit.way, options=replace(fit.way.options, kv_type=EIGHT_BITS))
     return "KV cache in 8 bits", fitted(request, way, machine)
 
 
@@ -212,7 +212,7 @@ def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: M
     def attempt(tokens: int) -> Placement:
         return fitted(request, with_context(fit.way, tokens), machine)
 
-    tokens = largest(least, most, STEP, lambda tokens: not attempt(tokens).short)
+    tokens = largest(least, most, CONTEXT_STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
@@ -264,7 +264,7 @@ STEPS: tuple[Callable[[PlanRequest, Placement, Machine], Conceded], ...] = (
     no_draft,
     partial(shorter_context, MODEST_CONTEXT),
     smaller_kv_cells,
-    partial(shorter_context, LEAST_CONTEXT),
+    partial(shorter_context, MIN_CONTEXT),
     experts_on_host,
     fewer_layers,
 )
@@ -293,7 +293,7 @@ def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:
     pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.where)
     bound = "the budget leaves" if pool.by_budget else "there is"
     text = f"this takes {size(fit.short)} more than {bound} for it in {fit.where}"
-    near = list(nearest(request, machine))[:NEAREST]
+    near = list(nearest(request, machine))[:MAX_NAMED]
     if near:
         return f"{text}; with {' or '.join(near)} it would fit"
     least = sum(item.bytes for item in fit.items if item.pool == fit.where)

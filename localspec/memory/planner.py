@@ -138,7 +138,7 @@ class Watcher:
             if pool.free < pool.reserve // 2:
                 return f"{size(pool.free)} are left in {pool.name}"
         waited = self._stalls()
-        if waited > free_memory.STALLED:
+        if waited > free_memory.MAX_STALLED:
             return f"{waited:.0%} of all time goes into waiting for memory"
         return ""
 

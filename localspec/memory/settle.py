@@ -9,7 +9,7 @@ from localspec.backend import DeviceNeeds, Needs
 from localspec.memory.machine import Machine
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL, Item, PairOptions, Placement, judged
 
-TRIES = 16  # layers that are moved at most
+MAX_MOVES = 16  # layers that are moved at most
 
 Ask = Callable[[PairOptions], tuple[Needs, Needs | None]]
 
@@ -25,7 +25,7 @@ class Settling:
 
     def settled(self, fit: Placement) -> Placement:
         """Count a placement by the engine; where a GPU is short, move layers off it."""
-        for _ in range(TRIES):
+        for _ in range(MAX_MOVES):
             target, draft = self.ask(fit.way)
             if len(target.devices) != len(self.machine.gpus) + 1:
                 return fit  # the engine cannot tell

@@ -21,7 +21,7 @@ NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
 UNITS = {"MB": 10**6, "GB": 10**9}
-SAMPLING = tuple(each.key for each in PARAMETERS)
+SAMPLING = tuple(parameter.key for parameter in PARAMETERS)
 
 
 def read(path: Path) -> dict[str, Entry]:
@@ -45,11 +45,11 @@ def names(path: Path) -> list[str]:
 
 def formats() -> list[str]:
     """The formats that engines take here."""
-    return list(dict.fromkeys(each.format for each in engines.specs().values()))
+    return list(dict.fromkeys(engine.format for engine in engines.specs().values()))
 
 
-def misspelt(key: str, known: Iterable[str]) -> bool:
-    return bool(get_close_matches(key, (*known, *Entry.__slots__), 1, 0.8))
+def misspelt(key: str, keys: Iterable[str]) -> bool:
+    return bool(get_close_matches(key, (*keys, *Entry.__slots__), 1, 0.8))
 
 
 class CatalogueReader:
@@ -70,7 +70,7 @@ class CatalogueReader:
         if not offers:
             needed = " or ".join(formats())
             self._refuse(place, "", f"has weights for no engine: it needs {needed}")
-        found = Entry(
+        entry = Entry(
             name,
             self._take(place, fields, "about", str),
             self._take(place, fields, "licence", str),
@@ -86,16 +86,16 @@ class CatalogueReader:
             self._take(place, fields, "reasons", bool, False),
         )
         self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
-        return found
+        return entry
 
     def _formats(self, fields: Mapping[str, object]) -> list[str]:
         """The tables that hold weights; also for engines that are not here, unless misspelt."""
-        known = formats()
+        format_names = formats()
         return [
             key
             for key, value in fields.items()
-            if key in known
-            or (isinstance(value, dict) and "weights" in value and not misspelt(key, known))
+            if key in format_names
+            or (isinstance(value, dict) and "weights" in value and not misspelt(key, format_names))
         ]
 
     def _offer(self, place: tuple[str, ...], table: object) -> Offer:
@@ -114,18 +114,18 @@ class CatalogueReader:
             self._refuse(place, "draft-size", f"is of a head, and the drafter is {drafter!r}")
         listed = self._table((*place, "weights"), fields.pop("weights", {}))
         weights = {
-            name: self._weights((*place, "weights", name), each) for name, each in listed.items()
+            name: self._weights((*place, "weights", name), entry) for name, entry in listed.items()
         }
         if not weights:
             self._refuse(place, "", "has no weights")
-        known = ("drafter", "draft", "draft-original", "draft-size", "weights")
-        self._nothing_else(place, fields, known)
+        keys = ("drafter", "draft", "draft-original", "draft-size", "weights")
+        self._nothing_else(place, fields, keys)
         return Offer(weights, drafter, draft, original, draft_bytes)
 
-    def _size(self, place: tuple[str, ...], key: str, said: str) -> int:
-        size = SIZE.fullmatch(said)
+    def _size(self, place: tuple[str, ...], key: str, text: str) -> int:
+        size = SIZE.fullmatch(text)
         if not size:
-            self._refuse(place, key, f"is {said!r}; write it as 5.0GB or 98MB")
+            self._refuse(place, key, f"is {text!r}; write it as 5.0GB or 98MB")
         return int(float(size[1]) * UNITS[size[2]])
 
     def _weights(self, place: tuple[str, ...], table: object) -> Weights:
@@ -143,13 +143,13 @@ class CatalogueReader:
     def _sampling(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, float]:
         place = (*place, "sampling")
         table = self._table(place, fields.pop("sampling", {}))
-        found = {
+        sampling = {
             name: float(self._take(place, table, name, (int, float)))
             for name in SAMPLING
             if name in table
         }
         self._nothing_else(place, table, SAMPLING)
-        return found
+        return sampling
 
     def _shape(self, place: tuple[str, ...], fields: dict[str, object]) -> Shape | None:
         if "shape" not in fields:
@@ -181,9 +181,9 @@ class CatalogueReader:
                 self._refuse(place, "", f"lacks {key!r}")
             return default
         value = fields.pop(key)
-        wanted = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-            names = " or ".join(each.__name__ for each in wanted)
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(one.__name__ for one in kinds)
             self._refuse(place, key, f"is {value!r}; it must be of type {names}")
         if isinstance(value, int | float) and value < 0:
             self._refuse(place, key, f"is {value!r}; it must not be negative")
@@ -195,19 +195,19 @@ class CatalogueReader:
         return dict(value)
 
     def _nothing_else(
-        self, place: tuple[str, ...], fields: Mapping[str, object], known: Sequence[str]
+        self, place: tuple[str, ...], fields: Mapping[str, object], keys: Sequence[str]
     ) -> None:
         for key in fields:
-            close = get_close_matches(key, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            close = get_close_matches(key, keys, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(keys)}"
             self._refuse(place, key, f"is not known; {hint}")
 
-    def _refuse(self, place: tuple[str, ...], key: str, what: str) -> NoReturn:
+    def _refuse(self, place: tuple[str, ...], key: str, fault: str) -> NoReturn:
         named = ".".join(place)
         line = self._line(place, key)
         where = f"{self._path}, line {line}" if line else str(self._path)
-        what = f"key {key!r} {what}" if key else what
-        raise UsageError(f"{where}: {named}: {what}")
+        fault = f"key {key!r} {fault}" if key else fault
+        raise UsageError(f"{where}: {named}: {fault}")
 
     def _line(self, place: tuple[str, ...], key: str) -> int:
         """Find the line where a table begins, or a key in it; the nearest there is."""

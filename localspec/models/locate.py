@@ -29,7 +29,7 @@ def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
         return ModelFiles(taker(path, backend), path)
     engines = tuple(specs()) if backend == AUTO else (backend,)
     if pulled := _preferred(name_or_path, engines):
-        return ModelFiles(pulled.engine, pulled.target.path, pulled.used)
+        return ModelFiles(pulled.engine, pulled.target.path, pulled.draft_path)
     name, _, weights = name_or_path.partition(":")
     if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
         hub = "" if claiming(path) else as_hub_source(name_or_path)

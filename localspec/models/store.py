@@ -54,17 +54,17 @@ class PulledPair:
     draft: StoredModel | None = None
 
     @property
-    def used(self) -> Path | None:
-        """Find the file that drafts for the model, if it can be used."""
+    def draft_path(self) -> Path | None:
+        """The file that drafts for the model, if it can be used."""
         return self.draft.path if self.draft and self.drafter != UNUSED else None
 
     @property
-    def helds(self) -> tuple[StoredModel, ...]:
+    def models(self) -> tuple[StoredModel, ...]:
         return (self.target, self.draft) if self.draft else (self.target,)
 
     @property
     def bytes(self) -> int:
-        return sum(held.bytes for held in self.helds)
+        return sum(model.bytes for model in self.models)
 
 
 def folder() -> Path:
@@ -98,7 +98,7 @@ def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
         if pulled.name == name
         and (engines is None or pulled.engine in engines)
         and weights in ("", pulled.weights)
-        and all(held.whole for held in pulled.helds)
+        and all(model.whole for model in pulled.models)
     ]
 
 
@@ -112,18 +112,18 @@ def _place(name: str, weights: str, engine: str) -> Path:
 
 def _read(place: Path) -> PulledPair:
     record = kept_json.read(place)
-    draft = record["draft"] and _held(record["draft"])
+    draft = record["draft"] and _stored_model(record["draft"])
     return PulledPair(
         record["name"],
         record["weights"],
         str(record["engine"]),
-        _held(record["target"]),
+        _stored_model(record["target"]),
         record["drafter"],
         draft,
     )
 
 
-def _held(record: dict[str, object]) -> StoredModel:
+def _stored_model(record: dict[str, object]) -> StoredModel:
     listed = record["files"]
     if not isinstance(listed, list):
         raise TypeError("files")

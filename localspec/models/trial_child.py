@@ -37,13 +37,14 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
-CONTEXT, SLOTS = 128, 2  # of the model that is tried
-LONG, SHORT = 33, 4  # tokens fed at once; from 33 on engines take other ways than before
-GUESSED = 8
+TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
+# Tokens fed at once; from 33 on engines take other ways than before.
+LONG_PROMPT, SHORT_PROMPT = 33, 4
+MAX_TENTATIVE = 8
 WIDTHS = (2, 3, 5, 9, 17, 65)  # tokens fed at once; drivers choose their kernels by that
 # Every byte that UTF-8 text can have.
-BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
-BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
+ALL_BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
+ALL_BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
 
 
 class Trial:
@@ -92,14 +93,14 @@ def uses_gpu(devices: Sequence[Device], options: Options) -> bool:
 
 def room_for(options: Options, driven: bool) -> int:
     """Choose the context to try a model in: on a GPU the widest batch is tried as well."""
-    return CONTEXT + options.batch if driven else CONTEXT
+    return TRIAL_CONTEXT + options.batch if driven else TRIAL_CONTEXT
 
 
 def tried(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
-    tentative = min(GUESSED, options.batch - 2)
+    tentative = min(MAX_TENTATIVE, options.batch - 2)
     split = tuple(float(share > 0) for share in options.split)
-    small = replace(options, slots=SLOTS, context=context, tentative=tentative, mmap=True)
+    small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
     return replace(small, split=split, verbose=False)
 
 
@@ -116,9 +117,9 @@ def widen(model: Model, tell: Callable[[], None]) -> None:
 
 def spell(tokenizer: Tokenizer) -> None:
     """Encode every byte and decode the special tokens: a vocabulary may lack what it needs."""
-    for text in BYTES:
+    for text in ALL_BYTES:
         tokenizer.encode(text)
-    tokenizer.encode(BYTES, special=True)
+    tokenizer.encode(ALL_BYTES, special=True)
     for token in {tokenizer.bos, tokenizer.eos, *tokenizer.ends}:
         if token is not None:
             tokenizer.token_bytes(token)
@@ -127,7 +128,7 @@ def spell(tokenizer: Tokenizer) -> None:
 def decode(model: Model) -> None:
     """Read prompts in two slots, verify drafts in both at once, take them back, go on."""
     max_tokens = min(model.context // 2, model.batch)
-    long, short = (min(count, max_tokens) for count in (LONG, SHORT))
+    long, short = (min(count, max_tokens) for count in (LONG_PROMPT, SHORT_PROMPT))
     text = np.arange(long, dtype=np.int32) % model.tokenizer.size
     forward(model, [Row(0, text)])
     forward(model, [Row(1, text[:short])])

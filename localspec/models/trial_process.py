@@ -35,25 +35,26 @@ from localspec.models.trial_child import GOING
 LOG = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-c", "import localspec.models.trial_child as t; t.main()")
-SECONDS, BYTES_A_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
+ANSWER_SECONDS, BYTES_PER_SECOND = 20.0, 50 << 20  # of work for one answer, by the size of the file
 # More where a driver first compiles its kernels: Mesa's in software took 17 for a single token.
 # Each width of a batch that runs gives as much again.
 KERNEL_SECONDS = 100.0
-LONG = 5.0  # seconds after which a user hears what is waited for
-STILL = 0.1  # seconds of work in all that time, below which it waits for a device that hangs
-PATIENCE = 10  # times as long, at most, on a machine that is busy or a disk that is slow
-MOST_WORDS = 300  # letters of an engine's last words
+NOTICE_SECONDS = 5.0  # seconds after which a user hears what is waited for
+# Seconds of work in all that time, below which it waits for a device that hangs.
+STILL_SECONDS = 0.1
+MAX_WAITS = 10  # times as long, at most, on a machine that is busy or a disk that is slow
+MAX_LAST_WORDS = 300  # letters of an engine's last words
 WAITS = "trying %s on the graphics device; its driver may take minutes the first time"
-PLACE = re.compile(r"^\S*/")  # where the engine was built
+BUILD_FOLDER = re.compile(r"^\S*/")  # where the engine was built
 
 
 class TrialProcess:
     def __init__(
-        self, files: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = SECONDS
+        self, files: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = ANSWER_SECONDS
     ) -> None:
         self._path = files.path
         size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
-        self._seconds = seconds + size / BYTES_A_SECOND
+        self._seconds = seconds + size / BYTES_PER_SECOND
         self._expired = ""
         self._steps = 0  # that it told of
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
@@ -73,7 +74,7 @@ class TrialProcess:
         return Needs.of(self._ask("needs", options))
 
     def run(self, options: Options, *, driven: bool = False) -> None:
-        telling = threading.Timer(LONG, LOG.warning, [WAITS, self._path.name])
+        telling = threading.Timer(NOTICE_SECONDS, LOG.warning, [WAITS, self._path.name])
         if driven:
             telling.start()
         try:
@@ -117,7 +118,7 @@ class TrialProcess:
         """End the process after too much work without a step; waiting does not count."""
         with suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
-            worked, steps, left = busy(process), self._steps, PATIENCE * most
+            worked, steps, left = busy(process), self._steps, MAX_WAITS * most
             done, still = (worked, bytes_read(process)), False
             while left > 0:
                 left -= self._seconds
@@ -125,8 +126,8 @@ class TrialProcess:
                     return
                 before, done = done, (busy(process), bytes_read(process))
                 if steps != self._steps:
-                    worked, steps, left = done[0], self._steps, PATIENCE * most
-                still = done[0] - before[0] < STILL and done[1] == before[1]
+                    worked, steps, left = done[0], self._steps, MAX_WAITS * most
+                still = done[0] - before[0] < STILL_SECONDS and done[1] == before[1]
                 if still or done[0] - worked >= most:
                     break
             short, long = f"in {self._seconds:.0f} seconds", f"in {most:.0f} seconds"
@@ -186,4 +187,4 @@ def last_words(log: str) -> str:
     """Find an engine's last message: the assertion that failed, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     telling = [line for line in lines if "ASSERT" in line or "what():" in line] or lines
-    return PLACE.sub("", telling[-1])[:MOST_WORDS] if telling else "no reason was given"
+    return BUILD_FOLDER.sub("", telling[-1])[:MAX_LAST_WORDS] if telling else "no reason was given"

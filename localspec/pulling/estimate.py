@@ -14,8 +14,8 @@ from localspec.memory.plan import Plan, PlanRequest
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.entry import Entry, Offer, Shape, Weights
 
-CELLS = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
-COMPUTING = 256 << 20  # bytes of buffers, as long as nothing better is known
+KV_SHARES = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
+BUFFER_BYTES = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
 def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
@@ -91,11 +91,11 @@ def guessed(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
     def needs(options: Options) -> Needs:
         cells, beside = options.context or CONTEXT, head if options.head else 0
         if shape is None:
-            return Needs(weights.bytes, 0, COMPUTING, head=beside)
+            return Needs(weights.bytes, 0, BUFFER_BYTES, head=beside)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
         kinds = options.kv_type.split(",")
-        share = sum(CELLS.get(kind, 1.0) for kind in kinds) / len(kinds)
+        share = sum(KV_SHARES.get(kind, 1.0) for kind in kinds) / len(kinds)
         kept = int(cells * shape.token_bytes * share)
-        return Needs(weights.bytes, kept, COMPUTING + logits, shape.layers, head=beside)
+        return Needs(weights.bytes, kept, BUFFER_BYTES + logits, shape.layers, head=beside)
 
     return needs

@@ -36,8 +36,8 @@ from localspec.models.sources import Address, Hub, inside
 from localspec.pulling.listing import Listing, Remote
 from localspec.system.fingerprint import digest
 
-HERE: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-PIECE = 1 << 20  # bytes that are written at once
+LOCKS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+PIECE_BYTES = 1 << 20  # bytes that are written at once
 
 Count = Callable[[int], None]  # hears of bytes as they come
 
@@ -137,7 +137,7 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
         content_range = response.headers.get("Content-Range", "")
         if response.status_code != 206 or not content_range.startswith(f"bytes {start}-"):
             return
-        for piece in response.iter_bytes(PIECE):
+        for piece in response.iter_bytes(PIECE_BYTES):
             yield piece[: end - start]
             start += len(piece)
             if start >= end:
@@ -230,7 +230,7 @@ def locked(place: Path, name: str) -> Iterator[None]:
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with HERE[place], FileLock(place.with_suffix(".lock"), timeout=0):
+        with LOCKS[place], FileLock(place.with_suffix(".lock"), timeout=0):
             yield
     except Timeout:
         raise PullError(f"{name} is being pulled by another process: wait for it") from None

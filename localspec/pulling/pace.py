@@ -18,9 +18,9 @@ from localspec.system.bandwidth import kept_bytes_a_second
 
 # Of the rate at which memory is copied, the share that reading weights reached on two cores of an
 # AMD EPYC, in Q4 to Q8; and what a token takes besides.
-REACHED, BESIDES_SECONDS = 0.5, 0.006
-TALKING = 8.0  # tokens a second, at which an answer comes about as fast as people read
-REASONING = 40.0  # where some hundreds of tokens come before the answer
+READING_SHARE, OVERHEAD_SECONDS = 0.5, 0.006
+TALKING_SPEED = 8.0  # tokens a second, at which an answer comes about as fast as people read
+REASONING_SPEED = 40.0  # where some hundreds of tokens come before the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Pace:
         if self.slow:
             return 0.0
         on_host = max(weight_bytes - self.gpu_bytes, 0) * active_share
-        return 1 / (on_host / self.bytes_a_second + BESIDES_SECONDS) if on_host else inf
+        return 1 / (on_host / self.bytes_a_second + OVERHEAD_SECONDS) if on_host else inf
 
 
 def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -> Pace:
@@ -46,14 +46,14 @@ def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
     gpus = limited(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
-    rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else REACHED)
+    rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else READING_SHARE)
     slow = spec(engine).slow_without_gpu and not has_gpu
     return Pace(rate, sum(gpu.available for gpu in gpus), slow)
 
 
 def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
     """Tell whether one can talk to a model that is so fast."""
-    return tokens_a_second >= (REASONING if reasons else TALKING)
+    return tokens_a_second >= (REASONING_SPEED if reasons else TALKING_SPEED)
 
 
 def speed_text(tokens_a_second: float) -> str:

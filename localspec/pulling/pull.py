@@ -26,8 +26,8 @@ from localspec.pulling.remote_header import require_readable
 from localspec.pulling.resolve import PullPart, PullPlan
 from localspec.system.fingerprint import digest
 
-AT_ONCE = 4  # files
-LEFT = 1 << 30  # bytes of disk that stay free
+MAX_DOWNLOADS = 4  # files
+DISK_RESERVE = 1 << 30  # bytes of disk that stay free
 
 Say = Callable[[str], None]
 
@@ -37,9 +37,9 @@ def require_disk_space(plan: PullPlan) -> None:
     place = Path(constants.HF_HUB_CACHE)
     existing = next(folder for folder in (place, *place.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
-    if plan.missing and plan.missing + LEFT > free:
+    if plan.missing and plan.missing + DISK_RESERVE > free:
         raise PullError(
-            f"{plan.name} takes {size(plan.missing)} of disk and {size(LEFT)} stay free; "
+            f"{plan.name} takes {size(plan.missing)} of disk and {size(DISK_RESERVE)} stay free; "
             f"{place} has {size(free)}: make room, or set HF_HOME to a larger disk"
         )
 
@@ -50,8 +50,8 @@ def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     for part in plan.parts:
         if part.listing:
             require_readable(plan.engine, part.listing, part.files)
-    helds = [held(part, plan.engine, count) for part in plan.parts]
-    target, draft = helds[0], helds[1] if len(helds) > 1 else None
+    models = [stored_model(part, plan.engine, count) for part in plan.parts]
+    target, draft = models[0], models[1] if len(models) > 1 else None
     say("checking that it runs")
     with trial.examine(ModelFiles(plan.engine, target.path)) as examined:
         examined.check_runs(Options(), current_machine(plan.engine, Limits()).available)
@@ -83,7 +83,7 @@ def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, 
     return "model"
 
 
-def held(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
+def stored_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)
@@ -108,7 +108,7 @@ def together(
             raise PullError("stopped")
         count(number)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_DOWNLOADS) as pool:
         begun = [pool.submit(fetch, file, counted) for file in files]
         try:
             return [future.result() for future in begun]

@@ -17,8 +17,9 @@ from localspec.models.engines import backend, spec
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
 
-MOST = 64 << 20  # bytes of a file that are looked at
-LATER = 4 << 20  # of the parts after a model's first, which describe but their own tensors
+MAX_HEADER = 64 << 20  # bytes of a file that are looked at
+# Of the parts after a model's first, which describe but their own tensors.
+MAX_LATER_HEADER = 4 << 20
 
 
 def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> None:
@@ -31,7 +32,7 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
         if hub.missing(listing, files) <= most:
             return
         heads = [hub.head(listing, files[0], most)]
-        heads += [hub.head(listing, file, LATER) for file in files[1:]]
+        heads += [hub.head(listing, file, MAX_LATER_HEADER) for file in files[1:]]
         present = [path for path in heads if path]
         if len(present) < len(files):
             return
@@ -61,6 +62,6 @@ def outlined(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Path]:
         for file, head in zip(files, heads, strict=True):
             place = Path(name) / Path(file.name).name
             with head.open("rb") as begun, place.open("wb") as out:
-                out.write(begun.read(min(MOST, file.size)))
+                out.write(begun.read(min(MAX_HEADER, file.size)))
                 out.truncate(file.size)
         yield Path(name)

@@ -10,7 +10,7 @@ from localspec.models.engines import versions, weight_files
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system.fingerprint import fingerprint
 
-SAMPLES, SAMPLE = 64, 1 << 16  # bytes of a file of weights that its identity depends on
+SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # bytes of a file of weights that its identity depends on
 
 
 def identity(loaded_pair: LoadedPair) -> str:
@@ -34,5 +34,5 @@ def sampled(file: Path) -> str:
     with file.open("rb") as data:
         for at in range(SAMPLES):
             data.seek(info.st_size * at // SAMPLES)
-            made.update(data.read(SAMPLE))
+            made.update(data.read(SAMPLE_BYTES))
     return made.hexdigest()

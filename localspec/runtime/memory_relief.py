@@ -17,8 +17,8 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer, Quiet, RoundCost, notes_of, quiet_of
 from localspec.runtime.loaded_pair import LoadedPair
 
-LOOK = 1.0  # seconds between two looks at the memory
-AMPLE = 30.0  # seconds without a shortage, after which the draft model may come back
+LOOK_SECONDS = 1.0  # seconds between two looks at the memory
+AMPLE_SECONDS = 30.0  # seconds without a shortage, after which the draft model may come back
 
 LOG = logging.getLogger("localspec")
 
@@ -96,7 +96,7 @@ class DraftModelRelief:
         now = self._clock()
         if self._memory.shortage() or not self._memory.has_room(self._loaded.plan.for_draft):
             self._short = now
-        elif now - self._short >= AMPLE:
+        elif now - self._short >= AMPLE_SECONDS:
             self._take_back()
 
     def give_up(self, why: str) -> bool:
@@ -120,7 +120,7 @@ class DraftModelRelief:
 
     def _look(self) -> None:
         now = self._clock()
-        if self._drafter and now - self._looked >= LOOK:
+        if self._drafter and now - self._looked >= LOOK_SECONDS:
             self._looked = now
             if why := self._memory.shortage():
                 self.give_up(why)

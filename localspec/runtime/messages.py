@@ -9,7 +9,7 @@ from typing import TypeGuard
 from localspec.errors import UsageError
 from localspec.templates.message import Message
 
-SHOWN = 60  # characters of what was given in place of a message
+MAX_SHOWN = 60  # characters of what was given in place of a message
 FORM = "{'role': 'user', 'content': '...'}"
 
 
@@ -54,4 +54,4 @@ def are_tokens(prompt: object) -> TypeGuard[Sequence[int]]:
 
 def shortened(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

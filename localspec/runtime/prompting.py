@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from localspec.runtime.runtime import Runtime
 
 Choice = Literal["auto", "none", "required"]
-ANY = '{"type": "object"}'
-ENDING = 256  # characters of a prompt's end, which tell a dialect how the reply begins
+ANY_OBJECT = '{"type": "object"}'
+MAX_ENDING = 256  # characters of a prompt's end, which tell a dialect how the reply begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
     text = runtime.render(
         conversation.messages, tools, conversation.extra, continued=conversation.begun
     )
-    ending = text[-ENDING:]
+    ending = text[-MAX_ENDING:]
     marks = map(runtime.control_token, runtime.dialect.marks)
     settings = replace(
         settings,
@@ -119,7 +119,7 @@ def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Gramma
         runtime.control_token,
         conversation.must_call,
         conversation.may_repeat,
-        json.loads(form.text or ANY) if form else None,
+        json.loads(form.text or ANY_OBJECT) if form else None,
         ending,
     )
     text = runtime.dialect.grammar(bounds)

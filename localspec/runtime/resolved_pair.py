@@ -20,8 +20,9 @@ from localspec.models.trial import ResolvedModel
 from localspec.models.trial_child import uses_gpu
 from localspec.runtime.pair_files import ExaminedPair
 
-NARROW = (32, 8)  # tokens in a batch, at which drivers that die of wider ones were seen to work
-MARGIN = 2  # tokens of a batch besides those that are tentative
+# Tokens in a batch, at which drivers that die of wider ones were seen to work.
+NARROW_BATCHES = 32, 8
+BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ def ways(options: Options, limits: Limits) -> Iterator[Way]:
         options = replace(options, flash_attention=False)
         yield Way("without flash attention", options, limits)
         change = f"without flash attention, {change}"
-    for batch in NARROW:
-        tentative = min(options.tentative, batch - MARGIN)
+    for batch in NARROW_BATCHES:
+        tentative = min(options.tentative, batch - BATCH_MARGIN)
         narrow = replace(options, batch=min(batch, options.batch), tentative=tentative)
         yield Way(change.format(batch), narrow, limits)
     if not asks_for_gpu(options, limits):

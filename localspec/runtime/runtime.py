@@ -40,7 +40,7 @@ from localspec.tokens import tokens_of
 
 T = TypeVar("T")
 Prompt = str | Sequence[Message] | Sequence[int]
-ORDINARY_TOKEN = 16  # bytes of a token, up to which a text needs no look at the vocabulary
+ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look at the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LoadedFacts:
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
 
 
-NOTHING = LoadedFacts()
+NO_FACTS = LoadedFacts()
 
 
 class Runtime:
@@ -72,7 +72,7 @@ class Runtime:
         self,
         engine: Engine,
         closing: ExitStack | None = None,
-        facts: LoadedFacts = NOTHING,
+        facts: LoadedFacts = NO_FACTS,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.context = engine.target.context
@@ -236,7 +236,7 @@ class Runtime:
 
     def _check_length(self, text: str) -> None:
         """Refuse a text that cannot fit before it is rendered and tokenised, which takes long."""
-        if len(text) <= self.context * ORDINARY_TOKEN:
+        if len(text) <= self.context * ORDINARY_TOKEN_BYTES:
             return
         size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token
         if size > most:

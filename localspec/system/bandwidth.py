@@ -13,7 +13,7 @@ import psutil
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 
-BYTES, TIMES = 32 << 20, 10  # copied by each thread; more than caches hold
+COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches hold
 KEPT_SECONDS = 24 * 3600.0
 
 
@@ -21,19 +21,21 @@ def copied_bytes_a_second() -> float:
     """Copy with all cores; a copy reads and writes, and the fastest of a few counts."""
     threads = psutil.cpu_count(logical=False) or 1
     # Of texts that are written, so that there is memory behind all of their pages.
-    sources = [ctypes.create_string_buffer(b"x" * BYTES, BYTES) for _ in range(threads)]
-    targets = [ctypes.create_string_buffer(BYTES) for _ in range(threads)]
+    sources = [
+        ctypes.create_string_buffer(b"x" * COPIED_BYTES, COPIED_BYTES) for _ in range(threads)
+    ]
+    targets = [ctypes.create_string_buffer(COPIED_BYTES) for _ in range(threads)]
 
     def copy(at: int) -> None:
-        ctypes.memmove(targets[at], sources[at], BYTES)  # while other threads run
+        ctypes.memmove(targets[at], sources[at], COPIED_BYTES)  # while other threads run
 
     best = float("inf")
     with ThreadPoolExecutor(threads) as pool:
-        for _ in range(TIMES):
+        for _ in range(COPIES):
             begun = time.perf_counter()
             list(pool.map(copy, range(threads)))
             best = min(best, time.perf_counter() - begun)
-    return 2 * BYTES * threads / best
+    return 2 * COPIED_BYTES * threads / best
 
 
 def kept_bytes_a_second() -> float:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-ENOUGH = 16_384  # descriptors: more are of no use here
+MAX_DESCRIPTORS = 16_384  # descriptors: more are of no use here
 
 
 def raise_limit() -> None:
@@ -17,7 +17,7 @@ def raise_limit() -> None:
     import resource
 
     usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wished = ENOUGH if most == resource.RLIM_INFINITY else min(most, ENOUGH)
+    wished = MAX_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MAX_DESCRIPTORS)
     if usual != resource.RLIM_INFINITY and usual < wished:
         with suppress(OSError, ValueError):  # some systems allow less than they tell
             resource.setrlimit(resource.RLIMIT_NOFILE, (wished, most))
@@ -26,10 +26,10 @@ def raise_limit() -> None:
 def left() -> int:
     """Count the descriptors that can still be opened."""
     if sys.platform == "win32":
-        return ENOUGH
+        return MAX_DESCRIPTORS
     import resource
 
     usual, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = ENOUGH if usual == resource.RLIM_INFINITY else usual
+    limit = MAX_DESCRIPTORS if usual == resource.RLIM_INFINITY else usual
     taken: int = psutil.Process().num_fds()
     return max(limit - taken, 0)

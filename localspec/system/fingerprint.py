@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-CHUNK = 1 << 20
-ENDS = 1 << 20  # bytes from either end of a file by which it is recognised
+CHUNK_BYTES = 1 << 20
+END_BYTES = 1 << 20  # bytes from either end of a file by which it is recognised
 
 
 def digest(path: Path, large: bool) -> str:
     """Compute the sha256 of a large file, or git's sum of a small one."""
     made = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as data:
-        while chunk := data.read(CHUNK):
+        while chunk := data.read(CHUNK_BYTES):
             made.update(chunk)
     return made.hexdigest()
 
@@ -40,9 +40,9 @@ def _add(digest: hashlib._Hash, file: Path) -> None:
     with file.open("rb") as data:
         size = data.seek(0, os.SEEK_END)
         digest.update(f"{file.name} {size}\n".encode())
-        for start in {0, max(size - ENDS, 0)}:
+        for start in {0, max(size - END_BYTES, 0)}:
             data.seek(start)
-            digest.update(data.read(ENDS))
+            digest.update(data.read(END_BYTES))
 
 
 def _has(package: str) -> bool:

@@ -12,7 +12,7 @@ import psutil
 
 from localspec.backend import Device
 
-STALLED = 0.1  # share of the time spent waiting for memory that is too much
+MAX_STALLED = 0.1  # share of the time spent waiting for memory that is too much
 FULL = re.compile(r"full avg10=([\d.]+)")
 
 

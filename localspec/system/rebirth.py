@@ -23,7 +23,7 @@ from localspec.system.signals import heard
 if sys.platform != "win32":
     import termios
 
-WISHED = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
+REQUESTED_ENDS = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
 PAUSE_SECONDS = 1.0  # before it is begun anew, so that no processor is spent on failing
 BEGUN = b"1"
 
@@ -63,7 +63,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = m
     while True:
         news, writer = os.pipe()
         parent_lives, parent = os.pipe()
-        with heard(*WISHED, "SIGCHLD") as signals:
+        with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
             child = os.fork()
             status, asked = _end_of(child, signals, grace) if child else (0, 0)
         if not child:
@@ -79,7 +79,7 @@ def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = m
         name = signal.Signals(-code).name if code < 0 else ""
         if not (name or (again and asked)):
             raise SystemExit(code)
-        if (again and asked) or name in WISHED:  # what breaks while it ends has ended, too
+        if (again and asked) or name in REQUESTED_ENDS:  # what breaks while it ends has ended, too
             number = asked or -code
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

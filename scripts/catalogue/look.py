@@ -17,7 +17,7 @@ from localspec.models.engines import backend
 from localspec.models.sources import LocalFiles, Package
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
-from localspec.pulling.remote_header import LATER, MOST, outlined
+from localspec.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outlined
 from localspec.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 MB = 1 << 20
 # Bytes of a file that are fetched, until its header is whole; MLX reads none beyond 16 MB.
 STEPS: Mapping[str, tuple[int, ...]] = {
-    "llamacpp": (1 * MB, 4 * MB, 8 * MB, 16 * MB, MOST),
+    "llamacpp": (1 * MB, 4 * MB, 8 * MB, 16 * MB, MAX_HEADER),
     "mlx": (1 * MB, 16 * MB),
 }
 
@@ -76,7 +76,7 @@ class Looks:
     def _outlined(self, part: PullPart, engine: str, most: int) -> Iterator[Path]:
         """Download only the heads of files, and of a GGUF's later parts the tensor records."""
         assert part.listing is not None
-        later = most if engine == "mlx" else min(most, LATER)
+        later = most if engine == "mlx" else min(most, MAX_LATER_HEADER)
         heads = [self._head(part.listing, part.files[0], most)]
         heads += [self._head(part.listing, file, later) for file in part.files[1:]]
         with outlined(part.files, heads) as folder:

@@ -23,7 +23,7 @@ from localspec.models import recent, store
 from localspec.models.catalogue import entries
 from localspec.models.store import File, PulledPair, StoredModel
 from localspec.pulling.at_hand import INSTALLED, at_hand, with_a_way_on
-from localspec.pulling.pace import TALKING, Pace, expectation, pace, speed_text
+from localspec.pulling.pace import TALKING_SPEED, Pace, expectation, pace, speed_text
 from localspec.runtime.loading import Loading
 from tests import engines
 
@@ -58,7 +58,7 @@ def quick_machine(name="llama-3.2-1b"):
     [entry] = [entry for entry in entries().values() if entry.name == name]
     place = MachineFigures(ROOMY)
     most = next(iter(entry.offers["gguf"].weights.values())).bytes
-    place.paces["llamacpp"] = Pace(1.1 * TALKING * most)
+    place.paces["llamacpp"] = Pace(1.1 * TALKING_SPEED * most)
     return place
 
 

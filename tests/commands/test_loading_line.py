@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from localspec.commands.loading_line import CLEAR, LATE, LoadingLine
+from localspec.commands.loading_line import CLEAR, LATE_SECONDS, LoadingLine
 from localspec.runtime.phases import Phase
 
 
@@ -76,7 +76,7 @@ def test_elsewhere_only_what_takes_long_is_told(out, monkeypatch):
     with LoadingLine("one", out, timers) as line:
         for phase in PHASES:
             line(phase)
-        assert [timer.seconds for timer in timers] == [LATE] * 3
+        assert [timer.seconds for timer in timers] == [LATE_SECONDS] * 3
         assert [timer.runs for timer in timers] == [False, False, True]
         assert out.getvalue() == ""
         timers[-1].call()

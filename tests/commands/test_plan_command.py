@@ -9,7 +9,7 @@ import pytest
 
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.commands.plan import BAR, bar, lines
+from localspec.commands.plan import BAR_WIDTH, bar, lines
 from localspec.memory.plan import plan
 from localspec.memory.training import beyond_training
 from localspec.server.command import short_for_agents
@@ -51,10 +51,10 @@ def test_each_device_has_an_account_that_adds_up():
 
 
 def test_a_bar_is_as_wide_as_it_is_and_shows_whatever_there_is():
-    assert bar([("W", 50), (".", 50)], 100) == "W" * (BAR // 2) + "." * (BAR // 2)
+    assert bar([("W", 50), (".", 50)], 100) == "W" * (BAR_WIDTH // 2) + "." * (BAR_WIDTH // 2)
     assert bar([("W", 1), ("C", 10**6), ("B", 0)], 10**6 + 1).startswith("WC")
-    assert len(bar([("W", 1)] * 99, 99)) == BAR
-    assert bar([], 0) == " " * BAR
+    assert len(bar([("W", 1)] * 99, 99)) == BAR_WIDTH
+    assert bar([], 0) == " " * BAR_WIDTH
 
 
 def test_the_command_plans_for_this_machine_and_for_another(capsys):

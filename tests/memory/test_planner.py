@@ -91,7 +91,7 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
     loading = Loading(WIDE, depth=4)
     with load(target, None, Loading(WIDE, depth=0, proposer="none")) as runtime:
         plain = runtime.generate("the code", LONG)
-    monkeypatch.setattr("localspec.runtime.memory_relief.LOOK", 0.0)
+    monkeypatch.setattr("localspec.runtime.memory_relief.LOOK_SECONDS", 0.0)
     with load(target, draft, loading) as runtime:
         stream = runtime.stream("the code", LONG, raw=True)
         chunks = iter(stream)

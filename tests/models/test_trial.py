@@ -91,7 +91,7 @@ print(json.dumps({{"answer": None}}), flush=True)
 @pytest.mark.parametrize("tells", [True, False])
 def test_a_driver_that_gets_on_has_its_time_anew_and_its_user_is_told(tells, monkeypatch, caplog):
     monkeypatch.setattr(trial_process, "KERNEL_SECONDS", 0.4)
-    monkeypatch.setattr(trial_process, "LONG", 0.05)
+    monkeypatch.setattr(trial_process, "NOTICE_SECONDS", 0.05)
     command = (sys.executable, "-c", WORK.format(tells=tells))
     asked = TrialProcess(place(), command, seconds=1.0)
     with nullcontext() if tells else pytest.raises(ModelFileError, match="seconds of work"):

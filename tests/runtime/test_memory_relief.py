@@ -23,7 +23,7 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import RoundCost
 from localspec.proposers.silent import Silent
 from localspec.runtime.loaded_pair import LoadedPair
-from localspec.runtime.memory_relief import AMPLE, LOOK, DraftModelRelief
+from localspec.runtime.memory_relief import AMPLE_SECONDS, LOOK_SECONDS, DraftModelRelief
 from localspec.runtime.proposer_factory import ProposerFactory
 from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.runtime.runtime import Runtime
@@ -153,13 +153,13 @@ def test_without_a_shortage_it_stays():
 
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
-    twins = Twins(clock=Clock(step=LOOK / 10))
+    twins = Twins(clock=Clock(step=LOOK_SECONDS / 10))
     looks = []
     shortage = twins.memory.shortage
     twins.memory.shortage = lambda: looks.append(twins.clock.now) or shortage()
     converse(twins.engine, WANTS[:1])
     assert looks
-    assert all(b - a >= LOOK - 1e-9 for a, b in pairwise(looks))
+    assert all(b - a >= LOOK_SECONDS - 1e-9 for a, b in pairwise(looks))
 
 
 @pytest.mark.parametrize("kind", [OutOfMemory, BackendError])
@@ -251,7 +251,7 @@ def test_it_comes_back_after_memory_was_ample_for_a_while():
         twins.relief.idle()
     assert len(twins.drafts) == 2
     assert not twins.drafts[1].closed
-    assert twins.clock.now >= AMPLE + 9
+    assert twins.clock.now >= AMPLE_SECONDS + 9
     found = converse(twins.engine, WANTS)
     assert said(found) == plain()
     assert "draft-model" in found[0].speculation.tokens_by_source
@@ -304,7 +304,7 @@ def test_closing_the_engine_frees_what_came_back():
     twins = Twins()
     twins.relief.give_up("test")
     twins.memory.ample = 0.0
-    twins.clock.step = AMPLE
+    twins.clock.step = AMPLE_SECONDS
     twins.relief.idle()
     twins.engine.close()
     assert twins.drafts[-1].closed
@@ -367,7 +367,7 @@ def test_a_file_that_has_gone_is_not_looked_for_again():
     def gone():
         raise ModelFileError("draft does not exist")
 
-    twins.draft, twins.memory.ample, twins.clock.step = gone, 0.0, AMPLE
+    twins.draft, twins.memory.ample, twins.clock.step = gone, 0.0, AMPLE_SECONDS
     twins.relief.idle()
     assert not twins.relief.away
 

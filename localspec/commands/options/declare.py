@@ -165,14 +165,14 @@ def read(context: click.Context, record: type[R]) -> R:
     return record(**record_values)
 
 
-def given(context: click.Context) -> frozenset[str]:
+def typed_names(context: click.Context) -> frozenset[str]:
     """Name the parameters that stand on the command line."""
     names = (parameter.name for parameter in context.command.params if parameter.name)
     source = context.get_parameter_source
     return frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
 
 
-def chosen(context: click.Context) -> frozenset[str]:
+def set_names(context: click.Context) -> frozenset[str]:
     """Name the parameters that were set: by command line, environment or file."""
     names = (parameter.name for parameter in context.command.params if parameter.name)
     source = context.get_parameter_source
@@ -182,7 +182,7 @@ def chosen(context: click.Context) -> frozenset[str]:
 def arguments(context: click.Context, *records: type[DataclassInstance]) -> tuple[str, ...]:
     """Write the options of records that were chosen as they would be typed."""
     words: list[str] = []
-    names = chosen(context)
+    names = set_names(context)
     for name in (member.name for record in records for member in fields(record)):
         flag, value = f"--{name.replace('_', '-')}", context.meta[_key(context, name)]
         if name not in names or value is None or value is False:
