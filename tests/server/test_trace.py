@@ -240,7 +240,7 @@ def test_it_is_quiet_again_once_a_prompt_is_read():
         asyncio.get_running_loop().call_later(0.1, inbox.put, 0, CHUNK)
         found, begun = Counter[bool](), False
         while True:
-            for _, event in await inbox.take():
+            for _, event in await inbox.arrivals():
                 if isinstance(event, Refused):
                     return found
                 if event is CHUNK:
@@ -297,7 +297,7 @@ def test_a_reply_is_not_too_late_whose_client_is_slow_to_read_it():
         exchange.note(CHUNK)
         exchange.note(LocalSpecError("the last event"))
         await asyncio.sleep(0.1)
-        return [event for _, event in await inbox.take()]
+        return [event for _, event in await inbox.arrivals()]
 
     first, last = asyncio.run(arrived())
     assert first is CHUNK
@@ -312,7 +312,7 @@ def test_who_goes_away_in_any_moment_frees_the_slot():
 
         async def listen() -> None:
             while True:
-                await inbox.take()
+                await inbox.arrivals()
 
         task = asyncio.create_task(listen())
         await asyncio.sleep(0)
@@ -336,7 +336,7 @@ def test_what_came_from_many_threads_is_taken_whole_and_in_order():
 
         told = [asyncio.create_task(asyncio.to_thread(tell, number)) for number in range(4)]
         while len(found) < 8000:
-            found += await asyncio.wait_for(inbox.take(), 5)
+            found += await asyncio.wait_for(inbox.arrivals(), 5)
         await asyncio.gather(*told)
         return found
 
@@ -356,9 +356,9 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, ea
         clock = asyncio.get_running_loop().time
         for _ in range(3):  # close together: the second makes it fast, the third begins a frame
             inbox.put(0, CHUNK)
-            await inbox.take()
+            await inbox.arrivals()
         begun = clock()
-        taking = asyncio.create_task(inbox.take())
+        taking = asyncio.create_task(inbox.arrivals())
         for _ in range(3):
             await asyncio.sleep(0.02)
             inbox.put(0, CHUNK)
@@ -367,7 +367,7 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(monkeypatch, ea
         if early:  # before anybody waits for it
             inbox.put(0, CHUNK)
             inbox.put(0, end)
-        taking = asyncio.create_task(inbox.take())
+        taking = asyncio.create_task(inbox.arrivals())
         await asyncio.sleep(0.02)
         if not early:
             inbox.put(0, CHUNK)

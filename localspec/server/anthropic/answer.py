@@ -57,7 +57,7 @@ class MessagesAnswer:
         return cls(choices, request.hides_thoughts, request.max_tokens == 0)
 
     async def whole(self) -> Data:
-        await self.blocks.whole()
+        await self.blocks.read_all()
         blocks = [] if self.says_nothing else self.blocks.all
         content = [self._content(block) for block in blocks]
         return self._message(content, self._usage()) | self._stop()

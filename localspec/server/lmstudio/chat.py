@@ -106,7 +106,7 @@ class LmStudioAnswer:
         self.blocks = Blocks(self.choices)
 
     async def whole(self) -> Mapping[str, object]:
-        await self.blocks.whole()
+        await self.blocks.read_all()
         return self._result()
 
     def opening(self) -> Bodies:

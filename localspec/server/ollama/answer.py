@@ -73,7 +73,7 @@ class OllamaAnswer:
     _called: int = 0  # calls that were sent
 
     async def whole(self) -> dict[str, object]:
-        await self.choices.whole()
+        await self.choices.wait()
         [reply] = self.choices.replies
         calls, logged = call_objects(reply.calls), self._logged(reply.result.logprobs or ())
         return self.format.body(reply.content, reply.reasoning, calls, {**self._end(), **logged})

@@ -47,7 +47,7 @@ class ChatAnswer:
         return cls(choices.served.name, choices, spelling, wants, trails, progress, old)
 
     async def whole(self) -> dict[str, object]:
-        await self.choices.whole()
+        await self.choices.wait()
         replies = self.choices.replies
         notices = list(replies[0].result.notices)
         return {

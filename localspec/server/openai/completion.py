@@ -38,14 +38,14 @@ class CompletionAnswer:
             prompts = [reply.prepared.tokens for reply in choices.firsts]
             pairs = zip(request.prompts, prompts, strict=True)
             echoes = [
-                sendable(prompt) if isinstance(prompt, str) else spelling.whole(tokens)
+                sendable(prompt) if isinstance(prompt, str) else spelling.text_of(tokens)
                 for prompt, tokens in pairs
             ]
         wants = spelling if request.logprobs is not None else None
         return cls(choices.served.name, choices, wants, request.wants_usage, echoes)
 
     async def whole(self) -> dict[str, object]:
-        await self.choices.whole()
+        await self.choices.wait()
         replies = self.choices.replies
         return self._head(
             choices=[self._choice(*numbered) for numbered in enumerate(replies)],

@@ -72,7 +72,7 @@ class ResponsesAnswer:
         self.echo = self.request.echo()
 
     async def whole(self) -> Data:
-        await self.blocks.whole()
+        await self.blocks.read_all()
         ended = self._ended()
         await self.keep(ended)
         return ended

@@ -63,7 +63,7 @@ class Blocks:
     def reply(self) -> Reply:
         return self._choices.replies[0]
 
-    async def whole(self) -> None:
+    async def read_all(self) -> None:
         async with aclosing(self._choices.steps()) as steps:
             async for batch in steps:
                 for _, step in batch:

@@ -58,7 +58,7 @@ class Inbox:
         if waiting is not None:
             self._bell.call(partial(_wake, waiting))
 
-    async def take(self) -> list[Arrival]:
+    async def arrivals(self) -> list[Arrival]:
         """Wait for an event; return all that have come."""
         if self._fast:
             await self._pause()

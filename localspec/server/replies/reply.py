@@ -140,7 +140,7 @@ class Choices:
         self._bell.replies += 1
         try:
             while self._open:
-                steps, error = self._steps_of(await self._inbox.take())
+                steps, error = self._steps_of(await self._inbox.arrivals())
                 if steps:
                     yield steps
                 if error:
@@ -153,7 +153,7 @@ class Choices:
                 task.cancel()
             await asyncio.gather(*self._beginning, return_exceptions=True)
 
-    async def whole(self) -> None:
+    async def wait(self) -> None:
         async with aclosing(self.steps()) as steps:
             async for _ in steps:
                 pass

@@ -18,7 +18,7 @@ class Spelling:
         data = self.tokenizer.token_bytes(token)
         return data.decode("utf-8", "replace") if data else self.tokenizer.token_text(token)
 
-    def whole(self, tokens: Sequence[int]) -> str:
+    def text_of(self, tokens: Sequence[int]) -> str:
         """Join the texts of tokens."""
         data = b"".join(map(self.tokenizer.token_bytes, tokens))
         return data.decode("utf-8", "replace")

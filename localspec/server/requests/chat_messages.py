@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
@@ -44,7 +44,14 @@ Part = Annotated[
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 
 
-def texts_of(parts: Sequence[TextPart | RefusalPart | FilePart | LeftOut]) -> Json:
+class TextHolder(Protocol):
+    """A part of a message that holds a text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+def texts_of(parts: Sequence[TextHolder | LeftOut]) -> Json:
     """Return one text as it is, several as parts."""
     texts = [part.text for part in parts if not isinstance(part, LeftOut)]
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]

@@ -25,10 +25,10 @@ def as_stops(value: object) -> object:
     """Read one text or several, without those that can end nothing: empty ones, half characters."""
     listed = value if isinstance(value, list) else [value]
     texts = [str(text) if isinstance(text, int | float) else text for text in listed]
-    return [text for text in texts if text not in ("", None, {}) and whole(text)]
+    return [text for text in texts if text not in ("", None, {}) and has_whole_characters(text)]
 
 
-def whole(value: object) -> bool:
+def has_whole_characters(value: object) -> bool:
     """Return whether a text has only whole characters, as replies have."""
     return not isinstance(value, str) or value.isascii() or not HALF.search(value)
 

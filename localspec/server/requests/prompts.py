@@ -20,7 +20,7 @@ One = str | Annotated[list[Piece], Field(fail_fast=True)]  # tokens, and texts b
 def as_prompt(value: object) -> object:
     """Read a text that stands in an object, as beside images; refuse images."""
     if isinstance(value, list):
-        return [as_prompt(each) for each in value] if any(map(is_object, value)) else value
+        return [as_prompt(prompt) for prompt in value] if any(map(is_object, value)) else value
     if not isinstance(value, dict) or "prompt_string" not in value:
         return value
     if value.get("multimodal_data"):
