@@ -24,10 +24,10 @@ SampleToken = Callable[[Logits], int]
 
 def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
     """Whether each turn has no draft, and samples a token by the target's logits as they are."""
-    return all(
-        turn.emits and not len(draft.tokens) and not turn.generation.sampler.adjusts
-        for turn, draft in zip(turns, drafts, strict=True)
-    )
+    for turn, draft in zip(turns, drafts, strict=True):
+        if not turn.emits or len(draft.tokens) or turn.generation.sampler.adjusts:
+            return False
+    return True
 
 
 def token_sampler(g: Generation) -> SampleToken:
@@ -102,34 +102,25 @@ class Steps:
 
         So an engine may begin on these before it is asked.
         """
-        return [
-            turn.row(EMPTY)._replace(next=following(turn.generation, quiet))
-            for turn, quiet in zip(self._turns, self._quiets, strict=True)
-        ]
+        pairs = zip(self.generations, self._quiets, strict=True)
+        return [Row(g.slot, g.tokens[g.cached :], next=following(g, quiet)) for g, quiet in pairs]
 
     def choose(self, logits: Sequence[Logits]) -> list[int] | None:
         """Emit a token of each text, and return them; None if there is to be no further round."""
         tokens = plain_step(self.generations, self._samplers, logits)
         self._logits = logits
         self._done += 1
-        if self._done == self._most or self._ended() or self._hurried() or self._stirs():
+        if self._done == self._most or self._hurried():
             return None
+        for g, quiet in zip(self.generations, self._quiets, strict=True):
+            if g.finish or quiet.is_over(self._done, g.tokens):
+                return None
         return tokens
 
     def outcomes(self) -> list[Outcome]:
-        done = self._done
-        return [
-            Outcome(turn, EMPTY, rows[None], done, 0, done)
-            for turn, rows in zip(self._turns, self._logits, strict=bool(done))
-        ]
-
-    def _ended(self) -> bool:
-        return any(g.finish for g in self.generations)
-
-    def _stirs(self) -> bool:
-        """Whether a draft of any text is to be expected now."""
-        pairs = zip(self.generations, self._quiets, strict=True)
-        return any(quiet.is_over(self._done, g.tokens) for g, quiet in pairs)
+        """Return what the steps did with each text; nothing if there was none."""
+        done, pairs = self._done, zip(self._turns, self._logits, strict=False)
+        return [Outcome(turn, EMPTY, logits[None], done, 0, done) for turn, logits in pairs]
 
 
 def following(g: Generation, quiet: Quiet) -> Next | None:

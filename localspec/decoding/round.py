@@ -63,5 +63,8 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
 
 def distributions(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
     """Return the target's distribution after each number of draft tokens, computed on demand."""
-    sampler, drafted = g.sampler, draft.tokens.tolist()
-    return lambda at: sampler.distribution(logits[at], drafted[:at])
+    if not g.sampler.adjusts:
+        distribution = g.sampler.sampling.distribution
+        return lambda at: distribution(logits[at])
+    drafted = draft.tokens.tolist()
+    return lambda at: g.sampler.distribution(logits[at], drafted[:at])
